@@ -1,0 +1,113 @@
+"""Row-level speed: dpsql against plain DuckDB on the same parquet file, in one run.
+
+    python benchmarks/rows.py [rows]      default 10,000,000
+
+Prints the median of five warm runs, and the ratio. The target for COUNT/SUM/AVG by 20 keys is 1.5.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+import dpsql
+
+DATA = Path(__file__).parent / "data"
+
+QUERIES = {
+    "count": "SELECT COUNT(*) FROM events",
+    "count by key": "SELECT category, COUNT(*) FROM events GROUP BY category",
+    "count, sum, avg by key": "SELECT category, COUNT(*), SUM(amount), AVG(amount) FROM events GROUP BY category",
+    "integers by key": "SELECT category, COUNT(*), SUM(qty), AVG(qty) FROM events GROUP BY category",
+    "filtered": "SELECT category, AVG(amount) FROM events WHERE day < 180 GROUP BY category",
+    "computed key": "SELECT day // 30 AS month, SUM(amount * qty) FROM events GROUP BY month",
+}
+
+
+def events(rows: int) -> Path:
+    """The events of one shop: 20 categories, 365 days, amounts of 0 to 500, heavy-tailed users."""
+    path = DATA / f"events_{rows}.parquet"
+    if not path.exists():
+        DATA.mkdir(exist_ok=True)
+        duckdb.sql(
+            f"""
+            COPY (
+                SELECT CAST(floor({rows} / 20 * pow(random(), 3)) AS INTEGER) AS user_id,
+                       CAST(floor(random() * 200) AS INTEGER) AS country,
+                       'category' || CAST(floor(random() * 20) AS INTEGER) AS category,
+                       CAST(floor(random() * 365) AS INTEGER) AS day,
+                       round(random() * 500, 2) AS amount,
+                       CAST(1 + floor(random() * 10) AS INTEGER) AS qty
+                FROM range({rows})
+            ) TO '{path}' (FORMAT parquet)
+            """
+        )
+    return path
+
+
+def policy(path: Path) -> dpsql.Policy:
+    return dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 10**6, "delta": 0},
+            "tables": {
+                "events": {
+                    "source": str(path),
+                    "unit": "row",
+                    "columns": {
+                        "category": {"values": [f"category{i}" for i in range(20)]},
+                        "day": {"min": 0, "max": 364},
+                        "amount": {"min": 0, "max": 500},
+                        "qty": {"min": 1, "max": 10},
+                    },
+                }
+            },
+        }
+    )
+
+
+def median(run: Callable[[], object], times: int = 5) -> float:
+    run()
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def start_up() -> None:
+    """`dpsql query` on a small file, as a process, against the bare import of what it needs."""
+    folder = Path(__file__).parent.parent / "examples" / "adult"
+    imports = [sys.executable, "-c", "import duckdb, sqlglot, numpy, pyarrow, click"]
+    command = [sys.executable, "-m", "dpsql", "explain", "SELECT COUNT(*) FROM people"]
+    bare = median(lambda: subprocess.run(imports, check=True))
+    whole = median(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True))
+    shown = median(lambda: subprocess.run([sys.executable, "-m", "dpsql", "--help"], check=True, capture_output=True))
+    nothing = median(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    print(f"start-up: bare imports {bare:.3f} s, a query's plan and price {whole:.3f} s, ratio {whole / bare:.2f}")
+    print(f"          --help {shown:.3f} s, python itself {nothing:.3f} s")
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+    path = events(rows)
+    plain = duckdb.connect()
+    plain.execute(f"CREATE VIEW events AS SELECT * FROM '{path}'")
+    print(f"{rows:,} rows, unit = row, median of five")
+    print(f"{'query':<24} {'DuckDB':>9} {'dpsql':>9} {'ratio':>6}")
+    with dpsql.connect(policy(path), ledger=":memory:") as session:
+        for name, sql in QUERIES.items():
+            base = median(lambda sql=sql: plain.execute(sql).fetchall())
+            ours = median(lambda sql=sql: session.query(sql, epsilon=1).rows)
+            print(f"{name:<24} {base:>8.3f}s {ours:>8.3f}s {ours / base:>6.2f}")
+    start_up()
+
+
+if __name__ == "__main__":
+    main()

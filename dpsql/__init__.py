@@ -1,0 +1,47 @@
+"""dpsql: differentially private SQL over parquet, CSV and DuckDB files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpsql.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
+
+if TYPE_CHECKING:
+    from dpsql.answer import Answer
+    from dpsql.calibrate import Quote
+    from dpsql.policy import Policy
+    from dpsql.session import Session, connect
+
+__version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "BudgetError",
+    "DataError",
+    "Error",
+    "LedgerError",
+    "Policy",
+    "PolicyError",
+    "PrivacyError",
+    "Quote",
+    "SQLError",
+    "Session",
+    "Span",
+    "connect",
+]
+
+_LAZY = {
+    "Answer": "dpsql.answer",
+    "Policy": "dpsql.policy",
+    "Quote": "dpsql.calibrate",
+    "Session": "dpsql.session",
+    "connect": "dpsql.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the engines only when they are asked for: `import dpsql` and `dpsql --help` stay quick."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'dpsql' has no attribute {name!r}")

@@ -1,0 +1,34 @@
+"""What a release costs, as exact numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A true (ε, δ) guarantee; rho is what a zcdp ledger subtracts, None under basic accounting."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        # Theorem COMP-1: sequential composition adds.
+        if (self.rho is None) != (other.rho is None):
+            raise ValueError("costs of two accountants don't add")
+        rho = None if self.rho is None or other.rho is None else self.rho + other.rho
+        return Cost(self.epsilon + other.epsilon, self.delta + other.delta, rho)
+
+
+ZERO = Cost(Fraction(0))
+
+
+def show_rounded(value: Fraction, *, up: bool, digits: int = 8) -> str:
+    """A short decimal for people: prices are rounded up, what is left is rounded down."""
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    exponent = quotient.adjusted() if quotient else 0
+    return format(quotient, "f" if -7 < exponent < 16 else "e")

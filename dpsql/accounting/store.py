@@ -1,0 +1,285 @@
+"""The file under a ledger: SQLite, opened so that what was committed survives a power cut.
+
+Two rules keep other processes' commits safe, and both are easy to break by accident:
+- once a ledger has its name, this package never opens it except through SQLite (closing a plain file handle would
+  drop every lock that this process holds on it);
+- `ledger.sqlite-wal` belongs to `ledger.sqlite`: the two are copied, moved and deleted together or not at all.
+The folder must be on a local file system: SQLite's write-ahead log doesn't work over a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpsql.errors import LedgerError
+
+APPLICATION = 0x6470736C
+"""Marks a SQLite file as a ledger of dpsql's ("dpsl")."""
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30.0
+MEMORY = ":memory:"
+
+SCHEMA = """
+CREATE TABLE secret (key BLOB NOT NULL);
+CREATE TABLE account (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, accountant TEXT NOT NULL, relation TEXT NOT NULL);
+CREATE TABLE release (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, time TEXT NOT NULL,
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, state TEXT NOT NULL CHECK (state IN ('reserved', 'released')),
+    note TEXT NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE file (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE source (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
+    name TEXT NOT NULL, version TEXT NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE promise (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
+    name TEXT NOT NULL, version TEXT NOT NULL, promise TEXT NOT NULL, holds INTEGER NOT NULL);
+CREATE TRIGGER release_is_never_deleted BEFORE DELETE ON release
+    BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
+CREATE TRIGGER release_is_never_changed BEFORE UPDATE OF seq, id, time, epsilon, delta, note, checksum ON release
+    BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
+"""
+
+RESTORE = (
+    "nothing was spent or changed. Restore the file from a backup; a new ledger file would be a new account, "
+    "which forgets every earlier spend, so that is the steward's decision"
+)
+
+
+class Store:
+    """One connection, guarded by a lock, to one ledger file (or to memory). Safe to share between threads."""
+
+    def __init__(self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error)."""
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        self._inode: tuple[int, int] | None = None
+        self.name = MEMORY if self._path is None else str(self._path)
+        with self._explained():
+            if self._path is None:
+                if fill is None:
+                    raise _missing(MEMORY)
+                self._connection = _connect(MEMORY)
+                _write_schema(self._connection, fill)
+                return
+            _find_or_create(self._path, fill)
+            self._inode = _inode(self._path)
+            self._connection = _connect(f"{self._path.as_uri()}?mode=rw")
+            try:
+                self._check()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction that no other process overlaps; on disk when the block has been left without error."""
+        with self._begun("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction."""
+        with self._begun("BEGIN") as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close the connection; a process that was forked off leaves its parent's alone."""
+        if self._closed or self._pid != os.getpid():
+            return
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    def damaged(self) -> LedgerError:
+        """The error for a ledger that doesn't say what a ledger says."""
+        return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._pid != os.getpid():
+            # A forked copy of an in-memory account would spend the same budget twice, and SQLite
+            # connections to files must not cross a fork either.
+            raise LedgerError(
+                "this ledger was opened before the process forked",
+                code="ledger-forked",
+                hint="connect in the new process instead of before it starts",
+            )
+        with self._lock, self._explained():
+            if self._closed:
+                raise LedgerError("the ledger is closed", code="ledger-closed", hint="connect again")
+            if self._path is not None and _inode(self._path) != self._inode:
+                raise LedgerError(
+                    f"the ledger {self.name} was moved, deleted or replaced while it was in use",
+                    code="ledger-moved",
+                    hint="put it back (with its -wal file, if there is one) and connect again",
+                )
+            self._connection.execute(begin)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _check(self) -> None:
+        """Refuse what isn't a whole ledger of a version that this program knows."""
+        one = self._connection.execute
+        if one("PRAGMA application_id").fetchone() != (APPLICATION,):
+            raise LedgerError(
+                f"{self.name} is a database, but not a ledger of dpsql's",
+                code="not-a-ledger",
+                hint="name another file: [budget] ledger = … in the policy",
+            )
+        (version,) = one("PRAGMA user_version").fetchone()
+        if version != SCHEMA_VERSION:
+            raise LedgerError(
+                f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
+                code="ledger-version",
+                hint="upgrade dpsql; nothing was spent or changed",
+            )
+        if one("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise self.damaged()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """SQLite's and the system's errors as ours: what happened, and what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explain(error) from None
+        except UnicodeDecodeError:  # SQLite quotes damaged text in its message
+            raise self.damaged() from None
+        except OSError as error:
+            raise self._unwritable(error.strerror or "the system refused") from None
+
+    def _explain(self, error: sqlite3.Error) -> LedgerError:
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte: SQLite's primary code
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return LedgerError(
+                    f"the ledger {self.name} has been held by another process for {BUSY_SECONDS:g} seconds",
+                    code="ledger-busy",
+                    hint="nothing was spent; try again when it is done",
+                )
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_AUTH:
+                return self._unwritable("it or its folder can't be written to")
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                return LedgerError(
+                    f"the disk failed or is full while the ledger {self.name} was in use",
+                    code="ledger-disk",
+                    hint="no row was read; the price may have been recorded. Make room and try again",
+                )
+            case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+                return self.damaged()
+            case _:
+                return LedgerError(
+                    f"the ledger {self.name} can't be used ({type(error).__name__})", code="ledger-failed", hint=RESTORE
+                )
+
+    def _unwritable(self, why: str) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.name} can't be opened: {why}",
+            code="ledger-unwritable",
+            hint="the ledger and its folder must exist and be writable for whoever runs queries, on a local disk",
+        )
+
+
+def _connect(where: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        where, uri=where != MEMORY, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    # Theorem LEDGER-1 needs each commit on the disk before it returns: synchronous=FULL syncs the log at every
+    # commit; fullfsync makes macOS do so, too. A checkpoint after each commit keeps the main file itself complete.
+    try:
+        for pragma in ("synchronous = FULL", "fullfsync = ON", "wal_autocheckpoint = 1", "trusted_schema = OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+    # The log is looked for first: a process that creates the ledger right now makes the file before its log.
+    orphan = Path(f"{path}-wal").exists()
+    if path.is_dir():
+        raise LedgerError(
+            f"the ledger {path} is a folder", code="ledger-unwritable", hint="name a file: [budget] ledger = …"
+        )
+    if path.exists():
+        if path.stat().st_size == 0:
+            # Creation is atomic, so an empty file is never a new ledger: it was cut off, or put there by hand.
+            raise LedgerError(
+                f"the ledger {path} is an empty file",
+                code="ledger-empty",
+                hint="restore it from a backup; only if nothing was ever spent from it, delete it and connect again",
+            )
+        return
+    if orphan:
+        # SQLite would replay the old log into the new file.
+        raise LedgerError(
+            f"the ledger {path} is gone, but its log {path}-wal is there",
+            code="ledger-incomplete",
+            hint="put the ledger back beside its log; only the steward may delete both, which opens a new account",
+        )
+    if fill is None:
+        raise _missing(str(path))
+    _create(path, fill)
+
+
+def _missing(name: str) -> LedgerError:
+    return LedgerError(f"there is no ledger {name}", code="ledger-missing", hint="the first query creates it")
+
+
+def _create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Make a whole ledger under another name, then give it its own, unless another process was faster."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = _connect(f"{draft.as_uri()}?mode=rw")
+        try:
+            if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                raise OSError(0, "its file system can't hold a write-ahead log")
+            _write_schema(connection, fill)
+        finally:
+            connection.close()
+        _sync(draft)
+        with contextlib.suppress(FileExistsError):  # then the other process's file is the ledger
+            os.link(draft, path)  # unlike a rename, never replaces a file
+        if os.name == "posix":
+            _sync(path.parent)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{draft}{suffix}").unlink(missing_ok=True)
+
+
+def _write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
+    connection.executescript(
+        f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {SCHEMA_VERSION}; {SCHEMA}"
+    )
+    connection.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+    fill(connection)
+    connection.execute("COMMIT")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

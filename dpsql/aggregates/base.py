@@ -1,0 +1,119 @@
+"""What a recipe promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.sql.types import Type
+from dpsql.statistics.base import Quantity, Value
+
+Arrow = Any  # a pyarrow array; pyarrow has no types of its own
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One aggregate to answer, its argument already on a grid."""
+
+    function: str
+    value: Value | None  # None: COUNT(*)
+    type: Type | None  # of the argument
+    where: str | None  # the FILTER's column
+    units: bool = False  # COUNT(DISTINCT unit)
+
+    @property
+    def present(self) -> Quantity:
+        """The number of rows with a value: all rows where the value can't be NULL."""
+        if self.value is None or not self.value.nullable:
+            return Quantity("rows", None, self.where)
+        return Quantity("present", self.value, self.where)
+
+    @property
+    def total(self) -> Quantity:
+        assert self.value is not None
+        return Quantity("total", self.value, self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Rational:
+    """A column of exact rationals with one denominator."""
+
+    numerators: NDArray[Any]
+    denominator: int
+
+    def rounded(self, scale: int = 0) -> NDArray[Any]:
+        """Nearest integers of value · 10^scale."""
+        factor, half = 2 * 10**scale, self.denominator
+        numbers = self.numerators
+        if self.denominator == 1 and scale == 0:
+            return numbers
+        if numbers.dtype != object and int(np.abs(numbers).max(initial=0)) * factor + half >= 2**63:
+            numbers = numbers.astype(object)
+        return np.asarray((numbers * factor + half) // (2 * self.denominator))
+
+    @property
+    def floats(self) -> Floats:
+        if self.numerators.dtype == object:
+            return np.array([float(Fraction(int(n), self.denominator)) for n in self.numerators], dtype=np.float64)
+        return self.numerators.astype(np.float64) / self.denominator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """The unrounded answer of each cell, and how it moves with each quantity, to first order; NaN: no interval."""
+
+    centre: Floats
+    slopes: Sequence[tuple[Quantity, Floats]]
+
+
+class Recipe(Protocol):
+    """How one SQL aggregate is answered from noisy quantities."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    def needs(self, call: Call) -> tuple[Quantity, ...]:
+        """The quantities it is made of."""
+
+    def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
+        """Linear combinations whose variance is its error, each scaled so that errors of two aggregates compare."""
+
+    def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
+        """The column of answers."""
+
+    def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
+        """Around what and how the answer moves with the noise."""
+
+    def bounds(self, call: Call) -> tuple[float, float] | None:
+        """The range that its answers are clamped to, if any."""
+
+
+def saturated(numbers: NDArray[Any]) -> Arrow:
+    """BIGINT, saturating: clamping a released value is post-processing."""
+    import pyarrow as pa
+
+    top = 2**63 - 1
+    if numbers.dtype == object:
+        return pa.array([None if n is None else max(-top, min(top, int(n))) for n in numbers], pa.int64())
+    return pa.array(numbers.astype(np.int64))
+
+
+def decimals(numbers: NDArray[Any], scale: int) -> Arrow:
+    """DECIMAL(38, scale) from integers of 10^-scale, saturating."""
+    from decimal import Context, Decimal
+
+    import pyarrow as pa
+
+    top = 10**38 - 1
+    exact = Context(prec=40)  # the default of 28 digits would round
+    clamped = (max(-top, min(top, int(n))) for n in numbers)
+    return pa.array([Decimal(n).scaleb(-scale, context=exact) for n in clamped], type=pa.decimal128(38, scale))

@@ -1,0 +1,50 @@
+"""SUM(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.statistics.base import Quantity
+
+BIGINT_MAGNITUDE = 2**31  # 2³² rows of it still fit BIGINT
+
+
+class Total:
+    """A noisy sum: an integer for integers, DECIMAL(38, s) for decimals, DOUBLE otherwise; a noisy 0 where empty."""
+
+    name = "SUM"
+    description = "SUM(x): x clipped to its range; integers stay integers; an empty group is a noisy 0"
+
+    def needs(self, call: Call) -> tuple[Quantity, ...]:
+        return (call.total,)
+
+    def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
+        assert call.value is not None
+        magnitude = call.value.grid.magnitude * call.value.grid.step
+        return [{call.total: 1 / magnitude if magnitude else Fraction(1)}]
+
+    def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
+        import pyarrow as pa
+
+        assert call.value is not None and call.type is not None
+        total = noisy[call.total]
+        if call.type.is_integer or call.type.is_boolean:
+            grid = call.value.grid
+            if grid.magnitude * grid.step <= BIGINT_MAGNITUDE:
+                return saturated(total.rounded())
+            return decimals(total.rounded(), 0)
+        if call.type.is_decimal:
+            scale = call.type.scale or 0
+            return decimals(total.rounded(scale), scale)
+        return pa.array(total.floats)
+
+    def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
+        centre = noisy[call.total].floats
+        return Spread(centre, [(call.total, np.ones_like(centre))])
+
+    def bounds(self, call: Call) -> tuple[float, float] | None:
+        return None

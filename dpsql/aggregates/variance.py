@@ -1,0 +1,91 @@
+"""VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.statistics.base import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """From noisy moments, clamped to what the range allows; NULL where the noisy count is too small."""
+
+    name: str
+    sample: bool  # over n − 1
+    root: bool  # the standard deviation
+
+    @property
+    def description(self) -> str:
+        least = "above 1" if self.sample else "positive"
+        return f"{self.name}(x): within x's range; NULL where the noisy count isn't {least}"
+
+    def _first(self, call: Call) -> Quantity:
+        return Quantity("first", call.value, call.where)
+
+    def _second(self, call: Call) -> Quantity:
+        return Quantity("second", call.value, call.where)
+
+    def needs(self, call: Call) -> tuple[Quantity, ...]:
+        return (self._second(call), self._first(call), call.present)
+
+    def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
+        # n·(variance of u) moves like Σu² − 2μ·Σu + (2μ² − m₂)·n; where μ lies is unknown beforehand.
+        return [
+            {self._second(call): Fraction(4), self._first(call): -8 * mu, call.present: 4 * mu * mu}
+            for mu in (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+        ]
+
+    def _span(self, call: Call) -> float:
+        assert call.value is not None
+        return float(call.value.grid.span * call.value.grid.step)
+
+    def _parts(self, call: Call, noisy: Mapping[Quantity, Rational]) -> tuple[Floats, Floats, Floats, Floats]:
+        """n, mean and variance of u, and the factor for a sample; NaN where n is too small."""
+        count = noisy[call.present].floats
+        enough = count > (1 if self.sample else 0)
+        n = np.where(enough, count, np.nan)
+        mean = np.clip(noisy[self._first(call)].floats / n, 0.0, 1.0)
+        variance = np.clip(noisy[self._second(call)].floats / n - mean**2, 0.0, 0.25)
+        factor = n / (n - 1) if self.sample else np.ones_like(n)
+        return n, mean, variance, factor
+
+    def _answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Floats:
+        _, _, variance, factor = self._parts(call, noisy)
+        scaled = variance * np.where(np.isfinite(factor), factor, np.nan) * self._span(call) ** 2
+        return np.sqrt(scaled) if self.root else scaled
+
+    def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
+        import pyarrow as pa
+
+        values = self._answer(call, noisy)
+        return pa.array(values, mask=np.isnan(values))
+
+    def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
+        n, mean, variance, factor = self._parts(call, noisy)
+        answer = self._answer(call, noisy)
+        scale = factor * self._span(call) ** 2 / n
+        if self.root:  # d√v = dv / 2√v; no first-order interval at 0
+            scale = np.divide(scale, 2 * answer, out=np.full_like(answer, np.nan), where=answer > 0)
+        second = variance + mean**2
+        slopes = [
+            (self._second(call), scale),
+            (self._first(call), -2 * mean * scale),
+            (call.present, (2 * mean**2 - second) * scale),
+        ]
+        return Spread(answer, slopes)
+
+    def bounds(self, call: Call) -> tuple[float, float] | None:
+        return None
+
+
+RECIPES = tuple(
+    Variance(f"{stem}_{'SAMP' if sample else 'POP'}", sample, root)
+    for stem, root in (("VAR", False), ("STDDEV", True))
+    for sample in (False, True)
+)

@@ -1,0 +1,104 @@
+"""Which limits bound one unit's contribution, and which of them must be enforced at run time.
+
+Rows per unit and groups per unit are two separate facts. Only a step whose bound is proved is left out; a bound that is
+needed and missing is refused. There is no default limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.analyze.ownership import Ownership
+from dpsql.analyze.sensitivity import Contribution
+from dpsql.errors import PrivacyError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the policy or the call allows one unit; None: no such limit."""
+
+    max_rows: int | None = None
+    max_rows_per_group: int | None = None
+    max_groups: int | None = None
+    min_units: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounding:
+    """What is enforced at run time (None: needless), and one unit's contribution with it."""
+
+    mass: int | None
+    peak: int | None
+    cap: int | None
+    contribution: Contribution
+
+    @property
+    def weighted(self) -> bool:
+        """Do rows have weights?"""
+        return self.mass is not None or self.peak is not None
+
+
+def bound(
+    owner: Ownership,
+    limits: Limits,
+    *,
+    keyed: bool,
+    own_keys: bool,
+    rows_counted: bool,
+    units_counted: bool,
+    replace: bool,
+) -> Bounding:
+    """Bound what is measured: rows (counts and sums), units per group, or both.
+
+    own_keys: the keys are functions of the unit alone, so that a unit is in one group.
+    """
+    groups, cap = _groups(owner, limits, keyed, own_keys, units_counted)
+    if not rows_counted:
+        return Bounding(None, None, cap, Contribution(None, None, groups, keyed, replace))
+    mass, enforced = _mass(owner, limits)
+    peak, peak_enforced = mass, None
+    per_group = limits.max_rows_per_group
+    if per_group is not None and per_group < mass:
+        if keyed and not own_keys:
+            peak = peak_enforced = per_group
+        else:  # one group: its peak is the mass
+            mass = peak = enforced = per_group
+    whole = Contribution(Fraction(mass), Fraction(peak), groups, keyed, replace)
+    return Bounding(enforced, peak_enforced, cap, whole)
+
+
+def _groups(
+    owner: Ownership, limits: Limits, keyed: bool, own_keys: bool, needed: bool
+) -> tuple[Fraction | None, int | None]:
+    """Groups per unit, and the cap that must be enforced for it."""
+    proved = 1 if not keyed or own_keys else owner.rows  # Theorem OWN-2: r rows lie in at most r groups
+    if not needed:
+        return (None if proved is None else Fraction(proved)), None
+    limit = limits.max_groups
+    if proved is not None and (limit is None or proved <= limit):
+        return Fraction(proved), None
+    if limit is None:
+        raise PrivacyError(
+            "one person may be in any number of groups, and this query lists keys or counts people in each of them",
+            code="needs-max-groups",
+            hint="say in how many groups one unit may count: --max-groups 4, max_groups=4, "
+            "or [privacy] max_groups = 4 in the policy",
+        )
+    return Fraction(limit), limit
+
+
+def _mass(owner: Ownership, limits: Limits) -> tuple[int, int | None]:
+    """Rows per unit, and the limit that must be enforced for it."""
+    given = [n for n in (limits.max_rows, owner.promised) if n is not None]
+    limit = min(given) if given else None
+    if owner.rows is not None and (limit is None or owner.rows <= limit):
+        return owner.rows, None
+    if limit is None:
+        raise PrivacyError(
+            f"one unit may have any number of rows of {owner.table}",
+            code="needs-max-rows",
+            hint="say for how many rows one unit may count: --max-rows 20, max_rows=20, "
+            "or [privacy] max_rows = 20 in the policy",
+        )
+    return limit, limit

@@ -1,0 +1,270 @@
+"""Public keys: which values a GROUP BY expression can have, as far as that is known without any private row.
+
+A key column's public values come from the policy (values, references), from its type (booleans) or from its range
+(integers, dates). An expression over such columns has the image of their values, computed on public data alone.
+Theorem KEYS-1: cells fixed without looking at private rows reveal nothing; rows outside of them are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from math import ceil, floor, prod
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from dpsql.errors import PolicyError
+from dpsql.policy import Column
+from dpsql.sql.scalar import Scalar, scalar
+
+MAX_IMPLIED = 10_000
+MAX_CELLS = 1_000_000
+
+Arrow = Any  # pyarrow has no types of its own
+
+
+class PublicEngine(Protocol):
+    """An engine that holds public tables only."""
+
+    def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
+        """Run a query over public tables and these Arrow tables."""
+
+    def types(self, query: exp.Query, tables: Mapping[str, Arrow]) -> list[str]:
+        """The DuckDB types of such a query's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A plan column that a key may use: what the policy says of it, and what is known of its values."""
+
+    table: str
+    policy: Column | None
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The public values of one key, distinct and in order, NULL last if it is one of them."""
+
+    values: Arrow  # a pyarrow array
+    why: str
+
+
+def key_domain(
+    key: exp.Expr,
+    columns: Mapping[str, KeyColumn],
+    conditions: Sequence[exp.Expr],
+    public: PublicEngine,
+) -> Domain | None:
+    """The public domain of a key, or None when only private selection could find its values."""
+    known = {name: c.scalar for name, c in columns.items()}
+    total = scalar(key, known)
+    leaves = sorted({c.name for c in key.find_all(exp.Column)})
+    domains = {leaf: _leaf(columns[leaf], public) for leaf in leaves}
+    finite = {leaf: d for leaf, d in domains.items() if d is not None}
+    alone = len(leaves) == 1 and isinstance(key, exp.Column)
+    combinations = prod(len(d.values) for d in finite.values())
+    if (
+        alone
+        and leaves[0] in finite
+        and not any(c.name == leaves[0] for e in conditions for c in e.find_all(exp.Column))
+    ):
+        return finite[leaves[0]]
+    if len(finite) == len(leaves) and combinations <= (MAX_CELLS if alone else MAX_IMPLIED):
+        return _image(total, finite, conditions, public)
+    return _structural(key, known, total, public)
+
+
+def _leaf(column: KeyColumn, public: PublicEngine) -> Domain | None:
+    """The values of one plan column."""
+    import pyarrow as pa
+
+    known, said = column.scalar, column.policy
+    nulls = [None] if known.range.nullable else []
+    if said is not None and said.values is not None:
+        values = pa.array([*_plain(said.values), *nulls])
+        return Domain(_cast(values, known, said, public), f"values of {column.table}.{said.name}")
+    if said is not None and said.references is not None:
+        ref = said.references
+        query = (
+            exp.select(exp.alias_(exp.cast(_identifier(ref.column), known.type.sql), "k"))
+            .distinct()
+            .from_(exp.Table(this=_quoted(ref.table.lower())))
+        )
+        query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+        found = public.table(query, {}).column("k").combine_chunks()
+        values = pa.concat_arrays([found.filter(found.is_valid()), pa.array(nulls, found.type)])
+        return Domain(values, f"{ref.table}.{ref.column}")
+    return _implied(known, nulls)
+
+
+def _implied(known: Scalar, nulls: list[None]) -> Domain | None:
+    """The values that a type and a range leave open: booleans, integers, dates."""
+    import pyarrow as pa
+
+    low, high = known.range.low, known.range.high
+    if known.type.is_boolean:
+        return Domain(pa.array([False, True, *nulls]), "booleans")
+    if known.type.is_integer and isinstance(low, Fraction) and isinstance(high, Fraction):
+        first, last = ceil(low), floor(high)
+        if 0 <= last - first < MAX_IMPLIED:
+            return Domain(pa.array([*range(first, last + 1), *nulls], pa.int64()), f"integers {first} to {last}")
+    if known.type.is_date and isinstance(low, date) and isinstance(high, date):
+        days = (_day(high) - _day(low)).days
+        if 0 <= days < MAX_IMPLIED:
+            listed = [_day(low) + timedelta(days=d) for d in range(days + 1)]
+            return Domain(pa.array([*listed, *nulls], pa.date32()), f"days {_day(low)} to {_day(high)}")
+    return None
+
+
+def _structural(key: exp.Expr, known: Mapping[str, Scalar], total: Scalar, public: PublicEngine) -> Domain | None:
+    """The values of an expression whose columns aren't finite: constants, CASE arms, integer ranges, date parts."""
+    import pyarrow as pa
+
+    nulls = [None] if total.range.nullable else []
+    arms = _arms(key)
+    if arms is not None:
+        parts = []
+        for arm in arms:
+            part = _image(scalar(arm, known), {}, (), public) if not list(arm.find_all(exp.Column)) else None
+            part = part or _structural(arm, known, scalar(arm, known), public)
+            if part is None:
+                return None
+            parts.append(part.values)
+        kind = exp.DataType.build(total.type.sql, dialect="duckdb")
+        tables = {"arms": pa.table({"k": pa.concat_arrays([pa.array(p.to_pylist()) for p in parts if len(p)])})}
+        query = exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).distinct().from_("arms")
+        query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+        values = public.table(query, tables).column("k").combine_chunks()
+        if not total.range.nullable:
+            values = values.filter(values.is_valid())
+        return Domain(values, "the values that CASE can give")
+    implied = _implied(total, nulls)
+    if implied is not None:
+        return implied
+    return _truncated(key, known, total, nulls, public)
+
+
+def _arms(key: exp.Expr) -> list[exp.Expr] | None:
+    match key:
+        case exp.Paren():
+            return [key.this]
+        case exp.Case():
+            arms = [i.args["true"] for i in key.args["ifs"]]
+            return [*arms, key.args.get("default") or exp.Null()]
+        case exp.If():
+            return [key.args["true"], key.args.get("false") or exp.Null()]
+        case exp.Coalesce():
+            return [key.this, *key.expressions]
+        case _:
+            return None
+
+
+def _truncated(
+    key: exp.Expr, known: Mapping[str, Scalar], total: Scalar, nulls: list[None], public: PublicEngine
+) -> Domain | None:
+    """DATE_TRUNC of a date or timestamp with a finite range: every step of the range, truncated."""
+    if not isinstance(key, exp.TimestampTrunc | exp.DateTrunc) or not total.range.is_finite:
+        return None
+    unit = key.args["unit"].name.upper()
+    inner = scalar(key.this, known)
+    low, high = inner.range.low, inner.range.high
+    if not isinstance(low, date) or not isinstance(high, date):
+        return None
+    step = unit if unit in ("HOUR", "MINUTE", "SECOND") else "DAY"
+    seconds = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}[step]
+    start, end = _moment(low), _moment(high)
+    steps = (end - start).total_seconds() / seconds
+    if steps > 5_000_000 or (step != "DAY" and steps >= MAX_IMPLIED):
+        return None
+    begin = start.replace(microsecond=0)  # at the start of a step, so that the last step of the range is met, too
+    if step != "SECOND":
+        begin = begin.replace(second=0)
+    if step in ("DAY", "HOUR"):
+        begin = begin.replace(minute=0)
+    if step == "DAY":
+        begin = begin.replace(hour=0)
+    name = "moment"
+    column = exp.column(_quoted(name))
+    moments = exp.func(
+        "generate_series",
+        exp.cast(exp.Literal.string(begin.isoformat(sep=" ")), "TIMESTAMP"),
+        exp.cast(exp.Literal.string(end.isoformat(sep=" ")), "TIMESTAMP"),
+        exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this=step)),
+        dialect="duckdb",
+    )
+    truncated = type(key)(**{**key.args, "this": exp.cast(column, inner.type.sql)})
+    source = exp.Subquery(
+        this=exp.select(exp.alias_(exp.func("unnest", moments, dialect="duckdb"), name)),
+        alias=exp.TableAlias(this=exp.to_identifier("s")),
+    )
+    query = exp.select(exp.alias_(truncated, "k")).distinct().from_(source)
+    query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+    import pyarrow as pa
+
+    values = public.table(query, {}).column("k").combine_chunks()
+    if len(values) > MAX_IMPLIED:
+        return None
+    return Domain(pa.concat_arrays([values, pa.array(nulls, values.type)]), f"each {unit.lower()} of the range")
+
+
+def _image(total: Scalar, leaves: Mapping[str, Domain], conditions: Sequence[exp.Expr], public: PublicEngine) -> Domain:
+    """The distinct values of an expression over all combinations of its columns' values that WHERE lets through."""
+    import pyarrow as pa
+
+    tables = {f"d{i}": pa.table({leaf: d.values}) for i, (leaf, d) in enumerate(leaves.items())}
+    query = exp.select(exp.alias_(total.sql.copy(), "k")).distinct()
+    for i in range(len(tables)):
+        table = exp.to_table(f"d{i}")
+        query = query.from_(table) if i == 0 else query.join(table, join_type="CROSS")
+    for condition in conditions:
+        if leaves and {c.name for c in condition.find_all(exp.Column)} <= set(leaves):
+            query = query.where(condition.copy())
+    query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+    values = public.table(query, tables).column("k").combine_chunks()
+    if not total.range.nullable:
+        values = values.filter(values.is_valid())
+    why = " × ".join(d.why for d in leaves.values()) or "a constant"
+    return Domain(values, why)
+
+
+def _cast(values: Arrow, known: Scalar, said: Column, public: PublicEngine) -> Arrow:
+    """Listed values as the column's own type; one that doesn't fit is the policy's mistake."""
+    import pyarrow as pa
+
+    table = pa.table({"k": values})
+    kind = "VARCHAR" if known.type.is_text else known.type.sql
+    target = exp.DataType.build(kind, dialect="duckdb")
+    query = exp.select(exp.alias_(exp.TryCast(this=_identifier("k"), to=target), "k"))
+    query = query.from_("listed").order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+    cast = public.table(query, {"listed": table}).column("k").combine_chunks()
+    if cast.null_count != values.null_count:
+        raise PolicyError(
+            f"a value listed for {said.name} is no {known.type.sql}",
+            code="values",
+            hint=f"list values of type {known.type.sql}",
+        )
+    return cast
+
+
+def _plain(values: Sequence[object]) -> list[object]:
+    return [str(v) if not isinstance(v, bool | int | date | datetime) else v for v in values]
+
+
+def _day(value: date) -> date:
+    return value.date() if isinstance(value, datetime) else value
+
+
+def _moment(value: date) -> datetime:
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _identifier(name: str) -> exp.Column:
+    return exp.column(_quoted(name))

@@ -1,0 +1,113 @@
+"""Answer: what a query returns. Values, error bars, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.accounting.account import Receipt
+from dpsql.accounting.cost import Cost
+from dpsql.aggregates import RECIPES
+from dpsql.mechanisms.error import half_width
+from dpsql.release import Noisy
+
+Arrow = Any
+Interval = tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An output column that shows one aggregate of one release, unchanged."""
+
+    release: str
+    aggregate: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """A private answer. Everything in it is safe to show and to keep."""
+
+    table: Arrow
+    noisy: tuple[Noisy, ...]
+    origins: tuple[Origin | None, ...]
+    cells: Sequence[int] | None
+    cost: Cost
+    receipt: Receipt
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.table.column_names)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows, as tuples of Python values."""
+        columns = [self.table.column(i).to_pylist() for i in range(self.table.num_columns)]
+        return list(zip(*columns, strict=True))
+
+    def to_arrow(self) -> Arrow:
+        """A pyarrow.Table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame (extra: pandas)."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame (extra: polars)."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def intervals(self, confidence: float = 0.95) -> dict[str, list[Interval] | None]:
+        """For each column the interval in which the exact value lies with this confidence, row by row.
+
+        It speaks of the noise alone: values that were clipped, or units beyond a limit, are not part of it. None for
+        a column without noise of its own (a key, or an expression over several aggregates).
+        """
+        if not 0 < confidence < 1:
+            raise ValueError("confidence lies between 0 and 1")
+        found: dict[str, list[Interval] | None] = {}
+        for name, origin in zip(self.columns, self.origins, strict=True):
+            found[name] = None if origin is None or self.cells is None else self._interval(origin, confidence)
+        return found
+
+    def _interval(self, origin: Origin, confidence: float) -> list[Interval]:
+        import numpy as np
+
+        assert self.cells is not None
+        noisy = next(n for n in self.noisy if n.step.name == origin.release)
+        step = noisy.step
+        call = step.calls[origin.aggregate]
+        recipe = RECIPES[call.function]
+        quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
+        spread = recipe.spread(call, quantities)
+        weights: dict[tuple[int, int], Any] = {}
+        for quantity, slope in spread.slopes:
+            for place, weight in step.estimates[quantity].terms:
+                weights[place] = weights.get(place, 0.0) + slope * float(weight)
+        wide = np.full(noisy.count, np.inf)
+        terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+        finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
+        if finite.any():
+            wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
+        bounds = recipe.bounds(call)
+        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in self.cells]
+
+    def __str__(self) -> str:
+        from dpsql.cli.render import plain_table
+
+        return plain_table(self)
+
+    def _repr_html_(self) -> str:
+        from dpsql.cli.render import html_table
+
+        return html_table(self)
+
+
+def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:
+    if width == float("inf"):
+        return bounds
+    low, high = centre - width, centre + width
+    return (max(low, bounds[0]), min(high, bounds[1])) if bounds is not None else (low, high)

@@ -1,0 +1,428 @@
+"""Plan nodes -> sqlglot trees in DuckDB's dialect. Analyst text never gets here, only our own nodes."""
+
+from __future__ import annotations
+
+import secrets
+from fractions import Fraction
+from typing import assert_never
+
+from sqlglot import exp
+
+from dpsql.calibrate import UNIT
+from dpsql.plan.nodes import (
+    CapGroups,
+    Filter,
+    Gridded,
+    Group,
+    OnCells,
+    OnDomain,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    Statement,
+    ToGrid,
+    Weight,
+    WeightUnits,
+)
+from dpsql.statistics.grid import Grid
+from dpsql.statistics.tally import Tally
+
+CELLS = "cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
+CELL = "cell"
+WEIGHT = "w"
+ROWS = "m"  # a unit's number of rows
+
+
+def render(statement: Statement) -> exp.Select:
+    """The statement that returns exact integers: for each cell, for each key that occurs, or one row without keys."""
+    match statement:
+        case Group():
+            query = _group(statement)
+            order = [exp.Ordered(this=_column(k), nulls_first=False) for k in statement.keys]
+            return query.order_by(*order) if order else query
+        case OnCells():
+            return _on_cells(statement)
+        case _:
+            assert_never(statement)
+
+
+def _on_cells(node: OnCells) -> exp.Select:
+    group = node.input
+    tallies = [_alias(_or_zero(_column(name, "g")), name) for name, _ in group.tallies]
+    return (
+        exp.select(_column(CELL, CELLS), *tallies)
+        .from_(exp.to_table(CELLS))
+        .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT")
+    )
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _group(node: Group) -> exp.Select:
+    keys: list[exp.Expr] = [_column(k) for k in node.keys]
+    match node.input:
+        case ToGrid() | OnDomain():
+            source, tally = _gridded_rows(node.input), _row_tally
+        case Weight():
+            source, tally = _weight(node.input), _weighted_tally
+        case PerUnit() | CapGroups() | WeightUnits():
+            source, tally = _units(node.input), _unit_tally
+        case _:
+            assert_never(node.input)
+    outputs = [*keys, *(_alias(tally(name, t), name) for name, t in node.tallies)]
+    # Keys alone, all of them public: nothing to read.
+    query = exp.select(*(outputs or [exp.Literal.number(1)])).from_(_subquery(source, "v"))
+    return query.group_by(*(k.copy() for k in keys)) if keys else query
+
+
+def _row_tally(name: str, tally: Tally) -> exp.Expr:
+    match tally.kind:
+        case "rows":
+            count: exp.Expr = exp.Count(this=exp.Star())
+        case "present":
+            assert tally.value is not None
+            count = exp.Count(this=_column(tally.value))
+        case "units":
+            count = exp.Count(this=exp.Distinct(expressions=[_column(UNIT)]))
+        case "total":
+            assert tally.value is not None
+            count = exp.Sum(this=_column(tally.value))
+        case _:
+            assert_never(tally.kind)
+    counted = _filtered(count, tally)
+    return _or_zero(counted) if tally.kind == "total" else counted  # the sum of no rows is 0, not NULL
+
+
+def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
+    """The same with each row counted as its integer weight; units are never weighted."""
+    match tally.kind:
+        case "units":
+            return _row_tally(name, tally)
+        case "rows":
+            weighted: exp.Expr = exp.Sum(this=_column(WEIGHT))
+        case "present":
+            assert tally.value is not None
+            there = exp.If(this=_present(_column(tally.value)), true=_column(WEIGHT))
+            weighted = exp.Sum(this=exp.Case(ifs=[there]))
+        case "total":
+            assert tally.value is not None
+            weighted = exp.Sum(this=exp.Mul(this=_column(tally.value), expression=_column(WEIGHT)))
+        case _:
+            assert_never(tally.kind)
+    return _or_zero(_filtered(weighted, tally))
+
+
+def _unit_tally(name: str, tally: Tally) -> exp.Expr:
+    """Tallies per unit and key, added up over units."""
+    return _or_zero(exp.Sum(this=_column(name)))
+
+
+def _filtered(count: exp.Expr, tally: Tally) -> exp.Expr:
+    if tally.where is None:
+        return count
+    return exp.Filter(this=count, expression=exp.Where(this=_column(tally.where)))
+
+
+# ---------------------------------------------------------------- bounding
+
+
+def _weight(node: Weight) -> exp.Select:
+    """Theorem WEIGHT-1. Only units above the limit need a weight: a left join to those few."""
+    heavy = (
+        exp.select(_column(UNIT), _alias(_heavy_weight(node.mass, node.bits, exp.Count(this=exp.Star())), WEIGHT))
+        .from_(_subquery(_gridded_rows(node.input), "c"))
+        .group_by(_column(UNIT))
+        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(node.mass)))
+    )
+    whole = exp.func("coalesce", _column(WEIGHT, "h"), _whole(node.bits))
+    return (
+        exp.select("r.*", _alias(whole, WEIGHT))
+        .from_(_subquery(_gridded_rows(node.input), "r"))
+        .join(_subquery(heavy, "h"), on=_equal(UNIT, "r", "h"), join_type="LEFT")
+    )
+
+
+def _heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
+    """⌊mass · 2^bits / rows⌋ by integer division: CAST and / would round."""
+    return exp.IntDiv(this=_cast(exp.Literal.number(mass * 2**bits), "BIGINT"), expression=rows)
+
+
+def _units(node: PerUnit | CapGroups | WeightUnits) -> exp.Select:
+    match node:
+        case PerUnit():
+            return _per_unit(node)
+        case CapGroups():
+            return _cap(node)
+        case WeightUnits():
+            return _weight_units(node)
+        case _:
+            assert_never(node)
+
+
+def _per_unit(node: PerUnit) -> exp.Select:
+    keys = [_column(k) for k in node.keys]
+    tallies = [_alias(_own_tally(t), name) for name, t in node.tallies]
+    rows = _alias(exp.Count(this=exp.Star()), ROWS)
+    return (
+        exp.select(_column(UNIT), *keys, rows, *tallies)
+        .from_(_subquery(_gridded_rows(node.input), "o"))
+        .group_by(_column(UNIT), *(k.copy() for k in keys))
+    )
+
+
+def _own_tally(tally: Tally) -> exp.Expr:
+    """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
+    if tally.kind != "units":
+        return _row_tally("", tally)
+    if tally.where is None:
+        return exp.Literal.number(1)
+    passing = exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=_column(tally.where)))
+    return _cast(exp.GT(this=passing, expression=exp.Literal.number(0)), "INTEGER")
+
+
+def _cap(node: CapGroups) -> exp.Select:
+    """Theorem CAP-1. Units with more keys keep those with the smallest hash, ties broken by the keys themselves."""
+    inner = node.input
+    total = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[_column(UNIT)])
+    ranked = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[_column(UNIT)],
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys), *map(_column, inner.keys))]),
+    )
+    counted = exp.select("*", _alias(total, "groups")).from_(_subquery(_per_unit(inner), "u"))
+    limit = exp.Literal.number(node.limit)
+    light = exp.select("*").from_(exp.to_table("counted")).where(_compare(exp.LTE, "groups", limit))
+    heavy = exp.select("*").from_(exp.to_table("counted")).where(_compare(exp.GT, "groups", limit))
+    cut = exp.select("*").from_(_subquery(heavy, "x")).qualify(exp.LTE(this=ranked, expression=limit.copy()))
+    both = exp.union(light, cut, distinct=False)
+    return (
+        exp.select("*")
+        .from_(exp.Subquery(this=both, alias=_table_alias("b")))
+        .with_("counted", as_=counted, materialized=True)
+    )
+
+
+def _hash(keys: tuple[str, ...]) -> exp.Expr:
+    """A hash of unit and keys under a fresh secret, which is mixed in before the last round of hashing."""
+    secret = _cast(exp.Literal.number(secrets.randbits(64)), "UBIGINT")
+    inner = exp.Anonymous(this="hash", expressions=[_column(UNIT), *map(_column, keys)])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, secret])
+    return exp.Anonymous(this="hash", expressions=[mixed])
+
+
+def _weight_units(node: WeightUnits) -> exp.Select:
+    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
+    source = _units(node.input)
+    named = (node.input.input if isinstance(node.input, CapGroups) else node.input).tallies
+    keys = (node.input.input if isinstance(node.input, CapGroups) else node.input).keys
+    peaked: exp.Expr = _whole(node.bits)
+    if node.peak is not None:
+        peaked = exp.func("least", _whole(node.bits), _heavy_weight(node.peak, node.bits, _column(ROWS)))
+    with_peak = exp.select("*", _alias(peaked, "p")).from_(_subquery(source, "q"))
+    weight: exp.Expr = _column("p")
+    if node.mass is not None:
+        part = exp.Mul(this=_column("p"), expression=_cast(_column(ROWS), "HUGEINT"))
+        total = exp.Window(this=exp.Sum(this=part), partition_by=[_column(UNIT)]) if keys else part
+        limit = _cast(exp.Literal.number(node.mass * 2**node.bits), "HUGEINT")
+        scaled = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=_column("p"), expression=limit)), expression=_column("s"))
+        with_peak = exp.select("*", _alias(total, "s")).from_(_subquery(with_peak, "y"))
+        above = exp.If(this=exp.GT(this=_column("s"), expression=limit.copy()), true=_cast(scaled, "BIGINT"))
+        weight = exp.Case(ifs=[above], default=_column("p"))
+    weighted = exp.select("*", _alias(weight, WEIGHT)).from_(_subquery(with_peak, "z"))
+    outputs = [
+        _column(name)
+        if t.kind == "units"
+        else _alias(exp.Mul(this=_cast(_column(name), "HUGEINT"), expression=_column(WEIGHT)), name)
+        for name, t in named
+    ]
+    return exp.select(*map(_column, keys), *outputs).from_(_subquery(weighted, "n"))
+
+
+def _whole(bits: int) -> exp.Expr:
+    return _cast(exp.Literal.number(2**bits), "BIGINT")
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _gridded_rows(node: Gridded) -> exp.Select:
+    match node:
+        case ToGrid():
+            return _to_grid(node)
+        case OnDomain():
+            return (
+                exp.select("d.*")
+                .from_(_subquery(_to_grid(node.input), "d"))
+                .join(exp.to_table(CELLS), on=_same(node.keys, CELLS, "d"), join_type="SEMI")
+            )
+        case _:
+            assert_never(node)
+
+
+def _to_grid(node: ToGrid) -> exp.Select:
+    needed = {value for _, value, _ in node.values}
+    kept: list[exp.Expr] = [_column(name) for name, _ in node.input.columns if name not in needed]
+    made = [_alias(_gridded(_column(value), grid), name) for name, value, grid in node.values]
+    rows = exp.select(*([*kept, *made] or [exp.Literal.number(1)])).from_(_subquery(_project(node.input), "p"))
+    squared = [(name, grid) for name, _, grid in node.values if grid.resolution]
+    if not squared:
+        return rows
+    parts = [_alias(part, f"{name}b{i}") for name, grid in squared for i, part in _bernstein(name, grid)]
+    return exp.select("*", *parts).from_(_subquery(rows, "e"))
+
+
+def _bernstein(name: str, grid: Grid) -> list[tuple[int, exp.Expr]]:
+    """⌊(1−u)²·R⌋ and ⌊u²·R⌋ for u = (x − low)/span, in integers (Theorem MOMENTS-1)."""
+    column = _cast(_column(name), "BIGINT")
+    from_low = exp.Paren(this=exp.Sub(this=column, expression=_number(grid.low)))
+    from_high = exp.Paren(this=exp.Sub(this=_number(grid.high), expression=column.copy()))
+
+    def part(distance: exp.Expr) -> exp.Expr:
+        square = exp.Mul(this=exp.Mul(this=distance, expression=distance.copy()), expression=_number(grid.resolution))
+        return exp.IntDiv(this=exp.Paren(this=square), expression=_number(grid.span**2))
+
+    return [(0, part(from_high)), (2, part(from_low))]
+
+
+def _gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
+    """Theorem GRID-1: finite test, clip and rounding in one CASE; NULL, NaN and ±inf become NULL.
+
+    The clip bounds are grid points, so that low ≤ integer ≤ high whatever the row holds. NaN sorts above every
+    number in DuckDB, so it falls through all three branches.
+    """
+    storage = "INTEGER" if grid.magnitude < 2**31 else "BIGINT"
+    low, high = _number(grid.low), _number(grid.high)
+    floor: exp.Expr
+    ceiling: exp.Expr
+    match grid.source:
+        case "integer":
+            inside: exp.Expr = value.copy()
+            floor, ceiling, finite = low.copy(), high.copy(), False
+        case "decimal":
+            inside = exp.Mul(this=value.copy(), expression=exp.Literal.number(grid.step.denominator))
+            floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
+        case "float":
+            inside = exp.Mul(this=value.copy(), expression=_double(1 / grid.step))
+            floor, ceiling, finite = _double(grid.low * grid.step), _double(grid.high * grid.step), True
+        case "any":
+            return exp.Case(ifs=[exp.If(this=_present(value), true=exp.Literal.number(1))])
+        case "finite":
+            finite_test = exp.Anonymous(this="isfinite", expressions=[value.copy()])
+            return exp.Case(ifs=[exp.If(this=finite_test, true=exp.Literal.number(1))])
+        case _:
+            assert_never(grid.source)
+    above: exp.Expr = exp.GT(this=value.copy(), expression=ceiling.copy())
+    below: exp.Expr = exp.LT(this=value.copy(), expression=floor.copy())
+    if finite:
+        above = exp.and_(above, exp.LT(this=value.copy(), expression=_cast(exp.Literal.string("inf"), "DOUBLE")))
+        below = exp.and_(below, exp.GT(this=value.copy(), expression=_cast(exp.Literal.string("-inf"), "DOUBLE")))
+    return exp.Case(
+        ifs=[
+            exp.If(
+                this=exp.Between(this=value.copy(), low=floor, high=ceiling),
+                true=_cast(inside, storage),
+            ),
+            exp.If(this=above, true=_cast(high, storage)),
+            exp.If(this=below, true=_cast(low, storage)),
+        ]
+    )
+
+
+def _present(value: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+
+
+def _project(node: Project) -> exp.Select:
+    outputs = [_alias(e.copy(), name) for name, e in node.columns] or [exp.Literal.number(1)]
+    return exp.select(*outputs).from_(_subquery(relation(node.input), "s"))
+
+
+def relation(node: Relation) -> exp.Select:
+    """The rows of a relation, each with its unit."""
+    match node:
+        case Scan():
+            return _scan(node)
+        case Filter():
+            return exp.select("*").from_(_subquery(relation(node.input), "f")).where(node.condition.copy())
+        case _:
+            assert_never(node)
+
+
+def _scan(node: Scan) -> exp.Select:
+    """Theorem OWN-1. Inner joins along the links drop rows that point to nothing; NULL units are dropped."""
+    columns = [_alias(_column(source, "t0"), name) for name, source in node.columns]
+    last = f"t{len(node.links)}"
+    if node.links:
+        assert node.unit is not None and node.owner is not None
+        columns.append(_alias(_column(node.owner, last), node.unit))
+    rows = exp.select(*columns).from_(exp.alias_(exp.Table(this=_quoted(node.table)), "t0", table=True))
+    for i, link in enumerate(node.links):
+        there = exp.alias_(exp.Table(this=_quoted(link.table)), f"t{i + 1}", table=True)
+        equal = [exp.EQ(this=_column(a, f"t{i}"), expression=_column(b, f"t{i + 1}")) for a, b in link.on]
+        rows = rows.join(there, on=exp.and_(*equal))
+    if node.owner is not None:
+        rows = rows.where(_present(_column(node.owner, last)))
+    return rows
+
+
+# ---------------------------------------------------------------- small pieces
+
+
+def _same(keys: tuple[str, ...], left: str, right: str) -> exp.Expr:
+    return exp.and_(*(exp.NullSafeEQ(this=_column(k, left), expression=_column(k, right)) for k in keys))
+
+
+def _equal(name: str, left: str, right: str) -> exp.Expr:
+    return exp.EQ(this=_column(name, left), expression=_column(name, right))
+
+
+def _compare(kind: type[exp.LTE] | type[exp.GT], name: str, value: exp.Expr) -> exp.Expr:
+    return kind(this=_column(name), expression=value.copy())
+
+
+def _or_zero(e: exp.Expr) -> exp.Expr:
+    return exp.func("coalesce", e, exp.Literal.number(0))
+
+
+def _number(value: int) -> exp.Expr:
+    return exp.Literal.number(value)
+
+
+def _double(value: Fraction) -> exp.Expr:
+    """An exact double: the caller's value is one."""
+    number = float(value)
+    assert Fraction(number) == value, value
+    return _cast(exp.Literal.string(repr(number)), "DOUBLE")
+
+
+def _decimal(integer: int, step: Fraction) -> exp.Expr:
+    scale = len(str(step.denominator)) - 1
+    digits = str(abs(integer)).rjust(scale + 1, "0")
+    text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
+    return _cast(exp.Literal.string(f"-{text}" if integer < 0 else text), f"DECIMAL({max(len(digits), 1)},{scale})")
+
+
+def _cast(e: exp.Expr, to: str) -> exp.Expr:
+    return exp.cast(e, to, dialect="duckdb")
+
+
+def _alias(e: exp.Expr, name: str) -> exp.Expr:
+    return exp.alias_(e, name, quoted=True)
+
+
+def _subquery(query: exp.Select, alias: str) -> exp.Subquery:
+    return exp.Subquery(this=query, alias=_table_alias(alias))
+
+
+def _table_alias(alias: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(alias))
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _column(name: str, table: str | None = None) -> exp.Column:
+    return exp.Column(this=_quoted(name), table=exp.to_identifier(table) if table else None)

@@ -1,0 +1,79 @@
+"""Running statements: the exact integers of a step. The only errors that leave are constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.backends.duckdb.render import CELL, CELLS, render
+from dpsql.errors import DataError
+from dpsql.statistics.base import Integers
+from dpsql.statistics.tally import Tally
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dpsql.calibrate import Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exact:
+    """Exact integers computed from private rows, one array per tally, in the order of the cells.
+
+    cells is the Arrow table of the keys that occur, where they are private. Nothing but release.py may read this.
+    """
+
+    tallies: dict[Tally, Integers]
+    cells: Any = None
+
+
+def execute(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
+    """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9)."""
+    import duckdb
+    import pyarrow as pa
+
+    if not step.tallies:
+        return Exact({})
+    try:
+        if step.cells is not None:
+            index = pa.array(np.arange(step.cells.num_rows, dtype=np.int64))
+            cursor.register(CELLS, step.cells.append_column(CELL, index))
+        result = cursor.sql(render(step.statement).sql(dialect="duckdb")).to_arrow_table()
+    except duckdb.Error:
+        raise DataError(
+            "the engine failed while it read the data; the query stays charged",
+            code="engine",
+            hint="the steward can look at the sources with dpsql check --steward",
+        ) from None
+    finally:
+        if step.cells is not None:
+            cursor.unregister(CELLS)
+    tallies = {tally: integers(result.column(f"t{i}")) for i, tally in enumerate(step.tallies)}
+    if step.cells is not None:
+        order = np.argsort(integers(result.column(CELL)), kind="stable")
+        return Exact({tally: numbers[order] for tally, numbers in tallies.items()})
+    keys = [name for name in result.column_names if name.startswith("k")]
+    return Exact(tallies, result.select(keys) if keys else None)
+
+
+def integers(column: Any) -> Integers:
+    """An Arrow column of integers without NULLs (HUGEINT arrives as decimal128(38, 0)) as exact integers."""
+    import pyarrow as pa
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # no chunk at all
+        array = pa.array([], array.type)
+    if not len(array):
+        return np.zeros(0, dtype=np.int64)
+    if not pa.types.is_decimal(array.type):
+        # From the buffer: to_numpy() would import pandas where it is installed.
+        whole = array.cast(pa.int64())
+        return np.frombuffer(whole.buffers()[1], dtype=np.int64)[whole.offset :][: len(whole)].copy()
+    limbs = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)]
+    low, high = limbs[0::2], limbs[1::2]
+    if np.array_equal(high, low >> 63):  # the upper half is only the sign: they all fit int64
+        return low.copy()
+    wide: Integers = np.array([(int(h) << 64) + int(lo) % 2**64 for h, lo in zip(high, low, strict=True)], dtype=object)
+    return wide

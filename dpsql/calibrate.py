@@ -1,0 +1,461 @@
+"""calibrate: Checked -> Quote. Splits the budget, picks statistics, fixes grids, noise and price.
+
+The price is the sum of what the very noise objects cost that will be drawn from; nothing else computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.accounting.cost import Cost
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease
+from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.errors import PrivacyError
+from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.keys import Threshold
+from dpsql.plan.nodes import (
+    CapGroups,
+    Gridded,
+    Group,
+    Named,
+    OnCells,
+    OnDomain,
+    PerUnit,
+    Plan,
+    Project,
+    Statement,
+    ToGrid,
+    Weight,
+    WeightUnits,
+)
+from dpsql.sql.refuse import refuse
+from dpsql.sql.scalar import Scalar
+from dpsql.statistics.base import Quantity, Statistic, Value
+from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
+from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
+from dpsql.statistics.strategy import Linear, Strategy, strategies
+from dpsql.statistics.tally import Tally
+from dpsql.statistics.units import Units
+
+UNIT = "unit"  # the statement's column of units
+WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
+SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One statistic and the noise it gets."""
+
+    statistic: Statistic
+    sensitivity: Sensitivity
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which cells leave: those whose noisy number of units reaches a threshold (Theorem KEY-1)."""
+
+    measurement: int  # that of the number of units
+    threshold: int
+    delta: Fraction  # what it costs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One statement over private rows and the noise its results get; becomes the noisy table `name`."""
+
+    name: str
+    checked: CheckedRelease
+    statement: Statement
+    cells: Any  # the public cells in key order, an Arrow table with k0, k1, …; None: no keys, or private ones
+    tallies: tuple[Tally, ...]
+    calls: tuple[Call, ...]
+    measurements: tuple[Measurement, ...]
+    estimates: Mapping[Quantity, Linear]
+    bits: int  # of the weights
+    selection: Selection | None
+
+    @property
+    def count(self) -> int | None:
+        """How many cells; None where that is not known beforehand."""
+        return self.checked.cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quote:
+    """Everything that a query will do and cost, before any private row is read."""
+
+    plan: Plan
+    result: tuple[tuple[str, str], ...]  # the answer's columns as DuckDB names and types them
+    steps: tuple[Step, ...]
+    epsilon: Fraction
+    split: Split
+    other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
+
+    @property
+    def price(self) -> Cost:
+        """Computed from the noise objects that will be drawn from, and from the thresholds that will be used."""
+        measured = [m for s in self.steps for m in s.measurements]
+        noise = self.split.cost([m.sensitivity for m in measured], [m.noise for m in measured])
+        selection = sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
+        return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
+
+    def __str__(self) -> str:
+        from dpsql.plan.show import show
+
+        return show(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a query may spend, and how."""
+
+    epsilon: Fraction
+    delta: Fraction
+    mechanism: str = "auto"
+
+
+def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
+    """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
+    drafts = [_draft(release, ask.epsilon) for release in checked.releases]
+    selecting = sum(d.checked.private_keys for d in drafts)
+    if selecting and not ask.delta:
+        raise _no_delta(next(d for d in drafts if d.checked.private_keys))
+    options = [_option(drafts, choice) for choice in _splits(ask, bool(selecting))]
+    best = min(options, key=lambda o: o.loss)
+    other = next((o for o in options if o is not best), None)
+    ratio = (other.split.name, float(other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
+    return _quote(checked.plan, result, drafts, best, ask.epsilon, ratio)
+
+
+def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
+    """The mechanisms to choose from, each with the δ that it leaves for key selection.
+
+    Gaussian noise needs δ; beside key selection it gets half of it.
+    """
+    splits: list[tuple[Split, Fraction]] = []
+    if ask.mechanism in ("auto", "laplace"):
+        splits.append((LaplaceSplit(ask.epsilon), ask.delta))
+    if ask.mechanism == "gaussian" and not ask.delta:
+        raise PrivacyError(
+            "Gaussian noise needs δ > 0",
+            code="needs-delta",
+            hint='give one: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6; or use mechanism = "laplace"',
+        )
+    if ask.mechanism in ("auto", "gaussian") and ask.delta:
+        noise = ask.delta / 2 if selecting else ask.delta
+        splits.append((GaussianSplit.calibrate(ask.epsilon, noise), ask.delta - noise))
+    return splits
+
+
+def _no_delta(draft: _Draft) -> PrivacyError:
+    keys = draft.checked.release.keys
+    names = ", ".join(dict.fromkeys(c.name for k in keys for c in k.find_all(exp.Column)))
+    return refuse(
+        PrivacyError,
+        f"the values of this key are not public, and to list them takes δ > 0: {names}",
+        keys[0],
+        code="private-keys",
+        hint=f'list them in the policy: {names} = {{ values = ["…", "…"] }} or {{ references = "table.column" }}, '
+        "or give a whole number or date a min and a max;\n"
+        'or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6',
+    )
+
+
+# ---------------------------------------------------------------- what to measure
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What one release needs, with everything but the noise decided."""
+
+    checked: CheckedRelease
+    bits: int
+    unit: Contribution  # in integer weights
+    columns: tuple[Named, ...]  # of the statement's Project
+    values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
+    calls: tuple[Call, ...]
+    candidates: tuple[Strategy, ...]
+
+
+def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
+    """Name the statement's columns, put values on grids, and list the candidate statistics."""
+    columns: list[Named] = [(f"k{i}", k.sql) for i, k in enumerate(checked.keys)]
+    if checked.owner.unit is not None:
+        columns.append((UNIT, exp.column(exp.to_identifier(checked.owner.unit, quoted=True))))
+    places: dict[exp.Expr, str] = {}
+    wheres: dict[exp.Expr, str] = {}
+    where_text: dict[str | None, str] = {None: ""}
+    for argument in checked.arguments:
+        if argument.where is not None and argument.where.sql not in wheres:
+            name = f"f{len(wheres)}"
+            wheres[argument.where.sql] = name
+            columns.append((name, argument.where.sql))
+            assert argument.call.where is not None
+            where_text[name] = f" where {_text(argument.call.where)}"
+        if argument.value is not None:
+            places.setdefault(argument.value.sql, f"x{len(places)}")
+    bits = min(WEIGHT_BITS, _room(checked, epsilon)) if checked.bounding.weighted else 0
+    grids = _grids(checked, epsilon, bits)
+    calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
+    needs = [q for c in calls for q in RECIPES[c.function].needs(c)]
+    if checked.private_keys or checked.min_units is not None:
+        needs.append(_UNITS)
+    gridded: dict[str, tuple[str, str, Grid]] = {}
+    for argument, call in zip(checked.arguments, calls, strict=True):
+        if call.value is not None and argument.value is not None and call.value.column not in gridded:
+            source = f"x{call.value.column[1:]}"
+            columns.append((source, _gridded_input(argument.value, call.value.grid)))
+            gridded[call.value.column] = (call.value.column, source, call.value.grid)
+    weight = 2**bits
+    whole = checked.bounding.contribution
+    unit = whole.weighted(weight) if whole.mass is not None else whole
+    rows_are_units = checked.owner.rows == 1
+    candidates = strategies(needs, where_text, unit, weight=weight, rows_are_units=rows_are_units)
+    return _Draft(checked, bits, unit, tuple(columns), tuple(gridded.values()), calls, tuple(candidates))
+
+
+def _room(checked: CheckedRelease, epsilon: Fraction) -> int:
+    """How many bits finer than a row the integers can be while noise scales stay below 2^SCALE_BITS."""
+    scale = (checked.bounding.contribution.mass or Fraction(1)) / epsilon
+    return max(0, SCALE_BITS - max(0, (scale.numerator // scale.denominator).bit_length()))
+
+
+def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
+    """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
+    grids: dict[tuple[exp.Expr, object], Grid] = {}
+    for argument in checked.arguments:
+        value = argument.value
+        if value is None or argument.call.function == "COUNT":
+            continue
+        mass = checked.bounding.contribution.mass
+        assert mass is not None
+        noise = mass * value.range.magnitude / epsilon
+        moments = argument.call.function.startswith(("VAR", "STDDEV"))
+        key = _value_key(value)
+        grid = choose_grid(value.type, value.range, noise, bits=bits)
+        if moments or (key in grids and grids[key].resolution):
+            fine = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+            grid = replace(coarsened(grid, value.range, MAX_SPAN), resolution=fine)
+        grids[key] = grid
+    return grids
+
+
+def _value_key(value: Scalar) -> tuple[exp.Expr, object]:
+    return (value.sql, (value.range.low, value.range.high))
+
+
+def _call(
+    argument: Argument,
+    places: Mapping[exp.Expr, str],
+    wheres: Mapping[exp.Expr, str],
+    grids: Mapping[tuple[exp.Expr, object], Grid],
+) -> Call:
+    where = wheres[argument.where.sql] if argument.where is not None else None
+    function = argument.call.function
+    if argument.value is None or argument.units:
+        return Call(function, None, None, where, argument.units)
+    value = argument.value
+    same = [g for (sql, _), g in grids.items() if sql == value.sql]
+    # Counted only: share the column of a sum over the same expression, if there is one.
+    counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
+    grid = grids.get(_value_key(value), counted)
+    variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
+    column = f"v{places[value.sql][1:]}{variant}"
+    assert argument.call.argument is not None
+    # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
+    nullable = value.range.nullable or value.type.is_float
+    return Call(function, Value(column, grid, nullable, _text(argument.call.argument)), value.type, where)
+
+
+def _number(value: Scalar) -> exp.Expr:
+    """Booleans are summed as 0 and 1."""
+    return exp.cast(value.sql.copy(), "INTEGER") if value.type.is_boolean else value.sql
+
+
+def _gridded_input(value: Scalar, grid: Grid) -> exp.Expr:
+    """What goes on the grid: doubles on a binary grid, whatever the value's own type."""
+    number = _number(value)
+    return exp.cast(number.copy(), "DOUBLE") if grid.source == "float" and value.type.name != "DOUBLE" else number
+
+
+def _text(node: exp.Expr) -> str:
+    return node.sql(dialect="duckdb").replace('"', "")
+
+
+# ---------------------------------------------------------------- how to measure it
+
+_UNITS = Quantity("units")
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A mechanism with the best statistics for it."""
+
+    split: Split
+    strategies: tuple[Strategy, ...]
+    loss: Fraction
+    delta: Fraction  # for key selection
+
+
+def _option(drafts: Sequence[_Draft], choice: tuple[Split, Fraction]) -> _Option:
+    split, delta = choice
+    if len(drafts) > 6:
+        combinations = [tuple(d.candidates[0] for d in drafts)]
+    else:
+        combinations = list(product(*(d.candidates for d in drafts)))
+    losses = [_loss(drafts, c, split, delta) for c in combinations]
+    best = min(range(len(losses)), key=losses.__getitem__)
+    return _Option(split, combinations[best], losses[best], delta)
+
+
+def _loss(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> Fraction:
+    """The sum of relative variances of all aggregates; a key below its threshold is an error of the threshold."""
+    variances = split.variances(
+        [s.sensitivity(d.unit) for d, c in zip(drafts, chosen, strict=True) for s in c.statistics]
+    )
+    loss, start = Fraction(0), 0
+    for draft, strategy in zip(drafts, chosen, strict=True):
+        mine = variances[start : start + len(strategy.statistics)]
+        start += len(strategy.statistics)
+        weight = draft.checked.bounding.contribution.mass or Fraction(1)
+        for call in draft.calls:
+            contrasts = RECIPES[call.function].contrasts(call)
+            for contrast in contrasts:
+                linear = Linear.combine((strategy.estimates[q], w) for q, w in contrast.items())
+                loss += linear.variance(mine) / (len(contrasts) * (1 if call.units else weight**2))
+        if draft.checked.private_keys:
+            index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
+            spread = Fraction(float(mine[index]) ** 0.5)
+            loss += (spread * _tail(split, delta / _keys(draft))) ** 2
+    return loss
+
+
+def _tail(split: Split, delta: Fraction) -> Fraction:
+    """About how many standard deviations of noise a threshold must leave: to compare mechanisms."""
+    from math import log, sqrt
+    from statistics import NormalDist
+
+    p = max(float(delta), 1e-300)
+    if split.name == "gaussian":
+        return Fraction(-NormalDist().inv_cdf(p) if p > 1e-300 else 37.0)
+    return Fraction(log(1 / (2 * p)) / sqrt(2))
+
+
+def _units_of(strategy: Strategy) -> Statistic:
+    return next(s for s in strategy.statistics if isinstance(s, Units) and s.where is None)
+
+
+def _keys(draft: _Draft) -> Fraction:
+    """Over how many keys the δ of a selection is divided (Theorem KEY-1)."""
+    unit = draft.checked.bounding.contribution
+    assert unit.groups is not None
+    return unit.groups * (2 if unit.replace else 1)
+
+
+def _quote(
+    plan: Plan,
+    result: tuple[tuple[str, str], ...],
+    drafts: Sequence[_Draft],
+    best: _Option,
+    epsilon: Fraction,
+    other: tuple[str, float] | None,
+) -> Quote:
+    sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
+    try:
+        noises = best.split.noises(sensitivities)
+    except OverflowError:
+        raise PrivacyError(
+            "the noise would be larger than any answer",
+            code="too-noisy",
+            hint="ask with a larger ε, or with smaller limits and ranges",
+        ) from None
+    selecting = sum(d.checked.private_keys for d in drafts)
+    steps, start = [], 0
+    for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
+        end = start + len(strategy.statistics)
+        measurements = tuple(
+            Measurement(s, size, noise)
+            for s, size, noise in zip(strategy.statistics, sensitivities[start:end], noises[start:end], strict=True)
+        )
+        start = end
+        steps.append(_step(name, draft, strategy, measurements, best.delta / max(1, selecting)))
+    return Quote(plan, result, tuple(steps), epsilon, best.split, other)
+
+
+def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
+    checked = draft.checked
+    tallies = tuple(dict.fromkeys(t for s in strategy.statistics for t in s.tallies))
+    return Step(
+        name=name,
+        checked=checked,
+        statement=_statement(draft, tallies),
+        cells=_cells(checked) if checked.keys and not checked.private_keys else None,
+        tallies=tallies,
+        calls=draft.calls,
+        measurements=measurements,
+        estimates=strategy.estimates,
+        bits=draft.bits,
+        selection=_selection(draft, measurements, delta),
+    )
+
+
+def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:
+    checked = draft.checked
+    if not checked.private_keys and checked.min_units is None:
+        return None
+    index = next(i for i, m in enumerate(measurements) if isinstance(m.statistic, Units) and m.statistic.where is None)
+    if not checked.private_keys:
+        assert checked.min_units is not None
+        return Selection(index, checked.min_units, Fraction(0))
+    # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
+    threshold = Threshold(measurements[index].noise, delta / _keys(draft), checked.min_units or 0)
+    return Selection(index, threshold.tau, delta)
+
+
+def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
+    """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    keys = tuple(f"k{i}" for i in range(len(checked.keys)))
+    named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
+    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
+    rows: Gridded = gridded
+    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    if keys and not checked.private_keys and enforced:
+        rows = OnDomain(gridded, keys)
+    if bounding.cap is not None or bounding.peak is not None or (bounding.mass is not None and not keys):
+        per_unit = PerUnit(rows, keys, named)
+        units: PerUnit | CapGroups = per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap)
+        whole: PerUnit | CapGroups | WeightUnits = units
+        if bounding.mass is not None or bounding.peak is not None:
+            whole = WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
+        group = Group(whole, keys, named)
+    elif bounding.mass is not None:
+        group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
+    else:
+        group = Group(rows, keys, named)
+    return OnCells(group) if keys and not checked.private_keys else group
+
+
+def _cells(checked: CheckedRelease) -> Any:
+    """All combinations of the keys' public values, in key order (Theorem KEYS-1)."""
+    import numpy as np
+    import pyarrow as pa
+
+    assert checked.domains is not None and checked.cells is not None
+    total = repeat = checked.cells
+    columns: dict[str, Any] = {}
+    for i, domain in enumerate(checked.domains):
+        size = len(domain.values)
+        repeat = repeat // size if size else 0
+        index = np.tile(np.repeat(np.arange(size), repeat), total // (size * repeat) if size and repeat else 0)
+        columns[f"k{i}"] = domain.values.take(pa.array(index))
+    return pa.table(columns)

@@ -1,0 +1,46 @@
+"""dpsql explain: everything about a query's price and noise, for free."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dpsql.cli.options import given, policy_option, query_options, read_sql
+
+
+@click.command()
+@query_options
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--verbose", is_flag=True, help="Also the SQL that runs on the data and on the noisy results.")
+@policy_option
+def explain(
+    sql: str | None,
+    file: str | None,
+    policy: str,
+    as_json: bool,
+    verbose: bool,
+    analyst: str | None,
+    **options: Any,
+) -> None:
+    """Show what a query would cost and how accurate it would be; spends nothing.
+
+    No private row is read: what is shown follows from the SQL, the policy and the ledger alone.
+    """
+    text = read_sql(sql, file)
+    from dpsql.cli.render import guarantee
+    from dpsql.plan.show import as_dict, show
+    from dpsql.session import connect
+
+    with connect(policy, analyst=analyst) as session:
+        quote = session.explain(text, **given(options))
+        if as_json:
+            shown = json.dumps(as_dict(quote, verbose=verbose), ensure_ascii=False, indent=2, allow_nan=False)
+        else:
+            shown = show(quote, verbose=verbose)
+        click.echo(shown)
+        left = session.budget.remaining
+        fits = quote.price.epsilon <= left.epsilon and quote.price.delta <= left.delta
+        note = "nothing was spent" if fits else "the query would be refused"
+        click.echo(f"left {guarantee(left, up=False)} · {note}", err=True)

@@ -1,0 +1,108 @@
+"""The `dpsql` command: the group, how errors are shown, and exit codes.
+
+0 answered · 2 usage · 3 refused · 4 budget · 5 policy or ledger · 6 data · 1 a bug in dpsql
+(and, as for every Unix tool, 130 after Ctrl-C and 141 when the reader of a pipe went away)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from dpsql import __version__
+from dpsql.cli.budget import budget
+from dpsql.cli.check import check
+from dpsql.cli.explain import explain
+from dpsql.cli.functions import functions
+from dpsql.cli.query import query
+from dpsql.errors import Error
+
+INTERRUPTED, BROKEN_PIPE = 130, 141
+
+
+class Commands(click.Group):
+    """A group that turns every exception into a message and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except Error as error:
+            show_error(error)
+            code = error.exit_code
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted; a query that was already paid for stays charged", err=True)
+            code = INTERRUPTED
+        except BrokenPipeError:
+            # Whatever is still buffered goes nowhere, quietly.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = BROKEN_PIPE
+        except Exception as bug:
+            show_bug(bug)
+            code = 1
+        raise click.exceptions.Exit(code)
+
+
+def show_error(error: Error) -> None:
+    """An error as it prints itself, its first word in red on a terminal."""
+    text = str(error)
+    head, found, rest = text.partition("error:")
+    styled = click.style("error:", fg="red", bold=True) + rest if found and not head else text
+    click.echo(styled, err=True)
+
+
+def show_bug(bug: Exception) -> None:
+    """The exception's type alone: the text of a foreign exception may quote a row."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} this is a bug in dpsql ({type(bug).__name__})", err=True)
+    if os.environ.get("DPSQL_DEBUG"):
+        # Places in the code only. No locals, no message, no chained exceptions: those may hold private values.
+        click.echo("".join(traceback.format_list(traceback.extract_tb(bug.__traceback__))), err=True, nl=False)
+    else:
+        click.echo("help: DPSQL_DEBUG=1 shows where; a query that was already paid for stays charged", err=True)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dpsql", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Differentially private SQL over parquet, CSV and DuckDB files.
+
+    A policy (policy.toml) says who is protected and what may be spent. Try `dpsql check`, then
+    `dpsql explain "SELECT …"`, which is free, then `dpsql query "SELECT …"`.
+    """
+
+
+for _command in (query, explain, check, budget, functions):
+    cli.add_command(_command)
+
+
+def _later(name: str, instead: str) -> None:
+    """Register a command that only a later version has: it is refused clearly, with whatever arguments."""
+
+    @cli.command(name, hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    def refuse() -> None:
+        raise click.UsageError(f"dpsql {name} is not in this version; {instead}")
+
+
+_later("init", "write the policy by hand (the README has one to start from) and validate it with dpsql check")
+_later("audit", "dpsql explain shows what bounds a query's sensitivity")
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # an answer that was paid for must not fail on a character
+            stream.reconfigure(errors="replace")
+    cli(prog_name="dpsql")
+
+
+if __name__ == "__main__":
+    main()

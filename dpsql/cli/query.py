@@ -1,0 +1,49 @@
+"""dpsql query: answer a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dpsql.cli.options import given, policy_option, query_options, read_sql
+from dpsql.cli.output import FORMATS, choose
+
+
+@click.command()
+@query_options
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: table on a terminal, else csv.")
+@click.option("-o", "--output", metavar="FILE", help="Write to a file: .csv, .json, .parquet or .arrow.")
+@policy_option
+def query(
+    sql: str | None,
+    file: str | None,
+    policy: str,
+    format_: str | None,
+    output: str | None,
+    analyst: str | None,
+    **options: Any,
+) -> None:
+    """Answer a query: dpsql query "SELECT …".
+
+    The answer goes to standard output, everything else to standard error. What it costs is recorded before any row
+    is read and is never refunded.
+    """
+    text = read_sql(sql, file)
+    # Everything that could go wrong with the output goes wrong now, before anything is paid.
+    with choose(output, format_) as target:
+        from dpsql.session import connect
+
+        with connect(policy, analyst=analyst) as session:
+            answer = session.query(text, **given(options))
+            target.write(answer)
+            click.echo(_receipt(answer.cost, session.budget), err=True)
+
+
+def _receipt(cost: Any, balance: Any) -> str:
+    from dpsql.cli.render import guarantee
+
+    return (
+        f"cost {guarantee(cost, up=True)} · "
+        f"left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"
+    )

@@ -1,0 +1,113 @@
+"""What the sessions of one process share: the policy, the locked databases, the ledger. Thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpsql.accounting.account import Account
+from dpsql.accounting.ledger import Ledger
+from dpsql.backends.duckdb.sources import (
+    Connection,
+    Located,
+    PublicDatabase,
+    TwinDatabase,
+    locate,
+    open_private,
+    read_schema,
+    unlisted,
+    well_formed,
+)
+from dpsql.errors import DataError, PolicyError
+from dpsql.policy import Policy
+
+
+class Engine:
+    """Opened once; each query takes a cursor of its own."""
+
+    def __init__(self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None) -> None:
+        _refuse_later(policy)
+        self.policy = policy
+        self.located = locate(policy, sources)
+        self._private = open_private(self.located)
+        self.schema = read_schema(self._private, self.located)
+        self.public = PublicDatabase(self.located)
+        self.twin = TwinDatabase(self.schema)
+        self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
+        self._check_csv()
+        # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
+        self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
+
+    def _check_csv(self) -> None:
+        """A CSV file is a table only if all of it can be read; looked at once for each version of the data."""
+        for one in self._guarded:
+            if one.object is not None or one.table.kind != "csv":
+                continue
+            name = one.table.name.lower()
+            version = self.ledger.recognise([one.source])[name]
+            if "csv" in self.ledger.promises(name, version):
+                continue
+            readable = well_formed(one)
+            self.ledger.record_promise(name, "csv", version, readable)
+            if not readable:
+                raise DataError(
+                    f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
+                    code="malformed-csv",
+                    hint="close every quote, and double quotes inside of quoted fields",
+                )
+
+    @property
+    def unlisted(self) -> dict[str, frozenset[str]]:
+        """Columns that are in a CSV file and not in the policy, by table."""
+        return {one.table.name: unlisted(one) for one in self._guarded}
+
+    @property
+    def _guarded(self) -> list[Located]:
+        return [one for one in self.located if not one.table.public]
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The column names of each table."""
+        return {table: tuple(name for name, _ in columns) for table, columns in self.schema.items()}
+
+    def versions(self) -> dict[str, str]:
+        """Each private table's data version; refused if a source changed and the steward hasn't recorded it."""
+        files = [one.source for one in self._guarded if one.object is None]
+        return {**self._objects, **self.ledger.recognise(files)}
+
+    def promises(self) -> dict[str, frozenset[str]]:
+        """The promises that were verified for the data as it is now."""
+        return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
+
+    def cursor(self) -> Connection:
+        """A cursor on the private engine, which is locked."""
+        cursor = self._private.cursor()
+        for one in self.located:
+            if one.object is not None:
+                cursor.register(one.table.name.lower(), one.object)
+        return cursor
+
+    def close(self) -> None:
+        """Close everything. Nothing is pending: the ledger is durable at every step."""
+        self._private.close()
+        self.public.close()
+        self.twin.close()
+        self.ledger.close()
+
+
+def account(policy: Policy) -> Account:
+    """What the ledger is an account of."""
+    budget = policy.budget
+    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation())
+
+
+def _refuse_later(policy: Policy) -> None:
+    """What the policy may name and this version can't do is refused, never ignored."""
+    for path, value, later in (("budget.accountant", policy.budget.accountant, policy.budget.accountant != "basic"),):
+        if later:
+            raise PolicyError(
+                f"{path} = {value!r} is not supported by this version",
+                code="not-yet",
+                hint="leave it out",
+            )

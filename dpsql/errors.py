@@ -1,0 +1,117 @@
+"""Every way dpsql says no.
+
+    Error
+    ├── SQLError       the text can't be parsed, names something unknown, or uses what isn't supported   exit 3
+    ├── PrivacyError   the query is understood and can't be answered privately                           exit 3
+    ├── BudgetError    the account can't pay for it                                                      exit 4
+    ├── PolicyError    the policy file is wrong                                                          exit 5
+    ├── LedgerError    the ledger can't be used                                                          exit 5
+    └── DataError      a source can't be read, or the engine failed on it                                exit 6
+
+No message holds anything computed from a private row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of one line of the SQL text: 1-based line and column, and how many characters."""
+
+    line: int
+    column: int
+    length: int = 1
+
+    @classmethod
+    def of(cls, text: str, start: int, end: int) -> Span:
+        """The span of text[start:end], cut at the end of its first line."""
+        line = text.count("\n", 0, start) + 1
+        column = start - (text.rfind("\n", 0, start) + 1) + 1
+        newline = text.find("\n", start)
+        stop = min(end, newline if newline >= 0 else len(text))
+        return cls(line, column, max(1, stop - start))
+
+
+class Error(Exception):
+    """Base of all refusals. Prints like a compiler: the message, the line with a caret, and what to do."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str, hint: str | None = None, span: Span | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.span = span
+        self.source: str | None = None
+        self.offsets: tuple[int, int] | None = None  # where in the text, until the session knows the text
+
+    def locate(self, text: str) -> Error:
+        """Attach the SQL text, which turns offsets into a span."""
+        self.source = text
+        if self.span is None and self.offsets is not None:
+            self.span = Span.of(text, *self.offsets)
+        return self
+
+    def __str__(self) -> str:
+        lines = [f"error: {self.message}"]
+        if self.span is not None and self.source is not None:
+            source_lines = self.source.splitlines()
+            if self.span.line <= len(source_lines):
+                text = source_lines[self.span.line - 1]
+                number = f"{self.span.line:>4}"
+                lines.append(f"{number} | {text}")
+                lines.append(f"{' ' * len(number)} | {' ' * (self.span.column - 1)}{'^' * self.span.length}")
+        if self.hint:
+            first, *rest = self.hint.splitlines()
+            lines.append(f"help: {first}")
+            lines.extend(f"      {line}" for line in rest)
+        return "\n".join(lines)
+
+
+class SQLError(Error):
+    """The text can't be parsed, names something unknown, or uses what isn't supported."""
+
+    exit_code = 3
+
+
+class PrivacyError(Error):
+    """The query is understood and can't be answered privately."""
+
+    exit_code = 3
+
+
+class BudgetError(Error):
+    """The account can't pay for it."""
+
+    exit_code = 4
+
+
+class PolicyError(Error):
+    """The policy is wrong; the message starts with the key path."""
+
+    exit_code = 5
+
+
+class LedgerError(Error):
+    """The ledger can't be used as it is."""
+
+    exit_code = 5
+
+
+class DataError(Error):
+    """A source can't be read, or the engine failed on it (the message is then constant)."""
+
+    exit_code = 6
+
+
+def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
+    """The known word closest to a misspelt one, for suggestions; None if nothing is close."""
+    from difflib import get_close_matches
+
+    lowered = {candidate.lower(): candidate for candidate in known}
+    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[found[0]] if found else None

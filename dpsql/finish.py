@@ -1,0 +1,176 @@
+"""finish: Noisy -> Answer. Runs the query above the releases in an engine that holds only noisy and public tables.
+
+Everything here is post-processing (Theorem POST-1): it sees nothing that wasn't released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.accounting.account import Receipt
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import saturated
+from dpsql.analyze.domains import PublicEngine
+from dpsql.answer import Answer, Origin
+from dpsql.calibrate import Quote
+from dpsql.errors import DataError
+from dpsql.release import Noisy
+from dpsql.sql.scalar import post
+
+CELL = "__cell"  # hidden: which cell of a release a result row comes from, for its intervals
+
+Arrow = Any
+
+
+def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: PublicEngine) -> Answer:
+    """Answer the query from its noisy tables."""
+    import duckdb
+
+    tables = {n.step.name: noisy_table(n) for n in noisy}
+    releases = frozenset(tables)
+    root, thread = _thread(_ordered(quote.plan.post.copy(), releases), releases)
+    try:
+        made = public.types(post(root), tables)
+        result = public.table(post(root), tables)
+    except duckdb.Error as error:
+        # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
+        raise DataError(
+            f"the query over the noisy results failed: {str(error).splitlines()[0]}",
+            code="post-processing",
+            hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
+        ) from None
+    cells = result.column(CELL).to_pylist() if thread is not None else None
+    if thread is not None:
+        result = result.drop_columns([CELL])
+    origins = thread.origins if thread is not None else (None,) * len(quote.result)
+    table = _conform(result, quote.result, made)
+    return Answer(table, tuple(noisy), origins, cells, quote.price, receipt)
+
+
+def noisy_table(noisy: Noisy) -> Arrow:
+    """A release as a table: keys in order, then the answers to its aggregates."""
+    import pyarrow as pa
+
+    step = noisy.step
+    quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
+    columns: dict[str, Arrow] = {CELL: pa.array(np.arange(noisy.count))}
+    if noisy.cells is not None:
+        columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
+    for i, call in enumerate(step.calls):
+        columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
+    return pa.table(columns)
+
+
+# ---------------------------------------------------------------- which result row comes from which cell
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """A SELECT that keeps a release's cells: its release and, for each output, the aggregate it shows unchanged."""
+
+    release: str
+    origins: tuple[Origin | None, ...]
+
+
+def _ordered(root: exp.Query, releases: frozenset[str]) -> exp.Query:
+    """Answers come in key order unless the query orders them (ATTACKS 36)."""
+    if not isinstance(root, exp.Select) or not _over_release(root, releases):
+        return root
+    if not root.args.get("order") and not root.args.get("distinct"):
+        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.name))]))
+    return root
+
+
+def _over_release(root: exp.Select, releases: frozenset[str]) -> bool:
+    from_ = root.args.get("from_")
+    return (
+        from_ is not None
+        and isinstance(from_.this, exp.Table)
+        and from_.this.name in releases
+        and not from_.this.args.get("alias")
+        and not root.args.get("joins")
+    )
+
+
+def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thread | None]:
+    """Add the hidden cell to the output, where each result row is one cell of one release."""
+    if not isinstance(root, exp.Select) or root.args.get("distinct") or root.args.get("group"):
+        return root, None
+    if _over_release(root, releases):
+        name = root.args["from_"].this.name
+        origins = tuple(_origin(o.this, name) for o in root.selects)
+        root.append("expressions", exp.alias_(_cell(name), CELL, quoted=True))
+        return root, _Thread(name, origins)
+    from_ = root.args.get("from_")
+    if from_ is None or root.args.get("joins") or not isinstance(from_.this, exp.Subquery) or _aggregates(root):
+        return root, None
+    inner, thread = _thread(from_.this.this, releases)
+    if thread is None:
+        return root, None
+    names = [c.name for c in from_.this.args["alias"].columns] or [o.alias for o in inner.selects[:-1]]
+    if from_.this.args["alias"].columns:
+        from_.this.args["alias"].append("columns", exp.to_identifier(CELL, quoted=True))
+    known = dict(zip(names, thread.origins, strict=False))
+    origins = tuple(known.get(o.this.name) if isinstance(o.this, exp.Column) else None for o in root.selects)
+    root.append("expressions", exp.alias_(_cell(from_.this.alias), CELL, quoted=True))
+    return root, _Thread(thread.release, origins)
+
+
+def _aggregates(root: exp.Select) -> bool:
+    from dpsql.sql.nodes import holds_aggregate
+
+    return any(holds_aggregate(o) for o in root.selects) or root.args.get("having") is not None
+
+
+def _origin(node: exp.Expr, release: str) -> Origin | None:
+    if isinstance(node, exp.Column) and node.name.startswith("a") and node.name[1:].isdigit():
+        return Origin(release, int(node.name[1:]))
+    return None
+
+
+def _cell(table: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(CELL, quoted=True), table=exp.to_identifier(table, quoted=True))
+
+
+# ---------------------------------------------------------------- names and types as DuckDB would give them
+
+
+def _conform(table: Arrow, result: Sequence[tuple[str, str]], made: Sequence[str]) -> Arrow:
+    import pyarrow as pa
+
+    columns = [_column(table.column(i), text, made[i]) for i, (_, text) in enumerate(result)]
+    fields = [pa.field(name, column.type) for (name, _), column in zip(result, columns, strict=True)]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+# HUGEINT, which Arrow lacks, becomes BIGINT; a sum that may need more was made DECIMAL(38, 0) by its recipe.
+_PLAIN: Mapping[str, str] = {
+    "TINYINT": "int8", "SMALLINT": "int16", "INTEGER": "int32", "BIGINT": "int64", "UTINYINT": "uint8",
+    "USMALLINT": "uint16", "UINTEGER": "uint32", "UBIGINT": "uint64", "FLOAT": "float32", "DOUBLE": "float64",
+    "HUGEINT": "int64", "UHUGEINT": "int64", "DATE": "date32", "BOOLEAN": "bool_", "VARCHAR": "string",
+}  # fmt: skip
+
+
+def _column(column: Arrow, text: str, made: str) -> Arrow:
+    """DuckDB's type. `made` is the post-processing engine's, which decides between BIGINT and DECIMAL(38, 0)."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    name = _PLAIN.get(text)
+    if name is None or (text in ("HUGEINT", "UHUGEINT") and made.startswith("DECIMAL")):
+        return column
+    wanted = getattr(pa, name)()
+    if column.type == wanted:
+        return column
+    if text in ("HUGEINT", "UHUGEINT"):
+        return saturated(np.array([None if v is None else int(v) for v in column.to_pylist()], dtype=object))
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return column

@@ -1,0 +1,194 @@
+"""Gaussian noise on the grid: a true normal, rounded. Rounding after adding to a grid value is post-processing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from dpsql.accounting.cost import ZERO, Cost
+from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.mechanisms import sampler
+from dpsql.mechanisms.laplace import NEGLIGIBLE, decimal, miss, precise, rounded_up
+
+# A normal exceeds 70 with probability below 10^-1000, and a bound that small is as good as any.
+_FAR = 70
+
+_SLACK = Decimal("1e-45")  # relative; rounding errors of the few hundred operations at 60 digits stay below 1e-55
+
+_ROOT_TWO_PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634229")
+
+_SIGMA_BITS = 40  # calibration returns the smallest sigma with so many significant bits
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """N(0, sigma²) rounded to the nearest integer; sigma is in grid units. Sigma 0 is no noise at all."""
+
+    sigma: Fraction
+
+    def __post_init__(self) -> None:
+        sampler.require_scale(self.sigma)
+
+    @classmethod
+    def calibrate(cls, s: Sensitivity, epsilon: Fraction, delta: Fraction) -> Gaussian:
+        """The least noise, to 40 bits, whose certified delta at this sensitivity (in grid units) is at most delta."""
+        if epsilon < 0:
+            raise ValueError("epsilon can't be negative")
+        if not NEGLIGIBLE <= delta < 1:
+            raise ValueError("delta must lie between 10^-1000 and 1")
+        if s.l2_squared == 0:
+            return cls(Fraction(0))
+
+        # Theorem GAUSS-2. The certificate is delta() of the very object that is returned.
+        def enough(sigma: Fraction) -> bool:
+            return cls(sigma).delta(s, epsilon) <= delta
+
+        above = Fraction(2) ** (_log2_floor(s.l2_squared) // 2)
+        while not enough(above):
+            above *= 2
+        while enough(above / 2):
+            above /= 2
+        step = above / 2**_SIGMA_BITS
+        below, over = 2 ** (_SIGMA_BITS - 1), 2**_SIGMA_BITS  # in steps: below isn't enough, over is
+        while over - below > 1:
+            middle = (below + over) // 2
+            below, over = (below, middle) if enough(middle * step) else (middle, over)
+        return cls(over * step)
+
+    @property
+    def name(self) -> str:
+        return "Gaussian"
+
+    def draw(self, n: int) -> sampler.Ints:
+        """One independent draw for each of n cells."""
+        return sampler.rounded_normal(self.sigma, n)
+
+    def rho(self, s: Sensitivity) -> Fraction:
+        """The zCDP parameter of adding this noise to every cell of a statistic of this sensitivity."""
+        if s.l2_squared == 0:
+            return Fraction(0)
+        self._needs_noise()
+        return s.l2_squared / (2 * self.sigma**2)  # Theorem GAUSS-1
+
+    def delta(self, s: Sensitivity, epsilon: Fraction) -> Fraction:
+        """An upper bound on the smallest delta at this epsilon; it is tight to about 20 digits down to 10^-1000."""
+        if epsilon < 0:
+            raise ValueError("epsilon can't be negative")
+        if s.l2_squared == 0:
+            return Fraction(0)
+        self._needs_noise()
+        with localcontext(precise()):
+            # Theorem GAUSS-2. With r = Δ₂/σ, a = ε/r − r/2 and b = ε/r + r/2: δ = Q(a) − e^ε·Q(b), which grows with r.
+            r = decimal(s.l2_squared / self.sigma**2).sqrt() * (1 + _SLACK)
+            ratio = decimal(epsilon) / r
+            blur = (ratio + r) * _SLACK
+            a, b = ratio - r / 2, ratio + r / 2 + blur
+            if a - blur >= _FAR:
+                return NEGLIGIBLE  # δ ≤ Q(a)
+            if a + blur <= -_FAR:
+                return Fraction(1)
+            # e^ε·φ(b) = φ(a) since b² − a² = 2ε: the second term is φ(a)·M(b), where M = Q/φ. Nothing overflows.
+            upper = _upper_tail(a - blur)
+            lower = _density(abs(a) + blur) * (1 - _SLACK) * _mills(b)[0]
+            return min(Fraction(1), max(NEGLIGIBLE, rounded_up(upper - lower)))
+
+    def cost(self, s: Sensitivity, epsilon: Fraction) -> Cost:
+        """The (epsilon, delta) guarantee of adding this noise to every cell of a statistic of this sensitivity."""
+        if s.l2_squared == 0:
+            return ZERO  # the statistic is the same on all neighbours: any noise hides them, even none
+        return Cost(epsilon, self.delta(s, epsilon))  # Theorem GAUSS-2
+
+    def _needs_noise(self) -> None:
+        if self.sigma == 0:
+            raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive sigma")
+
+    @property
+    def variance(self) -> float:
+        """Of the rounded noise: sigma² + 1/12, nearly, unless sigma is small."""
+        if self.sigma >= 2:
+            return float(self.sigma**2) + 1 / 12  # the rest is below e^(−2π²σ²)·8σ²
+        root = float(self.sigma) * math.sqrt(2)
+        # E[Z²] = Σ (2t − 1)·Pr[|Z| ≥ t]
+        return sum((2 * t - 1) * math.erfc((t - 0.5) / root) for t in range(1, 80)) if root else 0.0
+
+    @property
+    def std(self) -> float:
+        return math.sqrt(self.variance)
+
+    def tail(self, t: int) -> Fraction:
+        """An upper bound on Pr[Z ≥ t], true to 19 digits above 10^-1000."""
+        if self.sigma == 0:
+            return Fraction(int(t <= 0))
+        with localcontext(precise()):
+            # The rounded normal is at least t when the normal itself is at least t − 1/2.
+            x = decimal((t - Fraction(1, 2)) / self.sigma)
+            if x > _FAR:
+                return NEGLIGIBLE
+            if x < -_FAR:
+                return Fraction(1)
+            return min(Fraction(1), max(NEGLIGIBLE, rounded_up(_upper_tail(x - abs(x) * _SLACK))))
+
+    def threshold(self, p: Fraction) -> int:
+        """The smallest integer t with Pr[Z ≥ t] ≤ p, never too small; 10^-1000 ≤ p < 1/2."""
+        if not NEGLIGIBLE <= p < Fraction(1, 2):
+            raise ValueError("the probability must lie between 10^-1000 and 1/2")
+        over = 1
+        while self.tail(over) > p:
+            over *= 2
+        below = over // 2  # as p < 1/2, not even 0 is enough
+        while over - below > 1:
+            middle = (below + over) // 2
+            below, over = (below, middle) if self.tail(middle) <= p else (middle, over)
+        return over
+
+    def within(self, confidence: float, cells: int = 1) -> int:
+        """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
+        # Theorem LAP-2, which needs no more than symmetry and independence.
+        return self.threshold(miss(confidence, cells) / 2) - 1
+
+
+def _log2_floor(x: Fraction) -> int:
+    """⌊log₂ x⌋, or one less."""
+    return x.numerator.bit_length() - x.denominator.bit_length() - 1
+
+
+def _density(x: Decimal) -> Decimal:
+    """The standard normal density φ, to 50 digits."""
+    return (-x * x / 2).exp() / _ROOT_TWO_PI
+
+
+def _upper_tail(x: Decimal) -> Decimal:
+    """An upper bound on Q(x) = Pr[N ≥ x]."""
+    if x < 0:
+        return 1 - _density(x) * (1 - _SLACK) * _mills(-x)[0]
+    return _density(x) * (1 + _SLACK) * _mills(x)[1]
+
+
+def _mills(x: Decimal) -> tuple[Decimal, Decimal]:
+    """Lower and upper bounds on Q(x)/φ(x) for x ≥ 0."""
+    if x < 3:
+        # Q(x) = 1/2 − φ(x)·(x + x³/3 + x⁵/(3·5) + …), all terms positive; at most 3 of the 60 digits cancel.
+        term = total = x
+        n = 1
+        while term > total * Decimal("1e-60"):  # from here on terms shrink at least by half, so the rest is as small
+            n += 2
+            term *= x * x / n
+            total += term
+        ratio = 1 / (2 * _density(x)) - total
+        return ratio * (1 - _SLACK), ratio * (1 + _SLACK)
+    # Laplace's continued fraction 1/(x + 1/(x + 2/(x + …))) of positive terms: successive convergents enclose it.
+    depth = 64
+    while True:
+        low, high = sorted((_convergent(x, depth), _convergent(x, depth + 1)))
+        if high - low <= low * _SLACK:
+            return low * (1 - _SLACK), high * (1 + _SLACK)
+        depth *= 2
+
+
+def _convergent(x: Decimal, depth: int) -> Decimal:
+    value = x
+    for k in range(depth, 0, -1):
+        value = x + k / value
+    return 1 / value

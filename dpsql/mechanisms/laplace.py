@@ -1,0 +1,141 @@
+"""Discrete Laplace noise, also called the geometric mechanism: pure ε, optimal for counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from fractions import Fraction
+
+from dpsql.accounting.cost import ZERO, Cost
+from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.mechanisms import sampler
+
+# Upper bounds on probabilities go no lower than this: further down, a fraction's digits would be all it is.
+NEGLIGIBLE = Fraction(1, 10**1000)
+NEGLIGIBLE_EXPONENT = 2400  # e^-2400 < 10^-1042
+
+_SLACK = Decimal("1e-45")  # far above the rounding errors of a few dozen operations at 60 digits
+
+
+def precise() -> Context:
+    """The context in which tails are computed."""
+    return Context(prec=60)
+
+
+def rounded_up(p: Decimal) -> Fraction:
+    """p rounded up to 20 significant digits, so that a ledger's fractions stay short."""
+    return Fraction(Context(prec=20, rounding=ROUND_CEILING).plus(p))
+
+
+def decimal(x: Fraction) -> Decimal:
+    """x at the precision of the current context."""
+    return Decimal(x.numerator) / x.denominator
+
+
+def miss(confidence: float, cells: int) -> Fraction:
+    """The probability with which each of so many independent cells may miss for all to hold with this confidence."""
+    if not 0 < confidence < 1:
+        raise ValueError("confidence must lie strictly between 0 and 1")
+    if cells < 1:
+        raise ValueError("at least one cell is needed")
+    with localcontext(precise()) as context:
+        context.prec += len(str(cells))
+        # Theorem LAP-2. (1 − p)^cells ≥ confidence, that is p ≤ 1 − confidence^(1/cells).
+        return Fraction(1 - (Decimal(confidence).ln() / cells).exp())
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Integer noise with Pr[z] proportional to e^(−|z|/scale); scale is in grid units. Scale 0 is no noise at all."""
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        sampler.require_scale(self.scale)
+
+    @classmethod
+    def calibrate(cls, s: Sensitivity, epsilon: Fraction) -> DiscreteLaplace:
+        """The noise that makes a statistic of this sensitivity (in grid units) exactly epsilon-private."""
+        if epsilon <= 0:
+            raise ValueError("epsilon must be positive")
+        return cls(s.l1 / epsilon)  # Theorem LAP-1
+
+    @property
+    def name(self) -> str:
+        return "discrete Laplace"
+
+    def draw(self, n: int) -> sampler.Ints:
+        """One independent draw for each of n cells."""
+        return sampler.discrete_laplace(self.scale, n)
+
+    def cost(self, s: Sensitivity) -> Cost:
+        """What it costs to add this noise to every cell of a statistic of this sensitivity."""
+        if s.l1 == 0:
+            return ZERO  # the statistic is the same on all neighbours: any noise hides them, even none
+        if self.scale == 0:
+            raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive scale")
+        return Cost(s.l1 / self.scale)  # Theorem LAP-1
+
+    @property
+    def variance(self) -> float:
+        # 2a/(1 − a)² with a = e^(−x), in a form that loses no digits for x near 0.
+        x = self._rate
+        return 2 * math.exp(-x) / math.expm1(-x) ** 2
+
+    @property
+    def std(self) -> float:
+        return math.sqrt(self.variance)
+
+    @property
+    def _rate(self) -> float:
+        """1/scale, cut off where e^(−1/scale) is 0 in floats anyway."""
+        return float(1 / self.scale) if self.scale > Fraction(1, 10_000) else 10_000.0
+
+    def pmf(self, z: int) -> float:
+        """Pr[Z = z]."""
+        x = self._rate
+        return math.tanh(x / 2) * math.exp(-x * abs(z))
+
+    def tail(self, t: int) -> Fraction:
+        """An upper bound on Pr[Z ≥ t], true to 19 digits above 10^-1000."""
+        with localcontext(precise()):
+            if t >= 1:
+                if self.scale == 0:
+                    return Fraction(0)
+                if t >= NEGLIGIBLE_EXPONENT * self.scale:
+                    return NEGLIGIBLE
+                return max(NEGLIGIBLE, rounded_up(self._upper_half(t) * (1 + _SLACK)))
+            if self.scale == 0 or 1 - t >= NEGLIGIBLE_EXPONENT * self.scale:
+                return Fraction(1)
+            return min(Fraction(1), rounded_up(1 - self._upper_half(1 - t) * (1 - _SLACK)))
+
+    def _upper_half(self, t: int) -> Decimal:
+        """a^t/(1 + a): Pr[Z ≥ t] for t ≥ 1."""
+        return (-decimal(t / self.scale)).exp() / (1 + self._a())
+
+    def _a(self) -> Decimal:
+        """e^(−1/scale), or 0 where 1 + a couldn't tell."""
+        return (-decimal(1 / self.scale)).exp() if NEGLIGIBLE_EXPONENT * self.scale > 1 else Decimal(0)
+
+    def threshold(self, p: Fraction) -> int:
+        """The smallest integer t with Pr[Z ≥ t] ≤ p, never too small; 10^-1000 ≤ p < 1/2."""
+        if not NEGLIGIBLE <= p < Fraction(1, 2):
+            raise ValueError("the probability must lie between 10^-1000 and 1/2")
+        t = 1
+        if self.scale > 0:
+            with localcontext(precise()):
+                t = max(1, math.floor(-decimal(self.scale) * (decimal(p) * (1 + self._a())).ln()))
+        # The logarithm is only where to start looking; what counts is the tail's own upper bound.
+        while self.tail(t) > p:
+            t += 1
+        return t
+
+    def within(self, confidence: float, cells: int = 1) -> int:
+        """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
+        # Theorem LAP-2. |Z| > t means Z ≥ t + 1 or −Z ≥ t + 1, two disjoint events of one probability.
+        return self.threshold(miss(confidence, cells) / 2) - 1
+
+    def laplace_within(self, confidence: float, cells: int = 1) -> float:
+        """The textbook bound ln(cells/(1 − confidence))·scale: continuous noise and a union bound over cells."""
+        return math.log(cells / (1 - confidence)) * float(self.scale)

@@ -1,0 +1,485 @@
+"""build: Bound -> Plan. Splits the query into releases and post-processing.
+
+Walk the scopes from the inside out. A scope that reads no private table stays as it is. A scope over private rows
+without an aggregate is row-level and becomes plan nodes. A scope that aggregates private rows is a release: it turns
+into SELECT … FROM r0, with its keys and aggregates replaced by r0's columns and HAVING by WHERE. What is left then
+is plain SQL over public things, and needs no privacy reasoning (Theorem POST-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan
+from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.sql.bind import Bound
+from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_window_function
+from dpsql.sql.refuse import refuse
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A row-level relation: a plan node, and for each (source alias, column) its expression over plan columns."""
+
+    node: Relation
+    columns: Mapping[tuple[str, str], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class _Private:
+    """A row-level SELECT: a plan node and its outputs by name."""
+
+    node: Relation
+    outputs: Mapping[str, Expr]
+
+
+def build(bound: Bound, policy: Policy) -> Plan:
+    """Find the releases. Refuses what would return rows, and row-level steps that no rule knows."""
+    builder = _Builder(policy)
+    post = builder.query(bound.root)
+    if isinstance(post, _Private):
+        raise refuse(
+            PrivacyError,
+            "the query returns rows of a private table",
+            bound.root.selects[0] if bound.root.selects else bound.root,
+            code="returns-rows",
+            hint="aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY",
+        )
+    public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
+    names = tuple(f"{builder.prefix}{i}" for i in range(len(builder.releases)))
+    return Plan(bound.text, tuple(builder.releases), names, post, public)
+
+
+def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...]) -> Scan:
+    """A scan with the way to each row's unit: a column of its own, or one at the end of the policy's links."""
+    name, links = table.name.lower(), []
+    while isinstance(table.unit, LinkedUnit):
+        links.append(Link(table.unit.through.lower(), table.unit.on))
+        table = policy.tables[table.unit.through.lower()]
+    if not isinstance(table.unit, ColumnUnit):
+        return Scan(name, columns, None)
+    owner = table.unit.column
+    if links:
+        unit = "privacy unit"
+        while any(plan == unit for plan, _ in columns):
+            unit += "'"
+        return Scan(name, columns, unit, owner, tuple(links))
+    unit = next(plan for plan, column in columns if column.lower() == owner.lower())
+    return Scan(name, columns, unit, owner)
+
+
+class _Builder:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.releases: list[Release] = []
+        self.prefix = "r"  # of the noisy tables' names, which no table of the policy has
+        while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in policy.tables):
+            self.prefix += "_"
+
+    def query(self, node: exp.Expr) -> exp.Query | _Private:
+        match node:
+            case exp.Select():
+                return self.select(node)
+            case exp.SetOperation():
+                left, right = self.query(node.this), self.query(node.expression)
+                if isinstance(left, _Private) or isinstance(right, _Private):
+                    raise refuse(
+                        PrivacyError,
+                        f"{node.key.upper()} of private rows is not supported by this version",
+                        node,
+                        code="not-yet",
+                        hint="aggregate each side first, then combine the results",
+                    )
+                combined = node.copy()
+                combined.set("this", left)
+                combined.set("expression", right)
+                return combined
+            case _:
+                raise refuse(
+                    SQLError, "this kind of query is not supported", node, code="unsupported", hint="use SELECT"
+                )
+
+    # ---------------------------------------------------------------- one SELECT
+
+    def select(self, node: exp.Select) -> exp.Query | _Private:
+        from_ = node.args.get("from_")
+        joins = node.args.get("joins") or []
+        sources = [self.source(s) for s in ([from_.this] if from_ else []) + [j.this for j in joins]]
+        private = [s for s in sources if isinstance(s, _Rows)]
+        if not private:
+            return self.public(node, [s for s in sources if not isinstance(s, _Rows)])
+        if joins:
+            raise refuse(
+                PrivacyError,
+                "joins of private tables are not supported by this version",
+                joins[0].this,
+                code="not-yet",
+                hint="aggregate the private table in a CTE, then join the result",
+            )
+        return self.private(node, private[0])
+
+    def public(self, node: exp.Select, sources: list[exp.Expr]) -> exp.Select:
+        """A scope over public things: keep it, with its sources and its subqueries rewritten."""
+        copy = node.copy()
+        if sources:
+            copy.args["from_"].set("this", sources[0])
+            for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
+                join.set("this", source)
+        skip = {"from_"}
+        for key, value in list(copy.args.items()):
+            if key in skip:
+                continue
+            if key == "joins":
+                for join in value or []:
+                    if join.args.get("on"):
+                        join.set("on", self.subqueries(join.args["on"]))
+            elif isinstance(value, exp.Expr):
+                copy.set(key, self.subqueries(value))
+            elif isinstance(value, list):
+                copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
+        return copy
+
+    def subqueries(self, node: exp.Expr) -> exp.Expr:
+        """Rewrite the queries inside a post-processing expression."""
+
+        def rewrite(e: exp.Expr) -> exp.Expr:
+            if isinstance(e, exp.Query) and not isinstance(e, exp.Subquery):
+                return self.answered(e)
+            for key, value in list(e.args.items()):
+                if isinstance(value, exp.Expr):
+                    e.set(key, rewrite(value))
+                elif isinstance(value, list):
+                    e.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+            return e
+
+        return rewrite(node.copy())
+
+    def answered(self, node: exp.Expr) -> exp.Query:
+        built = self.query(node)
+        if isinstance(built, _Private):
+            raise refuse(
+                PrivacyError,
+                "a subquery returns rows of a private table",
+                node,
+                code="returns-rows",
+                hint="aggregate inside the subquery",
+            )
+        return built
+
+    def source(self, node: exp.Expr) -> exp.Expr | _Rows:
+        match node:
+            case exp.Table():
+                if self.policy.tables[node.name].public:
+                    return node.copy()
+                return self.scan(node)
+            case exp.Subquery():
+                built = self.query(node.this)
+                if isinstance(built, _Private):
+                    columns = self.renamed(node, list(built.outputs))
+                    named = {
+                        (node.alias, new): built.outputs[old] for new, old in zip(columns, built.outputs, strict=True)
+                    }
+                    return _Rows(built.node, named)
+                copy = node.copy()
+                copy.set("this", built)
+                return copy
+            case exp.Values():
+                return node.copy()
+            case _:
+                raise refuse(SQLError, "this can't stand in FROM", node, code="unsupported", hint="name a table")
+
+    def renamed(self, node: exp.Expr, columns: list[str]) -> list[str]:
+        new = [c.name for c in node.args["alias"].columns]
+        return new or columns
+
+    def scan(self, node: exp.Table) -> _Rows:
+        table = self.policy.tables[node.name]
+        columns = node.meta["columns"]
+        shown = self.renamed(node, list(columns))
+        plan = [c.lower() for c in columns]  # one scan a release: unique, and equal for equal releases
+        scan = scan_of(self.policy, table, tuple(zip(plan, columns, strict=True)))
+        named: dict[tuple[str, str], Expr] = {
+            (node.alias, s): exp.column(exp.to_identifier(p, quoted=True)) for s, p in zip(shown, plan, strict=True)
+        }
+        return _Rows(scan, named)
+
+    # ---------------------------------------------------------------- over private rows
+
+    def private(self, node: exp.Select, rows: _Rows) -> exp.Query | _Private:
+        relation: Relation = rows.node
+        if where := node.args.get("where"):
+            relation = Filter(relation, self.row_level(where.this, rows))
+        parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
+        if node.args.get("group") or any(holds_aggregate(p) for p in parts):
+            return self.release(node, relation, rows)
+        if node.args.get("distinct"):
+            return self.release(self.distinct_as_group(node), relation, rows)
+        for part in ("limit", "offset", "qualify"):
+            if node.args.get(part):
+                raise refuse(
+                    PrivacyError,
+                    f"{part.upper()} over private rows picks some people's rows and not others'",
+                    node.args[part],
+                    code="limit-private",
+                    hint="aggregate first; LIMIT and QUALIFY work on the result",
+                )
+        outputs = {o.alias: self.row_level(o.this, rows) for o in node.selects}
+        return _Private(relation, outputs)
+
+    def distinct_as_group(self, node: exp.Select) -> exp.Select:
+        """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
+        grouped = node.copy()
+        grouped.set("distinct", None)
+        keys: list[Expr] = []
+        for output in node.selects:
+            if output.this not in keys:
+                keys.append(output.this.copy())
+        grouped.set("group", exp.Group(expressions=keys))
+        return grouped
+
+    def row_level(self, node: Expr, rows: _Rows) -> Expr:
+        """A scalar expression over private rows, its columns replaced by plan columns."""
+
+        def rewrite(e: exp.Expr) -> exp.Expr:
+            if isinstance(e, exp.Query):
+                raise refuse(
+                    PrivacyError,
+                    "a subquery inside a private query is not supported by this version",
+                    e,
+                    code="not-yet",
+                    hint="ask for the inner value first and write it as a constant",
+                )
+            if isinstance(e, exp.Window) or is_window_function(e):
+                raise refuse(
+                    PrivacyError,
+                    "a window over private rows mixes people",
+                    e,
+                    code="window-private",
+                    hint="aggregate first; windows work on the result",
+                )
+            if is_aggregate(e):
+                raise refuse(
+                    SQLError, "an aggregate can't stand here", e, code="misplaced-aggregate", hint="use HAVING"
+                )
+            if isinstance(e, exp.Column):
+                return self.plan_column(e, rows)
+            if _is_privacy_unit(e):
+                raise refuse(
+                    PrivacyError,
+                    "PRIVACY_UNIT() can only be counted",
+                    e,
+                    code="privacy-unit",
+                    hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+                )
+            copy = type(e)()
+            copy.meta.update(e.meta)
+            for key, value in e.args.items():
+                if isinstance(value, exp.Expr):
+                    copy.set(key, rewrite(value))
+                elif isinstance(value, list):
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+                else:
+                    copy.set(key, value)
+            return copy
+
+        return rewrite(node)
+
+    def plan_column(self, node: exp.Column, rows: _Rows) -> Expr:
+        found = rows.columns.get((node.table, node.name))
+        if found is None:
+            raise refuse(
+                PrivacyError,
+                f"{node.name} belongs to an outer query: correlated subqueries are not supported by this version",
+                node,
+                code="not-yet",
+                hint="aggregate in a CTE and join the result",
+            )
+        copy = found.copy()
+        if isinstance(copy, exp.Column):
+            copy.this.meta.update(node.this.meta)
+        return copy
+
+    # ---------------------------------------------------------------- a release
+
+    def release(self, node: exp.Select, relation: Relation, rows: _Rows) -> exp.Select:
+        group = node.args.get("group")
+        written = list(group.expressions) if group else []
+        keys: list[Expr] = []
+        for key in written:
+            plan = self.row_level(key, rows)
+            if plan not in keys:
+                keys.append(plan)
+        aggregates: list[Aggregate] = []
+        table = f"{self.prefix}{len(self.releases)}"
+        places: list[exp.Column] = []
+
+        def column(name: str) -> exp.Column:
+            made = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+            places.append(made)
+            return made
+
+        def rewrite(e: exp.Expr) -> exp.Expr:
+            if isinstance(e, exp.Query):
+                return e if isinstance(e, exp.Subquery) and e.this is None else self.answered_in_place(e)
+            if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
+                found = self.aggregate(e, rows)
+                if found not in aggregates:
+                    aggregates.append(found)
+                return column(f"a{aggregates.index(found)}")
+            if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
+                plan = self.try_key(e, rows)
+                if plan is not None and plan in keys:
+                    return column(f"k{keys.index(plan)}")
+            if isinstance(e, exp.Column):
+                raise refuse(
+                    SQLError,
+                    f"{e.name} must be in GROUP BY or inside an aggregate",
+                    e,
+                    code="not-grouped",
+                    hint=f"add {e.name} to GROUP BY, or write SUM({e.name}), AVG({e.name}), …",
+                )
+            if isinstance(e, exp.Window):
+                return self.window(e, rewrite)
+            copy = type(e)()
+            copy.meta.update(e.meta)
+            for key, value in e.args.items():
+                if isinstance(value, exp.Expr):
+                    copy.set(key, rewrite(value))
+                elif isinstance(value, list):
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+                else:
+                    copy.set(key, value)
+            return copy
+
+        post = exp.Select()
+        post.set("expressions", [rewrite(o) for o in node.selects])
+        if having := node.args.get("having"):
+            post.set("where", exp.Where(this=rewrite(having.this)))
+        for part in ("qualify", "order"):
+            if clause := node.args.get(part):
+                post.set(part, rewrite(clause))
+        if windows := node.args.get("windows"):
+            post.set("windows", [rewrite_window(w, rewrite) for w in windows])
+        for part in ("limit", "offset", "distinct"):
+            if clause := node.args.get(part):
+                post.set(part, clause.copy())
+        release = Release(relation, tuple(keys), tuple(aggregates))
+        index = self.add(release)
+        for place in places:  # an equal release that was there already is measured once
+            place.set("table", exp.to_identifier(f"{self.prefix}{index}", quoted=True))
+        post.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(f"{self.prefix}{index}", quoted=True))))
+        return post
+
+    def add(self, release: Release) -> int:
+        if release not in self.releases:
+            self.releases.append(release)
+        return self.releases.index(release)
+
+    def answered_in_place(self, e: exp.Query) -> exp.Expr:
+        if isinstance(e, exp.Subquery):
+            return exp.Subquery(this=self.answered(e.this))
+        return self.answered(e)
+
+    def window(self, node: exp.Window, rewrite) -> exp.Expr:  # type: ignore[no-untyped-def]  # closure
+        return rewrite_window(node, rewrite)
+
+    def try_key(self, e: Expr, rows: _Rows) -> Expr | None:
+        try:
+            return self.row_level(e, rows)
+        except (SQLError, PrivacyError):
+            return None
+
+    def count_units(
+        self, call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: _Rows
+    ) -> Aggregate:
+        """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
+        if name != "COUNT" or not distinct:
+            raise refuse(
+                PrivacyError,
+                "PRIVACY_UNIT() can only be counted",
+                call,
+                code="privacy-unit",
+                hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        relation = rows.node
+        while isinstance(relation, Filter):
+            relation = relation.input
+        if relation.unit is None:  # each row is a unit
+            return Aggregate("COUNT", None, False, where, node)
+        return Aggregate("COUNT", exp.column(exp.to_identifier(relation.unit, quoted=True)), True, where, node)
+
+    def aggregate(self, node: Expr, rows: _Rows) -> Aggregate:
+        """An aggregate call, with or without FILTER, over row-level expressions."""
+        where = None
+        call = node
+        if isinstance(node, exp.Filter):
+            where = self.row_level(node.expression.this, rows)
+            call = node.this
+        name = aggregate_name(call)
+        argument, distinct = call.args.get("this"), False
+        if isinstance(call, exp.Anonymous):
+            argument = call.expressions[0] if call.expressions else None
+        if isinstance(argument, exp.Distinct):
+            if len(argument.expressions) != 1:
+                raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint="use one")
+            argument, distinct = argument.expressions[0], True
+        if _is_privacy_unit(argument):
+            return self.count_units(call, name, distinct, where, node, rows)
+        if isinstance(argument, exp.Order):
+            argument = argument.this  # the order can't matter for what is supported here
+        if isinstance(argument, exp.Star):
+            argument = None
+        extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
+        if any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
+            raise refuse(
+                SQLError, f"{name} with further arguments is not supported", call, code="unsupported", hint="drop them"
+            )
+        if argument is None and name != "COUNT":
+            raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"{name}(x)")
+        plan = self.row_level(argument, rows) if argument is not None else None
+        return Aggregate(name, plan, distinct, where, node)
+
+
+def _is_privacy_unit(node: object) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
+
+
+def rewrite_window(node: exp.Window, rewrite) -> exp.Window:  # type: ignore[no-untyped-def]  # closure
+    """A window over results: its function stays, its arguments, partition and order are rewritten."""
+    copy = exp.Window()
+    for key, value in node.args.items():
+        if key == "this" and isinstance(value, exp.Expr) and not isinstance(value, exp.Identifier):
+            copy.set("this", _window_function(value, rewrite))
+        elif isinstance(value, exp.Expr):
+            copy.set(key, rewrite(value) if not isinstance(value, exp.Identifier | exp.WindowSpec) else value.copy())
+        elif isinstance(value, list):
+            copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+        else:
+            copy.set(key, value)
+    return copy
+
+
+def _window_function(node: Expr, rewrite) -> Expr:  # type: ignore[no-untyped-def]  # closure
+    if isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        around = type(node)(**{k: v for k, v in node.args.items() if k != "this"})
+        around.set("this", _window_function(node.this, rewrite))
+        if isinstance(node, exp.Filter):
+            around.set("expression", exp.Where(this=rewrite(node.expression.this)))
+        return around
+    copy = type(node)()
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            copy.set(key, value.copy() if isinstance(value, exp.Star) else rewrite(value))
+        elif isinstance(value, list):
+            copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+        else:
+            copy.set(key, value)
+    return copy
+
+
+def _is_call(e: Expr) -> bool:
+    return is_aggregate(e) or (isinstance(e, exp.Filter) and is_aggregate(e.this))

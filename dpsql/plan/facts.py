@@ -1,0 +1,258 @@
+"""Quote -> plain values: what a query would measure, what that costs, and how far off its answers would be.
+
+Everything here is a function of the SQL, the policy and the ledger; no private row has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.accounting.cost import Cost
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call, Rational
+from dpsql.analyze.checked import Argument
+from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.mechanisms.error import half_width
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.statistics.base import Quantity
+from dpsql.statistics.joint import Joint
+from dpsql.statistics.moments import Moments
+from dpsql.statistics.total import Sum
+from dpsql.statistics.units import Units
+
+CONFIDENCE = 0.95
+EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
+Facts = dict[str, Any]
+Place = tuple[str, str]  # (release, column)
+Lineage = tuple[frozenset[Place], bool]  # the release columns that an output is made of; is it one of them, unchanged?
+
+
+def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
+    """What `explain` says; verbose adds the SQL that runs."""
+    epsilon = quote.price.epsilon
+    steps: dict[str, Facts] = {}
+    count = sum(len(s.measurements) for s in quote.steps)
+    for step in quote.steps:
+        before = sum(len(s["measurements"]) for s in steps.values())
+        steps[step.name] = _release(step, epsilon, before, verbose, count)
+    lineages = _lineage(quote.plan.post, set(steps))
+    facts: Facts = {
+        "sql": quote.plan.text,
+        "price": _cost(quote.price),
+        "mechanism": quote.split.name,
+        "other": None if quote.other is None else {"mechanism": quote.other[0], "error": quote.other[1]},
+        "columns": [
+            _column(name, kind, lineage, steps) for (name, kind), lineage in zip(quote.result, lineages, strict=True)
+        ],
+        "releases": list(steps.values()),
+    }
+    if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
+        facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
+    if verbose:
+        facts["post_processing"] = quote.plan.post.sql(dialect="duckdb", pretty=True)
+    return facts
+
+
+def _release(step: Step, epsilon: Fraction, before: int, verbose: bool, count: int) -> Facts:
+    checked = step.checked
+    unit, enforced = checked.bounding.contribution, checked.bounding
+    facts: Facts = {
+        "name": step.name,
+        "table": checked.owner.table,
+        "unit": checked.owner.unit or "row",
+        "why": checked.owner.why,
+        "mass": None if unit.mass is None else float(unit.mass),
+        "peak": None if unit.peak is None else float(unit.peak),
+        "groups": None if unit.groups is None else float(unit.groups),
+        "enforced": {"max_rows": enforced.mass, "max_rows_per_group": enforced.peak, "max_groups": enforced.cap},
+        "cells": step.count,
+        "keys": [
+            {
+                "key": _sql(key),
+                "values": None if checked.domains is None else len(checked.domains[i].values),
+                "from": None if checked.domains is None else checked.domains[i].why,
+            }
+            for i, key in enumerate(checked.release.keys)
+        ],
+        "selection": None
+        if step.selection is None
+        else {"threshold": step.selection.threshold, "delta": float(step.selection.delta)},
+        "measurements": [
+            _measurement(m, i, epsilon, count, step.bits) for i, m in enumerate(step.measurements, before + 1)
+        ],
+        "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
+    }
+    if verbose:
+        from dpsql.backends.duckdb.render import render
+
+        facts["statement"] = render(step.statement).sql(dialect="duckdb", pretty=True)
+    return facts
+
+
+def _measurement(m: Measurement, number: int, epsilon: Fraction, count: int, bits: int) -> Facts:
+    step = _grid_step(m, bits)
+    # Laplace: a share of ε. Gaussian: one vector, of whose squared norm each statistic has the same share.
+    share = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, DiscreteLaplace) else epsilon / count
+    return {
+        "number": number,
+        "statistic": m.statistic.title,
+        "epsilon": float(share) if isinstance(m.noise, DiscreteLaplace) else None,
+        "share": float(share / epsilon) if epsilon else 0.0,
+        "l1": float(m.sensitivity.l1 * step),
+        "l2": sqrt(m.sensitivity.l2_squared) * float(step),
+        "mechanism": m.noise.name,
+        "scale": float((m.noise.scale if isinstance(m.noise, DiscreteLaplace) else m.noise.sigma) * step),
+        "grid": float(step),
+    }
+
+
+def _grid_step(m: Measurement, bits: int) -> Fraction:
+    """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
+    weight = 1 if isinstance(m.statistic, Units) else 2**bits
+    if isinstance(m.statistic, Moments):
+        return Fraction(1, m.statistic.resolution * weight)
+    return (m.statistic.value.grid.step if isinstance(m.statistic, Sum | Joint) else Fraction(1)) / weight
+
+
+def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
+    facts: Facts = {
+        "aggregate": _sql(argument.call.node),
+        "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
+        "error": _error(step, call),
+    }
+    if argument.value is not None and call.function != "COUNT":
+        found = argument.value.range
+        facts["range"] = {
+            "low": _end(found.low),
+            "high": _end(found.high),
+            "from": [w.replace('"', "") for w in found.why],
+        }
+    return facts
+
+
+def _needs(call: Call) -> tuple[Quantity, ...]:
+    return RECIPES[call.function].needs(call)
+
+
+def _error(step: Step, call: Call) -> Facts | None:
+    """Half-widths for one cell and for all of them at once, in the aggregate's own units.
+
+    Counts and sums have one error whatever the data. An average's is given for groups of EXAMPLE_ROWS rows and the
+    least favourable average.
+    """
+    bounds = RECIPES[call.function].bounds(call)
+    means = [0.0] if bounds is None else [bounds[0], (bounds[0] + bounds[1]) / 2, bounds[1]]
+    found = [terms for mean in means if (terms := _terms(step, call, mean)) is not None]
+    if not found:
+        return None
+    one = max(float(half_width(terms, CONFIDENCE)) for terms in found)
+    every = max(float(half_width(terms, CONFIDENCE, step.count)) for terms in found) if step.count else one
+    facts: Facts = {"confidence": CONFIDENCE, "one_cell": one, "all_cells": every}
+    if bounds is not None:
+        facts["rows"] = EXAMPLE_ROWS
+    elif len(found[0]) == 1 and isinstance(found[0][0][1], DiscreteLaplace):
+        weight, noise = found[0][0]
+        facts["all_cells_laplace"] = abs(weight) * noise.laplace_within(CONFIDENCE, max(step.count or 1, 1))
+    return facts
+
+
+def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | None:
+    """The aggregate's noise to first order: each draw with its weight, in a cell with this many rows and this mean."""
+    totals = round(mean * EXAMPLE_ROWS)
+    sizes = {q: totals if q.kind == "total" else EXAMPLE_ROWS for q in step.estimates}
+    cell = {q: Rational(np.array([size], dtype=object), 1) for q, size in sizes.items()}
+    weights: dict[tuple[int, int], float] = {}
+    for quantity, slope in RECIPES[call.function].spread(call, cell).slopes:
+        for place, weight in step.estimates[quantity].terms:
+            weights[place] = weights.get(place, 0.0) + float(slope[0]) * float(weight)
+    return [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w] or None
+
+
+def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts]) -> Facts:
+    """Where an output column comes from: a key or an aggregate as it stands, an expression over them, or neither."""
+    places, unchanged = sorted(lineage[0]), lineage[1]
+    kind = "public"
+    if places:
+        kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
+    return {
+        "name": name,
+        "type": type_,
+        "kind": kind,
+        "from": [f"{release}.{column}" for release, column in places],
+        "of": [_written(steps[release], column) for release, column in places],
+    }
+
+
+def _written(release: Facts, column: str) -> str:
+    """A column of a release as the query writes it."""
+    index = int(column[1:])
+    written: str = (
+        release["keys"][index]["key"] if column.startswith("k") else release["aggregates"][index]["aggregate"]
+    )
+    return written
+
+
+def _end(value: Any) -> float | str:
+    return float(value) if isinstance(value, Fraction) else str(value)
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql(dialect="duckdb").replace('"', "")
+
+
+def _cost(cost: Cost) -> dict[str, float | None]:
+    rho = None if cost.rho is None else float(cost.rho)
+    return {"epsilon": float(cost.epsilon), "delta": float(cost.delta), "rho": rho}
+
+
+# ---------------------------------------------------------------- which release columns an output is made of
+
+
+def _lineage(query: exp.Expr, releases: set[str]) -> list[Lineage]:
+    """For each output of a query over releases, the release columns in it."""
+    if isinstance(query, exp.SetOperation):
+        sides = _lineage(query.this, releases), _lineage(query.expression, releases)
+        return [(a[0] | b[0], False) for a, b in zip(*sides, strict=True)]
+    if not isinstance(query, exp.Select):
+        return [(_within(query, {}, releases), False)]
+    sources: dict[str, _Source] = {}
+    from_ = query.args.get("from_")
+    for node in [*([from_.this] if from_ else []), *(j.this for j in query.args.get("joins") or [])]:
+        sources[node.alias_or_name] = _source(node, releases)
+    return [_output(output.unalias(), sources, releases) for output in query.selects]
+
+
+_Source = Mapping[str, Lineage] | str  # a query's outputs by name, or the name of a release
+
+
+def _output(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) -> Lineage:
+    if isinstance(node, exp.Column):
+        source = sources.get(node.table, {})
+        if isinstance(source, str):
+            return frozenset({(source, node.name)}), True
+        return source.get(node.name, (frozenset(), False))
+    return _within(node, sources, releases), False
+
+
+def _source(node: exp.Expr, releases: set[str]) -> _Source:
+    if isinstance(node, exp.Table) and node.name in releases:
+        return node.name
+    if not isinstance(node, exp.Subquery):
+        return {}
+    alias = node.args.get("alias")
+    names = [c.name for c in alias.columns] if alias is not None and alias.columns else node.this.named_selects
+    return dict(zip(names, _lineage(node.this, releases), strict=False))
+
+
+def _within(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) -> frozenset[Place]:
+    if isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+        return frozenset().union(*(places for places, _ in _lineage(node, releases)))
+    if isinstance(node, exp.Column):
+        return _output(node, sources, releases)[0]
+    return frozenset().union(*(_within(child, sources, releases) for child in node.iter_expressions()))

@@ -1,0 +1,143 @@
+"""Quote -> text: a quote for people. What it says is in facts.py; this file only sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dpsql.accounting.cost import show_rounded
+from dpsql.calibrate import Quote
+from dpsql.plan.facts import Facts, as_dict
+
+__all__ = ["as_dict", "show"]
+
+
+def show(quote: Quote, *, verbose: bool = False) -> str:
+    """The quote for people."""
+    facts = as_dict(quote, verbose=verbose)
+    price = quote.price
+    lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
+    if groups := facts.get("group_privacy"):
+        several = ", ".join(f"{_number(e)} for {k} units together" for k, e in groups.items() if k != "1")
+        lines.append(f"          protects one unit with ε = {_number(groups['1'])} ({several})")
+    if facts["other"] is not None:
+        name, error = facts["other"]["mechanism"], facts["other"]["error"]
+        lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
+    for release in facts["releases"]:
+        lines += ["", *_release_lines(release, len(facts["releases"]) > 1)]
+    lines += ["", "output", *_output_lines(facts)]
+    if verbose:
+        for release in facts["releases"]:
+            lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
+        lines += ["", "on the noisy results", _indented(facts["post_processing"])]
+    return "\n".join(lines)
+
+
+def _release_lines(release: Facts, several: bool) -> Iterable[str]:
+    if several:
+        yield f"release {release['name']}"
+    unit = "each row of" if release["unit"] == "row" else f"{release['unit']} of"
+    yield f"unit      {unit} {release['table']}: {release['why']}"
+    bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
+    if release["groups"] is not None:
+        bounds.append(f"in at most {_number(release['groups'])} group{'' if release['groups'] == 1 else 's'}")
+    else:
+        bounds.append("in any number of groups")
+    yield f"          {', '.join(bounds)}"
+    limits = [f"{name} = {value:,}" for name, value in release["enforced"].items() if value is not None]
+    yield f"enforced  {', '.join(limits)}" if limits else "enforced  nothing: every bound is proved"
+    yield from _cell_lines(release)
+    yield "measured"
+    rows = [("", "statistic", "ε", "share", "ℓ1", "ℓ2", "noise", "scale", "grid")]
+    for m in release["measurements"]:
+        numbers = (_number(m["l1"]), _number(m["l2"]), m["mechanism"], _number(m["scale"]), _number(m["grid"]))
+        epsilon = "" if m["epsilon"] is None else _number(m["epsilon"])
+        rows.append((f"[{m['number']}]", m["statistic"], epsilon, f"{m['share']:.0%}", *numbers))
+    if len(rows) == 1:
+        yield "  nothing: the keys are public, and nothing else is asked for"
+        return
+    yield from _aligned(rows, left=(0, 1, 6))
+
+
+def _cell_lines(release: Facts) -> Iterable[str]:
+    selection = release["selection"]
+    if release["cells"] is None:
+        yield f"cells     selected privately: {', '.join(k['key'] for k in release['keys'])}"
+    else:
+        keys = [f"{k['key']} ({k['values']:,}: {k['from']})" for k in release["keys"]]
+        yield f"cells     {release['cells']:,}" + (f" = {' × '.join(keys)}" if keys else ", no GROUP BY")
+    if selection is not None:
+        price = f", which costs δ = {_number(selection['delta'])}" if selection["delta"] else ""
+        yield f"          those with a noisy number of units of at least {selection['threshold']:,} leave{price}"
+
+
+def _output_lines(facts: Facts) -> Iterable[str]:
+    releases = {r["name"]: r for r in facts["releases"]}
+    width = max((len(c["name"]) for c in facts["columns"]), default=0)
+    shown: set[str] = set()
+    for column in facts["columns"]:
+        name = f"  {column['name']:<{width}}  "
+        match column["kind"]:
+            case "aggregate":
+                release, place = column["from"][0].split(".")
+                lines = _aggregate_lines(releases[release], releases[release]["aggregates"][int(place[1:])])
+                shown.add(column["from"][0])
+            case "key":
+                lines = [f"key {column['of'][0]}: no noise"]
+            case "expression":
+                lines = [f"computed from {', '.join(dict.fromkeys(column['of']))}"]
+            case _:
+                lines = ["public, no noise"]
+        yield name + lines[0]
+        yield from (" " * len(name) + line for line in lines[1:])
+    for release in facts["releases"]:
+        for i, aggregate in enumerate(release["aggregates"]):
+            if f"{release['name']}.a{i}" not in shown:
+                lines = _aggregate_lines(release, aggregate)
+                yield f"  not an output itself: {lines[0]}"
+                yield from (f"    {line}" for line in lines[1:])
+
+
+def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
+    measured = ", ".join(f"[{i}]" for i in aggregate["measurements"])
+    lines = [f"{aggregate['aggregate']}, from {measured}" if measured else f"{aggregate['aggregate']}"]
+    if found := aggregate.get("range"):
+        why = f" ({'; '.join(found['from'])})" if found["from"] else ""
+        lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
+    error, cells = aggregate["error"], release["cells"]
+    if error is None:
+        return [*lines, "no noise"]
+    percent = f"{error['confidence']:.0%}"
+    if rows := error.get("rows"):
+        lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
+        if cells is not None and cells > 1:
+            lines[-1] += f", {_number(error['all_cells'])} for all {cells:,} cells"
+        lines.append("the error shrinks as 1/n: twice the rows, half of it")
+        return lines
+    lines.append(f"within {_number(error['one_cell'])} for one cell with {percent}")
+    if cells is not None and cells > 1:
+        formula = error.get("all_cells_laplace")
+        exactly = f" (exactly: {_number(error['all_cells'])})" if formula is not None else ""
+        every = formula if formula is not None else error["all_cells"]
+        lines.append(f"within {_number(every)} for all {cells:,} cells with {percent}{exactly}")
+    return lines
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def _indented(sql: str) -> str:
+    return "\n".join(f"  {line}" for line in sql.splitlines())
+
+
+def _number(value: Any) -> str:
+    """Three digits after the leading ones, thousands apart; 1e-7 where it is tiny."""
+    if isinstance(value, str):
+        return value
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"

@@ -1,0 +1,94 @@
+"""release: Exact -> Noisy. The choke point: the only module that reads exact statistics and draws noise.
+
+What leaves here is differentially private; what never passes here never leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.aggregates.base import Rational
+from dpsql.backends.duckdb.run import Exact
+from dpsql.calibrate import Measurement, Step
+from dpsql.statistics.base import Integers
+from dpsql.statistics.strategy import Linear
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """A step's noisy integers: for each measurement its columns, one entry a cell, each a multiple of its grid."""
+
+    step: Step
+    cells: Any  # an Arrow table with k0, k1, …; None without keys
+    columns: tuple[tuple[Integers, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many cells left."""
+        return 1 if self.cells is None else int(self.cells.num_rows)
+
+    def estimate(self, linear: Linear) -> Rational:
+        """A linear combination of noisy columns, exactly."""
+        denominator = lcm(*(w.denominator for _, w in linear.terms))
+        total: Integers = np.zeros(self.count, dtype=np.int64)
+        for (statistic, column), weight in linear.terms:
+            factor = int(weight * denominator)
+            total = _sum(total, _times(self.columns[statistic][column], factor))
+        return Rational(total, denominator)
+
+
+def release(step: Step, exact: Exact) -> Noisy:
+    """Add each measurement's own noise to each of its columns and cells; then drop the cells that may not leave."""
+    cells = exact.cells if step.checked.private_keys else step.cells
+    count = 1 if cells is None else int(cells.num_rows)
+    columns = tuple(_noisy(m, exact, count) for m in step.measurements)
+    if step.selection is None:
+        return Noisy(step, _plain(cells), columns)
+    # Theorem KEY-1: a key leaves when its noisy number of units reaches the threshold.
+    kept = np.asarray(columns[step.selection.measurement][0] >= step.selection.threshold, dtype=np.bool_)
+    return Noisy(step, _plain(_take(cells, kept)), tuple(tuple(c[kept] for c in group) for group in columns))
+
+
+def _noisy(measurement: Measurement, exact: Exact, cells: int) -> tuple[Integers, ...]:
+    true = measurement.statistic.columns([exact.tallies[t] for t in measurement.statistic.tallies])
+    # Theorems LAP-1 and GAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's support
+    # is the same on all neighbours.
+    return tuple(_sum(column, measurement.noise.draw(cells)) for column in true)
+
+
+def _take(cells: Any, kept: NDArray[np.bool_]) -> Any:
+    import pyarrow as pa
+
+    return cells.filter(pa.array(kept))
+
+
+def _plain(cells: Any) -> Any:
+    """Keys as plain Arrow values: a filtered dictionary would still carry every value it ever had."""
+    import pyarrow as pa
+
+    if cells is None or not any(pa.types.is_dictionary(c.type) for c in cells.columns):
+        return cells
+    plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
+    return pa.table(plain, names=cells.column_names)
+
+
+def _sum(a: Integers, b: Integers) -> Integers:
+    """Exact: in int64 where that can't overflow, else in Python integers."""
+    if a.dtype != object and b.dtype != object and _top(a) + _top(b) < 2**63:
+        return np.asarray(a + b)
+    return np.asarray(a.astype(object) + b.astype(object))
+
+
+def _times(a: Integers, factor: int) -> Integers:
+    if a.dtype != object and _top(a) * abs(factor) < 2**63:
+        return np.asarray(a * factor)
+    return np.asarray(a.astype(object) * factor)
+
+
+def _top(a: Integers) -> int:
+    return max(abs(int(a.max(initial=0))), abs(int(a.min(initial=0))))

@@ -1,0 +1,600 @@
+"""bind: Tree -> Bound. Every name becomes a column of a source, by scope and lineage, never by spelling.
+
+The bound tree is canonical: each source has an alias that is unique in the query, each column names its source, stars,
+ordinals, alias references, GROUP BY ALL, USING and CTEs are expanded, and every output has a name. Nodes and functions
+that are on no list are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.errors import SQLError, nearest
+from dpsql.sql.nodes import check_node, holds_aggregate
+from dpsql.sql.parse import Tree
+from dpsql.sql.refuse import refuse
+
+MAX_NODES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A canonical tree, and the text it came from."""
+
+    text: str
+    root: exp.Query
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    name: str  # as the query spells it
+    alias: str  # unique in the whole query
+    columns: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Scope:
+    sources: list[_Source]
+    outer: _Scope | None
+    merged: dict[str, str] = field(default_factory=dict)  # USING: lower name -> alias of the side that is kept
+
+
+@dataclass(slots=True)
+class _CTE:
+    node: exp.CTE
+    visible: Mapping[str, _CTE]
+    bound: tuple[exp.Query, tuple[str, ...]] | None = None
+
+
+_SELECT_PARTS = {
+    "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",
+    "windows", "with_",
+}  # fmt: skip
+_REASONS = {
+    "sample": "sampling rows has no bound on what one person changes",
+    "laterals": "LATERAL joins are not supported",
+    "pivots": "PIVOT is not supported by this version",
+    "into": "SELECT INTO writes",
+    "locks": "FOR UPDATE is not supported",
+    "match": "MATCH_RECOGNIZE is not supported",
+    "connect": "CONNECT BY is not supported",
+}
+
+
+def bind(
+    tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Mapping[str, frozenset[str]] | None = None
+) -> Bound:
+    """Resolve a parsed query against the tables of the policy (lower-case name -> column names).
+
+    unlisted: columns that a source has and the policy must list first, for the message.
+    """
+    root, _ = _Binder(schema, unlisted or {}).query(tree.root, {}, None)
+    return Bound(tree.text, root)
+
+
+class _Binder:
+    def __init__(self, schema: Mapping[str, tuple[str, ...]], unlisted: Mapping[str, frozenset[str]]) -> None:
+        self.schema = schema
+        self.unlisted = unlisted
+        self.aliases: set[str] = set()
+        self.nodes = 0
+
+    # ---------------------------------------------------------------- queries
+
+    def query(
+        self, node: exp.Expr, ctes: Mapping[str, _CTE], outer: _Scope | None
+    ) -> tuple[exp.Query, tuple[str, ...]]:
+        ctes = self.with_ctes(node, ctes)
+        match node:
+            case exp.Select():
+                return self.select(node, ctes, outer)
+            case exp.SetOperation():
+                return self.set_operation(node, ctes, outer)
+            case exp.Subquery():
+                return self.parenthesised(node, ctes, outer)
+            case exp.Values():
+                return self.select(exp.select("*").from_(exp.alias_(node.copy(), "v", table=True)), ctes, outer)
+            case _:
+                raise refuse(
+                    SQLError, "this kind of query is not supported", node, code="unsupported", hint="use SELECT"
+                )
+
+    def with_ctes(self, node: exp.Expr, ctes: Mapping[str, _CTE]) -> Mapping[str, _CTE]:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ctes
+        if clause.args.get("recursive"):
+            raise refuse(
+                SQLError, "WITH RECURSIVE is not supported", clause, code="recursive", hint="write the steps as CTEs"
+            )
+        visible = dict(ctes)
+        for cte in clause.expressions:
+            visible[cte.alias.lower()] = _CTE(cte, dict(visible))
+        return visible
+
+    def parenthesised(
+        self, node: exp.Subquery, ctes: Mapping[str, _CTE], outer: _Scope | None
+    ) -> tuple[exp.Query, tuple[str, ...]]:
+        modifiers = {k: v for k, v in node.args.items() if v and k not in ("this", "alias", "with_")}
+        if not modifiers:
+            return self.query(node.this, ctes, outer)
+        if set(modifiers) - {"order", "limit", "offset"}:
+            raise refuse(SQLError, "this is not supported here", node, code="unsupported", hint="use a plain SELECT")
+        inner = exp.Subquery(this=node.this.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+        wrapped = exp.select("*").from_(inner)
+        for key, value in modifiers.items():
+            wrapped.set(key, value.copy())
+        return self.select(wrapped, ctes, outer)
+
+    def set_operation(
+        self, node: exp.SetOperation, ctes: Mapping[str, _CTE], outer: _Scope | None
+    ) -> tuple[exp.Query, tuple[str, ...]]:
+        extra = {k for k, v in node.args.items() if v} - {
+            "this", "expression", "distinct", "order", "limit", "offset", "with_",
+        }  # fmt: skip
+        if extra:
+            raise refuse(SQLError, "UNION BY NAME is not supported", node, code="unsupported", hint="list the columns")
+        left, names = self.query(node.this, ctes, outer)
+        right, right_names = self.query(node.expression, ctes, outer)
+        if len(names) != len(right_names):
+            raise refuse(
+                SQLError,
+                f"the two sides have {len(names)} and {len(right_names)} columns",
+                node,
+                code="column-count",
+                hint="select the same number of columns on both sides",
+            )
+        bound = type(node)(this=left, expression=right, distinct=node.args.get("distinct"))
+        columns: list[exp.Expr] = [exp.column(exp.to_identifier(n, quoted=True)) for n in names]
+        self.order_by(node, bound, columns, lambda e: self.union_order(e, names))
+        self.limits(node, bound)
+        return bound, names
+
+    def union_order(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
+        for name in names:
+            if isinstance(node, exp.Column) and not node.table and node.name.lower() == name.lower():
+                return exp.column(exp.to_identifier(name, quoted=True))
+        raise refuse(
+            SQLError, "ORDER BY of a UNION takes an output column", node, code="order-by", hint="use a name or number"
+        )
+
+    # ---------------------------------------------------------------- one SELECT
+
+    def select(
+        self, node: exp.Select, ctes: Mapping[str, _CTE], outer: _Scope | None
+    ) -> tuple[exp.Select, tuple[str, ...]]:
+        for part, value in node.args.items():
+            if value and part not in _SELECT_PARTS:
+                reason = _REASONS.get(part, f"this form of SELECT ({part.strip('_')}) is not supported")
+                place = value if isinstance(value, exp.Expr) else node
+                raise refuse(SQLError, reason, place, code="unsupported", hint="leave it out")
+        bound = exp.Select()
+        scope = _Scope([], outer)
+        self.sources(node, bound, scope, ctes)
+
+        def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None):  # type: ignore[no-untyped-def]  # a local closure
+            return self.expression(e, scope, ctes, aliases, first)
+
+        outputs: list[exp.Expr] = []
+        names: list[str] = []
+        aliases: dict[str, exp.Expr] = {}
+        for item in node.expressions:
+            for name, output in self.outputs(item, scope, ctes, aliases):
+                outputs.append(output)
+                names.append(name)
+                if isinstance(item, exp.Alias):
+                    aliases.setdefault(name.lower(), output)
+        if where := node.args.get("where"):
+            bound.set("where", exp.Where(this=resolve(where.this, aliases, None)))
+        keys = self.group_by(node, outputs, lambda e: resolve(e, aliases, None))
+        if keys is not None:
+            bound.set("group", exp.Group(expressions=keys))
+        if having := node.args.get("having"):
+            bound.set("having", exp.Having(this=resolve(having.this, aliases, keys or [])))
+        if windows := node.args.get("windows"):
+            bound.set("windows", [resolve(w, aliases, keys or []) for w in windows])
+        if qualify := node.args.get("qualify"):
+            bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys or [])))
+        if distinct := node.args.get("distinct"):
+            if distinct.args.get("on"):
+                raise refuse(SQLError, "DISTINCT ON is not supported", node, code="unsupported", hint="use GROUP BY")
+            bound.set("distinct", exp.Distinct())
+        unique = _unique(names)
+        bound.set("expressions", [_aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
+        self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
+        self.limits(node, bound)
+        self.count(bound)
+        return bound, tuple(unique)
+
+    def outputs(
+        self, item: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE], aliases: Mapping[str, exp.Expr]
+    ) -> list[tuple[str, exp.Expr]]:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            return self.star(item, scope, ctes)
+        value = item.this if isinstance(item, exp.Alias) else item
+        bound = self.expression(value, scope, ctes, aliases, None)
+        return [(_output_name(item), bound)]
+
+    def star(self, item: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE]) -> list[tuple[str, exp.Expr]]:
+        star = item if isinstance(item, exp.Star) else item.this
+        table = item.table.lower() if isinstance(item, exp.Column) and item.table else None
+        excluded = {e.name.lower() for e in star.args.get("except_") or []}
+        if star.args.get("rename"):
+            raise refuse(SQLError, "* RENAME is not supported", item, code="unsupported", hint="list the columns")
+        replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
+        found: list[tuple[str, exp.Expr]] = []
+        for source in scope.sources:
+            if table is not None and source.name.lower() != table:
+                continue
+            for column in source.columns:
+                lower = column.lower()
+                if lower in excluded or scope.merged.get(lower, source.alias) != source.alias:
+                    continue
+                value = replaced.get(lower)
+                found.append(
+                    (column, _column(source.alias, column))
+                    if value is None
+                    else (column, self.expression(value, scope, ctes, {}, None))
+                )
+        if not found:
+            raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint="add a FROM")
+        return found
+
+    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve):  # type: ignore[no-untyped-def]  # private, resolve is a closure
+        group = node.args.get("group")
+        if group is None:
+            return None
+        if group.args.get("all"):
+            return [o.copy() for o in outputs if not holds_aggregate(o)]
+        keys: list[exp.Expr] = []
+        for item in group.expressions:
+            if isinstance(item, exp.Cube | exp.Rollup | exp.GroupingSets):
+                raise refuse(
+                    SQLError,
+                    "GROUPING SETS, ROLLUP and CUBE are not supported by this version",
+                    item,
+                    code="not-yet",
+                    hint="ask for each grouping as a query of its own",
+                )
+            if isinstance(item, exp.Literal) and item.is_int:
+                key = self.ordinal(item, outputs, "GROUP BY").copy()
+            else:
+                key = resolve(item)
+            if holds_aggregate(key):
+                raise refuse(
+                    SQLError, "GROUP BY can't hold an aggregate", item, code="group-by", hint="group by columns"
+                )
+            if key not in keys:
+                keys.append(key)
+        return keys
+
+    def ordinal(self, item: exp.Literal, outputs: list[exp.Expr], clause: str) -> exp.Expr:
+        position = int(item.this)
+        if not 1 <= position <= len(outputs):
+            raise refuse(
+                SQLError,
+                f"{clause} {position} is out of range",
+                item,
+                code="ordinal",
+                hint=f"the query has {len(outputs)} output columns",
+            )
+        return outputs[position - 1]
+
+    def order_by(self, node: exp.Expr, bound: exp.Query, outputs: list[exp.Expr], resolve) -> None:  # type: ignore[no-untyped-def]  # private, resolve is a closure
+        order = node.args.get("order")
+        if order is None:
+            return
+        items: list[exp.Expr] = []
+        for item in order.expressions:
+            if not isinstance(item, exp.Ordered) or item.args.get("with_fill"):
+                raise refuse(SQLError, "this ORDER BY is not supported", item, code="order-by", hint="use ASC or DESC")
+            flags = {"desc": item.args.get("desc"), "nulls_first": item.args.get("nulls_first")}
+            if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
+                items.extend(exp.Ordered(this=o.copy(), **flags) for o in outputs)
+            elif isinstance(item.this, exp.Literal) and item.this.is_int:
+                items.append(exp.Ordered(this=self.ordinal(item.this, outputs, "ORDER BY").copy(), **flags))
+            else:
+                items.append(exp.Ordered(this=resolve(item.this), **flags))
+        bound.set("order", exp.Order(expressions=items))
+
+    def limits(self, node: exp.Expr, bound: exp.Query) -> None:
+        for part in ("limit", "offset"):
+            clause = node.args.get(part)
+            if clause is None:
+                continue
+            value = clause.expression
+            if not (isinstance(clause, exp.Limit | exp.Offset) and isinstance(value, exp.Literal) and value.is_int):
+                raise refuse(
+                    SQLError, f"{part.upper()} takes a whole number", clause, code="limit", hint=f"{part.upper()} 10"
+                )
+            if clause.args.get("limit_options") or clause.args.get("expressions"):
+                raise refuse(SQLError, "LIMIT … % is not supported", clause, code="limit", hint="LIMIT 10")
+            bound.set(part, clause.copy())
+
+    # ---------------------------------------------------------------- FROM
+
+    def sources(self, node: exp.Select, bound: exp.Select, scope: _Scope, ctes: Mapping[str, _CTE]) -> None:
+        from_ = node.args.get("from_")
+        if from_ is None:
+            return
+        bound.set("from_", exp.From(this=self.source(from_.this, scope, ctes)))
+        joins = []
+        for join in [*(node.args.get("joins") or []), *(from_.this.args.get("joins") or [])]:
+            joins.append(self.join(join, scope, ctes))
+        if joins:
+            bound.set("joins", joins)
+
+    def join(self, node: exp.Join, scope: _Scope, ctes: Mapping[str, _CTE]) -> exp.Join:
+        kind, side, method = (node.args.get(k) or "" for k in ("kind", "side", "method"))
+        if method.upper() not in ("", "NATURAL") or kind.upper() not in ("", "INNER", "CROSS", "OUTER"):
+            raise refuse(
+                SQLError,
+                f"{method or kind} JOIN is not supported".strip(),
+                node,
+                code="join-kind",
+                hint="use INNER JOIN, LEFT JOIN or CROSS JOIN",
+            )
+        left = list(scope.sources)
+        right_tree = self.source(node.this, scope, ctes)
+        right = scope.sources[-1]
+        using = [c.name for c in node.args.get("using") or []]
+        if method.upper() == "NATURAL":
+            mine = {c.lower() for c in right.columns}
+            using = [c for s in left for c in s.columns if c.lower() in mine]
+        on = node.args.get("on")
+        condition = self.expression(on, scope, ctes, {}, None) if on is not None else None
+        for name in using:
+            pair = exp.EQ(
+                this=self.lookup(_Scope(left, None, dict(scope.merged)), name, None, node),
+                expression=self.lookup(_Scope([right], None), name, None, node),
+            )
+            condition = pair if condition is None else exp.and_(condition, pair)
+            keep = right.alias if side.upper() == "RIGHT" else pair.this.table
+            scope.merged[name.lower()] = keep
+        if side.upper() == "FULL" and using:
+            raise refuse(SQLError, "FULL JOIN … USING is not supported", node, code="join-kind", hint="use ON")
+        return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
+
+    def source(self, node: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
+        extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
+        if extra - {"db", "catalog"}:
+            raise refuse(
+                SQLError,
+                _REASONS.get(sorted(extra)[0], f"{sorted(extra)[0].upper()} in FROM is not supported"),
+                node,
+                code="unsupported",
+                hint="name a table of the policy",
+            )
+        if isinstance(node, exp.Table):
+            tree, columns, name = self.table(node, ctes)
+        elif isinstance(node, exp.Subquery):
+            tree, columns = self.query(node.this, self.with_ctes(node, ctes), scope.outer)
+            name = node.alias or "subquery"
+        elif isinstance(node, exp.Values):
+            width = len(node.expressions[0].expressions) if node.expressions else 0
+            for row in node.expressions:
+                for cell in row.expressions:
+                    self.expression(cell, _Scope([], None), {}, {}, None)
+            tree, columns, name = node, tuple(f"col{i}" for i in range(width)), node.alias or "valueslist"
+        else:
+            raise refuse(
+                SQLError,
+                "only tables of the policy and subqueries can stand in FROM",
+                node,
+                code="unknown-table",
+                hint=f"tables: {', '.join(sorted(self.schema)) or 'none'}",
+            )
+        renamed = [c.name for c in node.args["alias"].columns] if node.args.get("alias") else []
+        if len(renamed) > len(columns):
+            raise refuse(SQLError, "more column aliases than columns", node, code="column-count", hint="drop some")
+        shown = tuple(_unique([*renamed, *columns[len(renamed) :]]))
+        if any(s.name.lower() == name.lower() for s in scope.sources) and node.alias:
+            raise refuse(SQLError, f"two sources are called {name}", node, code="alias", hint="rename one of them")
+        alias = self.fresh(name)
+        scope.sources.append(_Source(name, alias, shown))
+        identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        quoted = [exp.to_identifier(c, quoted=True) for c in shown]
+        if isinstance(tree, exp.Table):
+            tree.set("alias", identifier)
+            if renamed:
+                tree.set("alias", exp.TableAlias(this=identifier.this, columns=quoted))
+            return tree
+        if isinstance(tree, exp.Values):
+            return exp.Values(
+                expressions=[e.copy() for e in tree.expressions],
+                alias=exp.TableAlias(this=identifier.this, columns=quoted),
+            )
+        return exp.Subquery(this=tree, alias=exp.TableAlias(this=identifier.this, columns=quoted if renamed else None))
+
+    def table(self, node: exp.Table, ctes: Mapping[str, _CTE]) -> tuple[exp.Expr, tuple[str, ...], str]:
+        if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+            raise refuse(
+                SQLError,
+                "table functions, files and other schemas can't be read",
+                node,
+                code="unknown-table",
+                hint=f"tables of the policy: {', '.join(sorted(self.schema)) or 'none'}",
+            )
+        name = node.name
+        cte = ctes.get(name.lower())
+        if cte is not None:
+            if cte.bound is None:
+                tree, columns = self.query(cte.node.this, cte.visible, None)
+                renamed = [c.name for c in cte.node.args["alias"].columns]
+                if renamed:
+                    columns = (*renamed, *columns[len(renamed) :])
+                    outputs = tree.selects if isinstance(tree, exp.Select) else None
+                    if outputs is None:
+                        raise refuse(
+                            SQLError, "name the columns inside the CTE", node, code="unsupported", hint="use AS"
+                        )
+                    for output, column in zip(outputs, columns, strict=True):
+                        output.set("alias", exp.to_identifier(column, quoted=True))
+                cte.bound = (tree, columns)
+            tree, columns = cte.bound
+            self.count(tree)
+            return tree.copy(), columns, node.alias or name
+        if name.lower() not in self.schema:
+            near = nearest(name, tuple(self.schema))
+            raise refuse(
+                SQLError,
+                f"there is no table {name}",
+                node,
+                code="unknown-table",
+                hint=f"did you mean {near}?" if near else f"tables of the policy: {', '.join(sorted(self.schema))}",
+            )
+        table = exp.Table(this=exp.to_identifier(name.lower(), quoted=True))
+        table.this.meta.update(node.this.meta)
+        table.meta["columns"] = self.schema[name.lower()]
+        return table, self.schema[name.lower()], node.alias or name
+
+    def fresh(self, name: str) -> str:
+        alias, n = name.lower(), 2
+        while alias in self.aliases:
+            alias, n = f"{name.lower()}_{n}", n + 1
+        self.aliases.add(alias)
+        return alias
+
+    def count(self, tree: exp.Expr) -> None:
+        self.nodes += sum(1 for _ in tree.walk())
+        if self.nodes > MAX_NODES:
+            raise SQLError("the query is too large once its CTEs are expanded", code="too-long", hint="simplify it")
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(
+        self,
+        node: exp.Expr,
+        scope: _Scope,
+        ctes: Mapping[str, _CTE],
+        aliases: Mapping[str, exp.Expr],
+        keys: Iterable[exp.Expr] | None,
+        *,
+        alias_first: bool = False,
+    ) -> exp.Expr:
+        """A bound copy. keys: in HAVING and QUALIFY an alias wins over a column that isn't a group key."""
+
+        def walk(e: exp.Expr, depth: int) -> exp.Expr:
+            if depth > 200:
+                raise refuse(SQLError, "the expression is nested too deeply", e, code="too-deep", hint="split it")
+            if isinstance(e, exp.Column):
+                return self.column(e, scope, aliases, keys, alias_first)
+            if isinstance(e, exp.Query):
+                tree, _ = self.query(e, ctes, scope)
+                return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
+            if not (isinstance(e, exp.Anonymous) and e.name.upper() == "PRIVACY_UNIT" and not e.expressions):
+                check_node(e)
+            copy = type(e)()
+            copy.meta.update(e.meta)
+            for key, value in e.args.items():
+                if isinstance(value, exp.Expr):
+                    copy.set(key, walk(value, depth + 1))
+                elif isinstance(value, list):
+                    copy.set(key, [walk(v, depth + 1) if isinstance(v, exp.Expr) else v for v in value])
+                else:
+                    copy.set(key, value)
+            return copy
+
+        return walk(node, 0)
+
+    def column(
+        self,
+        node: exp.Column,
+        scope: _Scope,
+        aliases: Mapping[str, exp.Expr],
+        keys: Iterable[exp.Expr] | None,
+        alias_first: bool,
+    ) -> exp.Expr:
+        if isinstance(node.this, exp.Star) or node.args.get("db"):
+            raise refuse(SQLError, "this is not supported here", node, code="unsupported", hint="name one column")
+        name = node.name
+        alias = aliases.get(name.lower()) if not node.table else None
+        if alias is not None and alias_first:
+            return alias.copy()
+        found = self.lookup(scope, name, node.table or None, node, missing_ok=alias is not None)
+        if found is not None and keys is not None and alias is not None and found not in list(keys):
+            return alias.copy()
+        if found is None:
+            assert alias is not None
+            return alias.copy()
+        return found
+
+    def lookup(
+        self, scope: _Scope, name: str, table: str | None, node: exp.Expr, *, missing_ok: bool = False
+    ) -> exp.Column | None:
+        level: _Scope | None = scope
+        while level is not None:
+            hits = [
+                (s, c)
+                for s in level.sources
+                if table is None or s.name.lower() == table.lower()
+                for c in s.columns
+                if c.lower() == name.lower()
+            ]
+            if len(hits) > 1 and name.lower() in level.merged and table is None:
+                hits = [h for h in hits if h[0].alias == level.merged[name.lower()]]
+            if len(hits) > 1:
+                raise refuse(
+                    SQLError,
+                    f"{name} is ambiguous: it is in {' and '.join(s.name for s, _ in hits)}",
+                    node,
+                    code="ambiguous-column",
+                    hint=f"write {hits[0][0].name}.{name}",
+                )
+            if hits:
+                source, column = hits[0]
+                found = _column(source.alias, column)
+                found.this.meta.update(_meta(node))
+                return found
+            level = level.outer
+        if missing_ok:
+            return None
+        known = [c for s in scope.sources for c in s.columns]
+        tables = [s.name for s in scope.sources]
+        if table is not None and table.lower() not in [t.lower() for t in tables]:
+            near = nearest(table, tables)
+            hint = f"did you mean {near}?" if near else f"sources here: {', '.join(tables) or 'none'}"
+            raise refuse(SQLError, f"there is no source {table} here", node, code="unknown-column", hint=hint)
+        for owner, hidden in self.unlisted.items():
+            if name.lower() in hidden:
+                hint = f'it is in the file; list it with its type: [tables.{owner}.columns] {name} = {{ type = "…" }}'
+                raise refuse(SQLError, f"the policy doesn't list the column {name}", node, code="unlisted", hint=hint)
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"columns here: {', '.join(known[:20]) or 'none'}"
+        raise refuse(SQLError, f"there is no column {name}", node, code="unknown-column", hint=hint)
+
+
+def _meta(node: exp.Expr) -> dict[str, object]:
+    identifier = node.this if isinstance(node, exp.Column) else node
+    return dict(identifier.meta) if isinstance(identifier, exp.Expr) else {}
+
+
+def _column(alias: str, name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def _aliased(value: exp.Expr, name: str) -> exp.Alias:
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
+
+
+def _output_name(item: exp.Expr) -> str:
+    if isinstance(item, exp.Alias | exp.Column):
+        return item.alias_or_name
+    if isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star)):
+        return "count_star()"
+    return item.sql(dialect="duckdb").lower()
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    unique: list[str] = []
+    for name in names:
+        candidate, n = name, 1
+        while candidate.lower() in seen:
+            candidate, n = f"{name}_{n}", n + 1
+        seen.add(candidate.lower())
+        unique.append(candidate)
+    return unique

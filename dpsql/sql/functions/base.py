@@ -1,0 +1,200 @@
+"""What every function rule is made of: typed total expressions, trees, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+from sqlglot import exp
+
+from dpsql.analyze.ranges import Range, Value
+from dpsql.errors import Error, SQLError
+from dpsql.sql.types import BOOLEAN, NULL, Type
+
+E = TypeVar("E", bound=Error)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A row's value. `sql` never raises, whatever the row holds, and is a function of that row alone (TOTAL-1).
+
+    `range` may rest on the policy's word. `extent` holds whatever the data are: it decides what can overflow and what
+    can be zero. None stands for all that the type can hold.
+    """
+
+    sql: exp.Expr
+    type: Type
+    range: Range
+    extent: Range | None = None
+
+    @property
+    def hard(self) -> Range:
+        """The extent, by the type where nothing better is known; not NULL only if that holds whatever the data are."""
+        if self.extent is not None:
+            return self.extent.with_nullable(self.extent.nullable or self.range.nullable)
+        limits = self.type.limits
+        return Range(*limits) if limits else Range()
+
+    @property
+    def nullable(self) -> bool:
+        return self.range.nullable
+
+    @property
+    def is_null(self) -> bool:
+        return isinstance(self.sql, exp.Null)
+
+    @property
+    def text(self) -> str | None:
+        """The text of a string literal; None for everything else."""
+        return str(self.sql.this) if isinstance(self.sql, exp.Literal) and self.sql.is_string else None
+
+
+class Scope(Protocol):
+    """How a rule looks at its arguments, and at those of a branch whose condition holds."""
+
+    def __call__(self, node: exp.Expr) -> Scalar: ...
+    def where(self, condition: exp.Expr) -> Scope: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry of the allow-list."""
+
+    names: tuple[str, ...]
+    kind: str
+    about: str
+    total: str
+    range: str
+    rule: Callable[[exp.Expr, Scope], Scalar]
+    nodes: tuple[type[exp.Expr], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+def offsets(node: exp.Expr | None) -> tuple[int, int] | None:
+    """Where a tree stands in the text: its first character and one past its last; None if nothing in it knows."""
+    if node is None:
+        return None
+    places = [n.meta for n in node.walk() if "start" in n.meta and "end" in n.meta]
+    if not places:
+        return None
+    return min(m["start"] for m in places), max(m["end"] for m in places) + 1
+
+
+def refuse(kind: type[E], message: str, node: exp.Expr | None, code: str, hint: str | None = None) -> E:
+    """An error that points at a tree: `.offsets` is its place in the text, or None."""
+    error = kind(message, code=code, hint=hint)
+    vars(error)["offsets"] = offsets(node)
+    return error
+
+
+def show(node: exp.Expr, limit: int = 60) -> str:
+    """A tree as the analyst wrote it, shortened."""
+    text = node.sql(dialect="duckdb")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def mismatch(node: exp.Expr, what: str, hint: str) -> SQLError:
+    return refuse(SQLError, what, node, "type-mismatch", hint)
+
+
+def only(node: exp.Expr, *names: str) -> None:
+    """Refuses a call that carries anything but these arguments: what no rule reads must not be dropped."""
+    extra = [key for key, value in node.args.items() if key not in names and value not in (None, False, [])]
+    if extra:
+        raise refuse(
+            SQLError, f"{show(node)}: this form isn't supported", node, "unsupported-expression", "use its plain form"
+        )
+
+
+def arguments(node: exp.Expr, least: int, most: int | None = None) -> list[exp.Expr]:
+    """The arguments of a call by position, counted."""
+    found: list[exp.Expr] = list(node.expressions)
+    if not isinstance(node, exp.Anonymous):
+        found = [a for a in (node.args.get("this"), node.args.get("expression")) if a is not None] + found
+    top = least if most is None else most
+    if not least <= len(found) <= top:
+        count = str(least) if least == top else f"{least} to {top}"
+        raise refuse(SQLError, f"{show(node)} takes {count} arguments, not {len(found)}", node, "wrong-arguments")
+    return found
+
+
+def call(name: str, *args: exp.Expr) -> exp.Expr:
+    """name(args), spelt for DuckDB as it is."""
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
+
+
+_ATOMS = (
+    exp.Column,
+    exp.Literal,
+    exp.Null,
+    exp.Boolean,
+    exp.Paren,
+    exp.Anonymous,
+    exp.Cast,
+    exp.Case,
+    exp.Coalesce,
+    exp.Nullif,
+)
+
+
+def wrap(node: exp.Expr) -> exp.Expr:
+    return node.copy() if isinstance(node, _ATOMS) else exp.Paren(this=node.copy())
+
+
+def binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """left <op> right, in parentheses where they are needed; a chain of + or * stays flat on its left."""
+    flat = isinstance(left, kind) and kind in (exp.Add, exp.Mul)
+    return kind(this=left.copy() if flat else wrap(left), expression=wrap(right))
+
+
+def number(value: int) -> exp.Expr:
+    size = exp.Literal.number(str(abs(value)))
+    return exp.Neg(this=size) if value < 0 else size
+
+
+def nullif_zero(s: Scalar) -> exp.Expr:
+    """The divisor with NULL for 0."""
+    return exp.Nullif(this=s.sql.copy(), expression=exp.Literal.number("0"))
+
+
+def between_or_null(node: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
+    """The value where it lies within constants, NULL elsewhere: the function around it sees its domain alone."""
+    test = exp.Between(this=wrap(node), low=low, high=high)
+    return exp.Case(ifs=[exp.If(this=test, true=node.copy())])
+
+
+@lru_cache(maxsize=256)
+def _data_type(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="duckdb")
+
+
+def cast_node(node: exp.Expr, to: Type, total: bool) -> exp.Expr:
+    """CAST where it can't fail, TRY_CAST elsewhere."""
+    kind = exp.Cast if total else exp.TryCast
+    return kind(this=node.copy(), to=_data_type(to.sql).copy())
+
+
+def null() -> Scalar:
+    return Scalar(exp.Null(), NULL, Range(nullable=True))
+
+
+def boolean(sql: exp.Expr, *arguments: Scalar, nullable: bool | None = None) -> Scalar:
+    """A test: 0 or 1; NULL where an argument is."""
+    if nullable is None:
+        nullable = any(a.nullable for a in arguments)
+    return Scalar(sql, BOOLEAN, Range(Fraction(0), Fraction(1), nullable))
+
+
+def fraction(value: Value | None) -> Fraction | None:
+    return value if isinstance(value, Fraction) else None
+
+
+def ends(r: Range) -> tuple[Fraction | None, Fraction | None]:
+    """Both ends of a range of numbers."""
+    return fraction(r.low), fraction(r.high)

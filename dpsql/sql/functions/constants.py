@@ -1,0 +1,147 @@
+"""Literals: typed as DuckDB types them, and checked on an empty engine before any row is read."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.analyze.ranges import Range, Value
+from dpsql.errors import SQLError
+from dpsql.sql.functions.base import Scalar, cast_node, mismatch, refuse, show
+from dpsql.sql.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_for
+
+
+@lru_cache(maxsize=1)
+def _engine() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+@lru_cache(maxsize=4096)
+def ask(sql: str, *parameters: str) -> tuple[Any, ...] | None:
+    """One row of constants from an engine that holds no data; None if it objects. Text goes in as parameters only."""
+    try:
+        return _engine().cursor().execute(sql, list(parameters)).fetchone()
+    except duckdb.Error:
+        return None
+
+
+def constant_text(node: exp.Expr, what: str) -> str:
+    """The text of an argument that must be a string literal."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        return str(inner.this)
+    raise refuse(
+        SQLError,
+        f"{what} must be a string literal, not {show(node)}",
+        node,
+        "literal-needed",
+        "write it as a constant: a pattern or a format that comes from a row could make a query fail on that row",
+    )
+
+
+def constant_number(node: exp.Expr) -> Fraction | None:
+    """The value of a number literal with its sign; None for everything else."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Neg):
+        value = constant_number(inner.this)
+        return None if value is None else -value
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        return _parse_number(str(inner.this))
+    return None
+
+
+def _parse_number(text: str) -> Fraction | None:
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        return None
+    if not value.is_finite() or len(text) > 400 or abs(value.adjusted()) > 400:
+        return None
+    return Fraction(value)
+
+
+def constant_integer(node: exp.Expr, what: str, low: int, high: int) -> int:
+    """An argument that must be a whole number literal within bounds."""
+    value = constant_number(node)
+    if value is None or value.denominator != 1 or not low <= value <= high:
+        raise refuse(
+            SQLError,
+            f"{what} must be a whole number from {low} to {high}, not {show(node)}",
+            node,
+            "literal-needed",
+            "write it as a constant",
+        )
+    return int(value)
+
+
+def literal(node: exp.Literal) -> Scalar:
+    """A number or a string as DuckDB types it: 1 is INTEGER, 1.5 DECIMAL(2,1), 1e3 DOUBLE."""
+    if node.is_string:
+        return Scalar(node.copy(), VARCHAR, Range(nullable=False))
+    text = str(node.this)
+    value = _parse_number(text)
+    if value is None:
+        raise refuse(
+            SQLError, f"{text} isn't a number that can be used here", node, "bad-literal", "write a shorter one"
+        )
+    exact = Range(value, value, nullable=False)
+    if "e" in text.lower():
+        value = Fraction(float(value))
+        return Scalar(node.copy(), DOUBLE, Range(value, value, nullable=False))
+    if "." in text:
+        whole, after = text.split(".")
+        width = len(whole) + len(after)
+        if width > MAX_DIGITS:
+            return Scalar(cast_node(node, DOUBLE, True), DOUBLE, exact)
+        return Scalar(node.copy(), decimal(max(width, 1), len(after)), exact, exact)
+    size = integer_for(value, value)
+    if size is None:
+        raise refuse(SQLError, f"{text} is larger than any integer", node, "bad-literal", "write it as 1e40")
+    return Scalar(node.copy(), size, exact, exact)
+
+
+def literal_as(s: Scalar, to: Type, node: exp.Expr) -> Scalar:
+    """A string literal read as a constant of another type, checked now so that it can't fail later."""
+    text = s.text
+    assert text is not None
+    if to.is_text:
+        return s
+    if not (to.is_numeric or to.is_boolean or to.is_date or to.is_timestamp or to.name in ("TIME", "UUID")):
+        raise mismatch(node, f"'{text}' can't be read as {to}", "cast the other side")
+    row = ask(f"SELECT CAST(TRY_CAST(? AS {to.sql}) AS VARCHAR)", text)
+    if row is None or row[0] is None:
+        example = {"DATE": "'2024-01-31'", "BOOLEAN": "'true'"}.get(to.name, "'2024-01-31 12:00:00'")
+        raise refuse(
+            SQLError,
+            f"'{text}' can't be read as {to}",
+            node,
+            "bad-literal",
+            f"write it like {example}" if to.is_date or to.is_timestamp or to.is_boolean else None,
+        )
+    value = _python(str(row[0]), to)
+    bounds = Range(value, value, nullable=False)
+    return Scalar(cast_node(s.sql, to, True), to, bounds, bounds if to.limits else None)
+
+
+def _python(text: str, to: Type) -> Value | None:
+    """DuckDB's text for a constant as a value of a range; None where Python can't say it (BC, infinity, NaN)."""
+    try:
+        if to.is_date:
+            return date.fromisoformat(text)
+        if to.is_timestamp:
+            return datetime.fromisoformat(text.removesuffix("+00"))
+        if to.is_boolean:
+            return Fraction(text == "true")
+        return Fraction(text) if to.is_numeric else None
+    except ValueError:
+        return None

@@ -1,0 +1,293 @@
+"""Numbers: rounding, roots, powers, logarithms and tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.analyze.ranges import Range, Value, float_outward, from_ends
+from dpsql.errors import SQLError
+from dpsql.sql.functions.arithmetic import mirrored, toward_zero
+from dpsql.sql.functions.base import (
+    Function,
+    Scalar,
+    Scope,
+    arguments,
+    boolean,
+    call,
+    ends,
+    mismatch,
+    number,
+    only,
+    refuse,
+    show,
+    wrap,
+)
+from dpsql.sql.functions.casts import align, as_double, as_number, convert
+from dpsql.sql.functions.constants import constant_integer, constant_number
+from dpsql.sql.types import DOUBLE, MAX_DIGITS, TINYINT, decimal, integer_for
+
+
+def absolute(node: exp.Expr, scope: Scope) -> Scalar:
+    only(node, "this")
+    s = as_number(scope(node.this), node.this)
+    if s.type.is_unsigned:
+        return s
+    s = mirrored(s)
+    return Scalar(call("abs", s.sql), s.type, s.range.abs(), s.hard.abs() if s.type.limits else None)
+
+
+def sign(node: exp.Expr, scope: Scope) -> Scalar:
+    only(node, "this")
+    s = as_number(scope(node.this), node.this)
+    whole = Range(Fraction(-1), Fraction(1), s.nullable, s.range.why)
+    return Scalar(call("sign", s.sql), TINYINT, whole.intersect(s.range.monotone(_sign)), whole.with_nullable(True))
+
+
+def _sign(v: Value) -> Fraction:
+    assert isinstance(v, Fraction)
+    return Fraction((v > 0) - (v < 0))
+
+
+def rounding(node: exp.Expr, scope: Scope) -> Scalar:
+    """ROUND(x) and ROUND(x, digits): a half goes away from zero."""
+    only(node, "this", "decimals")
+    s = as_number(scope(node.this), node.this)
+    digits = 0 if node.args.get("decimals") is None else constant_integer(node.args["decimals"], "digits", -40, 40)
+    return _rounded(
+        s, "round", digits, node.args.get("decimals") is not None, s.range.rounded(digits), s.hard.rounded(digits)
+    )
+
+
+def truncate(node: exp.Expr, scope: Scope) -> Scalar:
+    """TRUNC(x) and TRUNC(x, digits): towards zero."""
+    only(node, "this", "decimals", "expression")
+    s = as_number(scope(node.this), node.this)
+    place = node.args.get("decimals") or node.args.get("expression")
+    digits = 0 if place is None else constant_integer(place, "digits", -40, 40)
+    unit = Fraction(10) ** -digits
+    known, hard = (r.monotone(lambda v: toward_zero(v / unit) * unit) for r in (s.range, s.hard))  # type: ignore[operator]  # numbers only
+    return _rounded(s, "trunc", digits, place is not None, known, hard)
+
+
+def _rounded(s: Scalar, name: str, digits: int, given: bool, known: Range, hard: Range) -> Scalar:
+    place = (number(digits),) if given else ()
+    if s.type.is_integer:
+        if digits >= 0:
+            return s
+        size = integer_for(*ends(hard.hull(s.hard)))
+        if size is None or len(str(size.limits and int(size.limits[1]))) <= -digits:
+            return Scalar(call(name, convert(s, DOUBLE).sql, number(digits)), DOUBLE, known)
+        return Scalar(call(name, convert(s, size).sql, number(digits)), size, known, hard)
+    if s.type.is_decimal:
+        width, scale = s.type.width or 0, s.type.scale or 0
+        if digits < 0 and name == "round":
+            width = max(width, width - scale + 1)
+        to = decimal(width, min(scale, max(digits, 0)))
+        if width > MAX_DIGITS or -digits >= width - scale or not to.holds(*ends(hard)):
+            return Scalar(call(name, convert(s, DOUBLE).sql, number(digits)), DOUBLE, known)
+        return Scalar(call(name, s.sql, *place), to, known, hard)
+    return Scalar(call(name, s.sql, *place), s.type, known)
+
+
+def step(name: str, toward: Callable[[Fraction], int]) -> Callable[[exp.Expr, Scope], Scalar]:
+    """FLOOR or CEIL: DOUBLE for integers, as in DuckDB; a DECIMAL keeps its width and loses its scale."""
+
+    def rule(node: exp.Expr, scope: Scope) -> Scalar:
+        only(node, "this")
+        s = as_number(scope(node.this), node.this)
+
+        def whole(v: Value) -> Fraction:
+            assert isinstance(v, Fraction)
+            return Fraction(toward(v))
+
+        known, hard = s.range.monotone(whole), s.hard.monotone(whole)
+        if s.type.is_decimal:
+            to = decimal(s.type.width or 0, 0)
+            if to.holds(*ends(hard)) and (s.type.scale or s.type.width) != 0:
+                return Scalar(call(name, s.sql), to, known, hard)
+            s = convert(s, DOUBLE)
+        if s.type.is_integer:
+            s = convert(s, DOUBLE)
+        return Scalar(call(name, s.sql), s.type, known)
+
+    return rule
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A rising function of one DOUBLE. Below its domain it is NULL; `floor` is the least value it can have."""
+
+    name: str
+    function: Callable[[float], float]
+    below: str | None = None  # the greatest number outside the domain
+    floor: Fraction | None = None
+
+    def __call__(self, node: exp.Expr, scope: Scope) -> Scalar:
+        only(node, "this")
+        return self.of(as_double(scope(node.this), node.this))
+
+    def of(self, s: Scalar) -> Scalar:
+        sql, nullable = s.sql, s.nullable
+        low, high = ends(s.range)
+        if self.below is not None:
+            # GREATEST maps NULL and everything below the domain to one number, and NULLIF takes that number out.
+            edge = exp.Neg(this=_TINY.copy()) if self.below == "-5e-324" else exp.Literal.number(self.below)
+            sql, nullable = exp.Nullif(this=call("greatest", sql, edge), expression=edge.copy()), True
+        bottom, top = float_outward(self.function, low, high)
+        if self.floor is not None:
+            bottom, top = max(bottom, self.floor), max(top, self.floor)
+        return Scalar(call(self.name, sql), DOUBLE, from_ends(bottom, top, s.range).with_nullable(nullable))
+
+
+_TINY = exp.Literal.number("5e-324")
+_LN = Curve("ln", math.log, below="0")
+_LOG10 = Curve("log10", math.log10, below="0")
+_LOG2 = Curve("log2", math.log2, below="0")
+_SQRT = Curve("sqrt", math.sqrt, below="-5e-324", floor=Fraction(0))
+_CBRT = Curve("cbrt", math.cbrt)
+_EXP = Curve("exp", math.exp, floor=Fraction(0))
+_DEGREES = Curve("degrees", math.degrees)
+_RADIANS = Curve("radians", math.radians)
+
+
+def logarithm(node: exp.Expr, scope: Scope) -> Scalar:
+    """LOG(x) is LOG10(x); LOG(base, x) needs a constant base. sqlglot reads LOG2(x) as LOG(2, x)."""
+    only(node, "this", "expression")
+    if node.args.get("expression") is None:
+        return _LOG10.of(as_double(scope(node.this), node.this))
+    base = constant_number(node.this)
+    if base is None or base <= 1:
+        raise refuse(
+            SQLError,
+            f"the base of {show(node)} must be a number literal above 1",
+            node.this,
+            "literal-needed",
+            "write LN(x), LOG10(x), LOG2(x) or LOG(3, x)",
+        )
+    s = as_double(scope(node.expression), node.expression)
+    if base in (2, 10):
+        return (_LOG2 if base == 2 else _LOG10).of(s)
+    ratio = float(base)
+    to_base = Curve("ln", lambda v: math.log(v) / math.log(ratio), below="0").of(s)
+    return Scalar(call("log", exp.Literal.number(repr(ratio)), to_base.sql.expressions[0]), DOUBLE, to_base.range)
+
+
+def power(node: exp.Expr, scope: Scope) -> Scalar:
+    """x ^ y in DOUBLE; a result that isn't real is NaN, one that is too large is infinite."""
+    only(node, "this", "expression")
+    a, b = as_double(scope(node.this), node.this), as_double(scope(node.expression), node.expression)
+    nullable = a.nullable or b.nullable
+    why = tuple(dict.fromkeys((*a.range.why, *b.range.why)))
+    known = Range(nullable=nullable, why=why)
+    exponent = constant_number(node.expression)
+    low, high = ends(a.range)
+    if exponent is not None and exponent.denominator == 1 and 0 <= exponent <= 64:
+        known = a.range.with_nullable(nullable)
+        if exponent == 0:
+            known = Range(Fraction(1), Fraction(1), nullable)
+        elif exponent % 2:
+            known = known.monotone(lambda v: v ** int(exponent))  # type: ignore[operator]  # numbers only
+        else:
+            known = known.abs().monotone(lambda v: v ** int(exponent))  # type: ignore[operator]  # numbers only
+    elif low is not None and low >= 0:
+        known = _real_power(low, high, b.range, nullable, why)
+    return Scalar(call("pow", a.sql, b.sql), DOUBLE, known)
+
+
+def _real_power(low: Fraction, high: Fraction | None, exponent: Range, nullable: bool, why: tuple[str, ...]) -> Range:
+    """x^y of a base that isn't negative: monotone in x and in y, so largest and smallest at corners."""
+    y_low, y_high = ends(exponent)
+    floor = Range(Fraction(0), None, nullable, why)
+    if high is None or y_low is None or y_high is None or (low == 0 and y_low < 0):
+        return floor
+    corners = [_corner(x, float(y)) for x in (low, high) for y in (y_low, y_high)]
+    return from_ends(max(min(c[0] for c in corners), Fraction(0)), max(c[1] for c in corners), floor)
+
+
+def _corner(x: Fraction, y: float) -> tuple[Fraction | float, Fraction | float]:
+    """x^y, a little too low and a little too high (a falling power is the inverse of a rising one)."""
+    low, high = float_outward(lambda v: max(v, 0.0) ** abs(y), x, x)
+    if y >= 0:
+        return low, high
+    return (0.0 if isinstance(high, float) else 1 / high, math.inf if low <= 0 or isinstance(low, float) else 1 / low)
+
+
+def test_of(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
+    """ISNAN, ISINF, ISFINITE: tests that no value can fail."""
+
+    def rule(node: exp.Expr, scope: Scope) -> Scalar:
+        (argument,) = arguments(node, 1)
+        s = scope(argument)
+        s = convert(s, DOUBLE) if s.is_null else s
+        if not (s.type.is_numeric or s.type.is_date or s.type.is_timestamp):
+            raise mismatch(argument, f"{show(argument)} is {s.type}, not a number", "use it on numbers")
+        if s.type.is_numeric:
+            s = convert(s, DOUBLE) if not s.type.is_float else s
+        return boolean(call(name, s.sql), s)
+
+    return rule
+
+
+def clip(node: exp.Expr, scope: Scope) -> Scalar:
+    """CLIP(x, low, high): moved into [low, high]; NULL, NaN and infinities are NULL."""
+    x, low_node, high_node = arguments(node, 3)
+    s = as_number(scope(x), x)
+    low, high = constant_number(low_node), constant_number(high_node)
+    if low is None or high is None or low > high:
+        raise refuse(
+            SQLError,
+            "CLIP needs two number literals, the smaller one first",
+            node,
+            "literal-needed",
+            f"write CLIP({show(x)}, 0, 500)",
+        )
+    parts = align([s, scope(low_node), scope(high_node)], [x, low_node, high_node])
+    value, bottom, top = (p.sql for p in parts)
+    to = parts[0].type
+    inside = call("least", call("greatest", value, bottom), top)
+    test = call("isfinite", value) if to.is_float else exp.Not(this=exp.Is(this=wrap(value), expression=exp.Null()))
+    label = f"CLIP(…, {show(low_node)}, {show(high_node)})"
+    known = parts[0].range.clip(low, high).with_nullable(s.nullable or to.is_float).because(label)
+    hard = parts[0].hard.clip(low, high) if not to.is_float else None
+    return Scalar(exp.Case(ifs=[exp.If(this=test, true=inside)]), to, known, hard)
+
+
+def pi(node: exp.Expr, scope: Scope) -> Scalar:
+    value = Fraction(math.pi)
+    return Scalar(call("pi"), DOUBLE, Range(value, value, nullable=False))
+
+
+_WIDE = "computed in a type that holds every result of its types, else in DOUBLE"
+_AS_IS = "total in DuckDB"
+_DOMAIN = "NULL outside its domain"
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(("ABS",), "number", "absolute value", _WIDE, "distance from 0", absolute, (exp.Abs,)),
+    Function(("SIGN",), "number", "-1, 0 or 1", _AS_IS, "-1 to 1", sign, (exp.Sign,)),
+    Function(("ROUND",), "number", "to literal digits", _WIDE, "ends rounded outwards", rounding, (exp.Round,)),
+    Function(("TRUNC",), "number", "towards zero, to literal digits", _WIDE, "ends cut", truncate, (exp.Trunc,)),
+    Function(("FLOOR",), "number", "next whole number below", _WIDE, "floor of the ends", step("floor", math.floor),
+             (exp.Floor,)),
+    Function(("CEIL", "CEILING"), "number", "next whole number above", _WIDE, "ceil of the ends", step("ceil",
+             math.ceil), (exp.Ceil,)),
+    Function(("SQRT",), "number", "square root", _DOMAIN, "root of the ends", _SQRT, (exp.Sqrt,)),
+    Function(("CBRT",), "number", "cube root", _AS_IS, "root of the ends", _CBRT, (exp.Cbrt,)),
+    Function(("EXP",), "number", "e to the x", _AS_IS, "exp of the ends", _EXP, (exp.Exp,)),
+    Function(("LN",), "number", "natural logarithm", _DOMAIN, "ln of the ends", _LN, (exp.Ln,)),
+    Function(("LOG", "LOG10", "LOG2"), "number", "logarithm to 10, 2 or a literal base", _DOMAIN, "log of the ends",
+             logarithm, (exp.Log,)),
+    Function(("POWER", "POW", "^", "**"), "number", "x to the y", _AS_IS, "corners, if x isn't negative", power,
+             (exp.Pow,)),
+    Function(("DEGREES",), "number", "radians to degrees", _AS_IS, "ends", _DEGREES, (exp.Degrees,)),
+    Function(("RADIANS",), "number", "degrees to radians", _AS_IS, "ends", _RADIANS, (exp.Radians,)),
+    Function(("PI",), "number", "3.14159…", _AS_IS, "itself", pi, (exp.Pi,)),
+    Function(("ISNAN",), "number", "is it NaN?", _AS_IS, "0 or 1", test_of("isnan"), (exp.IsNan,)),
+    Function(("ISINF",), "number", "is it infinite?", _AS_IS, "0 or 1", test_of("isinf"), (exp.IsInf,)),
+    Function(("ISFINITE",), "number", "is it an ordinary number?", _AS_IS, "0 or 1", test_of("isfinite")),
+    Function(("CLIP",), "number", "moved into literal bounds", "NULL for NULL, NaN and infinities", "the bounds", clip),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Which nodes of a parsed tree may stand in a query at all: a closed list, refused by default."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.errors import SQLError
+from dpsql.sql.functions import lookup, refusal
+from dpsql.sql.refuse import refuse
+
+# Aggregates by DuckDB's names. Only those with a file in dpsql/aggregates can be asked of private rows; over results
+# (post-processing) all of these work.
+_AGGREGATE_NODES: dict[type[exp.Expr], str] = {
+    exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX", exp.Median: "MEDIAN",
+    exp.Variance: "VAR_SAMP", exp.VariancePop: "VAR_POP", exp.Stddev: "STDDEV_SAMP", exp.StddevPop: "STDDEV_POP",
+    exp.StddevSamp: "STDDEV_SAMP", exp.CountIf: "COUNT_IF", exp.AnyValue: "ANY_VALUE", exp.First: "FIRST",
+    exp.Last: "LAST", exp.ArgMax: "ARG_MAX", exp.ArgMin: "ARG_MIN", exp.Mode: "MODE", exp.Quantile: "QUANTILE",
+    exp.PercentileCont: "QUANTILE_CONT", exp.PercentileDisc: "QUANTILE_DISC", exp.ApproxDistinct:
+    "APPROX_COUNT_DISTINCT", exp.ApproxQuantile: "APPROX_QUANTILE", exp.LogicalAnd: "BOOL_AND", exp.LogicalOr:
+    "BOOL_OR", exp.Corr: "CORR", exp.CovarPop: "COVAR_POP", exp.CovarSamp: "COVAR_SAMP", exp.ArrayAgg: "LIST",
+    exp.GroupConcat: "STRING_AGG", exp.Skewness: "SKEWNESS", exp.Kurtosis: "KURTOSIS",
+}  # fmt: skip
+_AGGREGATE_NAMES = {
+    "COUNT_STAR": "COUNT", "MEAN": "AVG", "VARIANCE": "VAR_SAMP", "FAVG": "AVG", "FSUM": "SUM", "KAHAN_SUM": "SUM",
+    "SUMKAHAN": "SUM", "PRODUCT": "PRODUCT", "MAD": "MAD", "ENTROPY": "ENTROPY", "GEOMEAN": "GEOMEAN",
+    "GEOMETRIC_MEAN": "GEOMEAN", "SKEWNESS": "SKEWNESS", "KURTOSIS": "KURTOSIS", "QUANTILE_CONT": "QUANTILE_CONT",
+    "QUANTILE_DISC": "QUANTILE_DISC", "RESERVOIR_QUANTILE": "RESERVOIR_QUANTILE", "HISTOGRAM": "HISTOGRAM",
+    "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "REGR_SLOPE": "REGR_SLOPE", "REGR_INTERCEPT":
+    "REGR_INTERCEPT", "REGR_COUNT": "REGR_COUNT", "REGR_R2": "REGR_R2", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
+    "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS",
+}  # fmt: skip
+_WINDOW_NODES = tuple(
+    getattr(exp, n)
+    for n in ("RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "Ntile", "Lag", "Lead", "FirstValue",
+              "LastValue", "NthValue")
+    if hasattr(exp, n)
+)  # fmt: skip
+_WINDOW_NAMES = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE"}
+_STRUCTURE = (
+    exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Exists,
+    exp.Alias, exp.Tuple, exp.IgnoreNulls, exp.RespectNulls, exp.Any, exp.All, exp.WithinGroup,
+)  # fmt: skip
+_PARTS = (
+    exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier, exp.If,
+    exp.Interval,
+)  # fmt: skip
+
+
+def aggregate_name(node: exp.Expr) -> str:
+    """DuckDB's name of an aggregate call, upper case."""
+    if isinstance(node, exp.Anonymous):
+        return _AGGREGATE_NAMES[node.name.upper()]
+    return _AGGREGATE_NODES[type(node)]
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Is this node a call of an aggregate function?"""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() in _AGGREGATE_NAMES
+    return type(node) in _AGGREGATE_NODES
+
+
+def is_window_function(node: exp.Expr) -> bool:
+    """Is this node a function that only makes sense in a window?"""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() in _WINDOW_NAMES
+    return isinstance(node, _WINDOW_NODES)
+
+
+def holds_aggregate(node: exp.Expr) -> bool:
+    """Does it hold an aggregate of its own SELECT? A window's function is none, but the window's parts may be."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        function = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        inner = list(function.iter_expressions()) if isinstance(function, exp.Expr) else []
+        return any(holds_aggregate(e) for e in [*inner, *(e for e in node.iter_expressions() if e is not node.this)])
+    return is_aggregate(node) or any(holds_aggregate(e) for e in node.iter_expressions())
+
+
+def check_node(node: exp.Expr) -> None:
+    """Refuse a node that no list knows. Columns and subqueries are the binder's own business."""
+    if isinstance(node, _STRUCTURE + _PARTS) or is_aggregate(node) or is_window_function(node):
+        return
+    if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+        raise refuse(
+            SQLError, "parameters are not supported", node, code="parameter", hint="write the value into the query"
+        )
+    if lookup(node) is None:
+        raise refusal(node)

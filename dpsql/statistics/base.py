@@ -1,0 +1,61 @@
+"""What a statistic promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.statistics.grid import Grid
+from dpsql.statistics.tally import Tally
+
+Integers = NDArray[np.int64] | NDArray[np.object_]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An aggregated expression: its column in the statement, its grid, and whether it may be NULL."""
+
+    column: str
+    grid: Grid
+    nullable: bool
+    text: str  # for explain
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An exact number per cell that an aggregate needs: rows, present, total (of a value) or units."""
+
+    kind: str
+    value: Value | None = None
+    where: str | None = None
+
+
+class Statistic(Protocol):
+    """Integer columns per cell that get noise together: one sensitivity, one noise scale, one grid."""
+
+    @property
+    def width(self) -> int:
+        """How many integer columns."""
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """What the backend must count."""
+
+    @property
+    def title(self) -> str:
+        """What is measured, in words."""
+
+    def sensitivity(self, unit: Contribution) -> Sensitivity:
+        """How far one unit moves all columns of all cells together, in integers of the grid."""
+
+    def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
+        """The integer columns from the backend's tallies."""
+
+    def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
+        """Which quantities are linear in the columns, and how."""

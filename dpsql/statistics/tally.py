@@ -1,0 +1,19 @@
+"""The integers that the backend counts and adds up for each group, before any noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Over the rows of a group where `where` (a boolean column, or None for all rows) is TRUE:
+
+    rows: how many there are; present: how many have a value; total: the sum of the values (integers on their grid);
+    units: how many distinct units they belong to.
+    """
+
+    kind: Literal["rows", "present", "total", "units"]
+    value: str | None = None
+    where: str | None = None

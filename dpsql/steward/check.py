@@ -1,0 +1,199 @@
+"""check: is the policy right for these schemas and, for the steward, do the rows keep its promises?
+
+Without `steward` no row is read. With it, each promise is verified on the private engine and the finding is recorded in
+the ledger for exactly this version of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from dpsql.accounting.cost import show_rounded
+from dpsql.analyze.domains import MAX_IMPLIED
+from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
+from dpsql.engine import Engine
+from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.sql.types import Type
+from dpsql.steward.promises import Finding, outside, values_problem, verify
+
+Line = tuple[str, str]  # a label and what there is to say
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found: a heading, then for each table its lines; and the promises that were found broken."""
+
+    heading: tuple[Line, ...]
+    tables: tuple[tuple[str, tuple[Line, ...]], ...]
+    broken: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{label:<9} {text}" for label, text in self.heading]
+        for title, found in self.tables:
+            lines += ["", title, *(f"  {label:<8} {text}" for label, text in found)]
+        return "\n".join(lines)
+
+
+def check(policy_path: str | Path, steward: bool) -> Report:
+    """Open the policy's sources and compare; a mistake is a PolicyError, a missing file a DataError."""
+    policy = Policy.load(policy_path)
+    engine = Engine(policy, {}, None)
+    try:
+        for table in policy.tables.values():
+            _check_values(engine, table)
+        versions = engine.versions()  # refused if the data changed
+        broken: list[str] = []
+        findings: dict[str, tuple[Finding, ...]] = {}
+        if steward:
+            findings = {name: tuple(verify(engine, policy.tables[name])) for name in versions}
+            engine.versions()  # refused if the data changed meanwhile: a finding is for the version that was read
+            for name, version in versions.items():
+                for finding in findings[name]:
+                    engine.ledger.record_promise(name, finding.promise, version, finding.holds)
+                broken += [f"{policy.tables[name].name}: {f.text}" for f in findings[name] if not f.holds]
+        verified = engine.promises()
+        tables = tuple(
+            (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
+            for name, table in policy.tables.items()
+        )
+        return Report(tuple(_heading(policy)), tables, tuple(broken))
+    finally:
+        engine.close()
+
+
+def _check_values(engine: Engine, table: Table) -> None:
+    """Listed values as the column's own type: each must fit it, and no two may become one."""
+    types = {name.lower(): text for name, text in engine.schema[table.name.lower()]}
+    for column in table.columns.values():
+        if column.values is not None:
+            problem = values_problem(engine, table, column, Type.parse(types[column.name.lower()]))
+            if problem is not None:
+                raise problem
+
+
+def _heading(policy: Policy) -> Iterator[Line]:
+    budget = policy.budget
+    yield "policy", f"{policy.path} is valid"
+    each = "a query must name its ε"
+    if budget.query_epsilon is not None:
+        each = f"a query spends ε = {show_rounded(budget.query_epsilon, up=True)} unless it names another"
+    total = f"ε = {show_rounded(budget.epsilon, up=False)}, δ = {show_rounded(budget.delta, up=False)} in all"
+    yield "budget", f"{total}; {each}"
+    yield "ledger", str(policy.ledger_path)
+
+
+def _title(table: Table) -> str:
+    where = f"{table.source}" + (f", table {table.table}" if table.table else "")
+    return f"{table.name}: {'public' if table.public else 'private'}, from {where}"
+
+
+def _lines(
+    engine: Engine, table: Table, verified: frozenset[str], findings: tuple[Finding, ...] | None
+) -> Iterator[Line]:
+    schema = [(name, Type.parse(text)) for name, text in engine.schema[table.name.lower()]]
+    if table.public:
+        yield "columns", _listed([name for name, _ in schema])
+        return
+    yield "unit", _unit(engine.policy, table, verified)
+    if table.key is not None:
+        yield "key", f"{', '.join(table.key)} ({_state(key_promise(table) in verified)})"
+    ranges = [_range(c) for c in table.columns.values() if c.min is not None or c.max is not None]
+    if ranges:
+        yield "ranges", _listed(ranges)
+    keys = [text for name, type_ in schema if (text := _keys(name, type_, table.column(name)))]
+    if keys:
+        yield "keys", _listed(keys)
+    full = [c.name for c in table.columns.values() if not c.nullable]
+    if full:
+        yield "not NULL", _listed([f"{c} ({_state(nullable_promise(table, c) in verified)})" for c in full])
+    yield from _notes(table, schema)
+    for finding in findings or ():
+        yield ("holds" if finding.holds else "BROKEN"), finding.text
+    if findings is not None:
+        for text in outside(engine, table, dict(schema)):
+            yield "rows", text
+
+
+def _rows_per_unit(policy: Policy, table: Table, verified: frozenset[str]) -> str:
+    if table.rows_per_unit is None:
+        return ""
+    return f", rows_per_unit = {table.rows_per_unit} ({_state(rows_promise(policy, table) in verified)})"
+
+
+def _unit(policy: Policy, table: Table, verified: frozenset[str]) -> str:
+    match table.unit:
+        case RowUnit():
+            return "each row"
+        case ColumnUnit(column=column):
+            return column + _rows_per_unit(policy, table, verified)
+        case LinkedUnit(through=through):
+            return f"through {through}" + _rows_per_unit(policy, table, verified)
+        case None:
+            return "none"
+        case _:
+            assert_never(table.unit)
+
+
+def _state(verified: bool) -> str:
+    return "verified" if verified else "not verified: dpsql check --steward"
+
+
+def _range(column: Column) -> str:
+    if column.min is None:
+        return f"{column.name} up to {_bound(column.max)}"
+    if column.max is None:
+        return f"{column.name} from {_bound(column.min)}"
+    return f"{column.name} {_bound(column.min)} to {_bound(column.max)}"
+
+
+def _bound(bound: Bound | None) -> str:
+    return "" if bound is None else str(bound)
+
+
+def _keys(name: str, type_: Type, said: Column | None) -> str | None:
+    """Public keys of a column, in words."""
+    if said is not None and said.private:
+        return None
+    if said is not None and said.values is not None:
+        return f"{name} ({len(said.values):,} values)"
+    if said is not None and said.references is not None:
+        return f"{name} (those of {said.references.table}.{said.references.column})"
+    if type_.is_boolean:
+        return f"{name} (true, false)"
+    if said is None or said.min is None or said.max is None:
+        return None
+    if (type_.is_integer or type_.is_date) and _span(said.min, said.max) < MAX_IMPLIED:
+        return f"{name} ({'each day' if type_.is_date else 'each whole number'} of its range)"
+    return None
+
+
+def _span(low: Bound, high: Bound) -> float:
+    gap = high - low  # type: ignore[operator]  # a policy's min and max are of one kind
+    return float(gap.days) if hasattr(gap, "days") else float(gap)
+
+
+def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
+    """What analysts can't do yet, and what would let them."""
+    bare = []
+    ungrouped = []
+    for name, type_ in schema:
+        said = table.column(name)
+        if isinstance(table.unit, ColumnUnit) and name.lower() == table.unit.column.lower():
+            continue
+        if type_.is_numeric and (said is None or said.min is None or said.max is None):
+            bare.append(name)
+        elif type_.is_text and _keys(name, type_, said) is None and not (said is not None and said.private):
+            ungrouped.append(name)
+        if said is not None and (said.min is not None or said.max is not None) and type_.is_text:
+            yield "note", f"{name} is text: its min and max have no effect"
+    if bare:
+        yield "note", f"no SUM or AVG of {_listed(bare)}: no min and max (a query may still clip: CLIP(x, 0, 500))"
+    if ungrouped:
+        yield "note", f"no GROUP BY {_listed(ungrouped)}: no values or references, so the keys aren't public"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

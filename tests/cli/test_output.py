@@ -1,0 +1,232 @@
+"""Formats, files and terminals: what an answer looks like when it leaves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+import dpsql as package
+from dpsql.cli.render import as_csv, as_json, encode, html_table, plain_table
+
+Run = Callable[..., Result]
+REGIONS = "SELECT region, COUNT(*) AS n, AVG(income) AS mean FROM people GROUP BY region"
+KEYS = ["east", "north", "south", None]
+EXACT = ["--epsilon", "50"]
+ODD = (
+    "SELECT COUNT(*) AS n, DATE '2024-01-02' AS day, TIMESTAMP '2024-01-02 03:04:05' AS moment, "
+    "9007199254740993 AS big, CAST(1.5 AS DECIMAL(5, 2)) AS price, CAST('nan' AS DOUBLE) AS nan, "
+    "NULL AS nothing, '' AS empty, 'a,\"b\"' AS quoted, TRUE AS yes FROM people"
+)
+
+
+def left(run: Run) -> float:
+    return float(json.loads(run("budget", "--json").stdout)["remaining"]["epsilon"])
+
+
+def read(data: bytes, format_: str) -> list[list[object]]:
+    """The rows of a file, NULL as None and numbers as text where the format has only text."""
+    if format_ == "csv":
+        return [[cell or None for cell in row] for row in list(csv.reader(io.StringIO(data.decode())))[1:]]
+    if format_ == "json":
+        return [list(row) for row in json.loads(data)["rows"]]
+    source = io.BytesIO(data)
+    table = pq.read_table(source) if format_ == "parquet" else pa.ipc.open_file(source).read_all()
+    return [list(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet", "arrow"])
+def test_each_format_round_trips_through_a_file_and_through_stdout(dpsql: Run, folder: Path, format_: str) -> None:
+    done = dpsql("query", REGIONS, *EXACT, "-o", f"answer.{format_}")
+    assert done.exit_code == 0 and done.stdout_bytes == b""
+    piped = dpsql("query", REGIONS, *EXACT, "--format", format_)
+    for data in ((folder / f"answer.{format_}").read_bytes(), piped.stdout_bytes):
+        rows = read(data, format_)
+        assert [row[0] for row in rows] == KEYS
+        assert abs(int(str(rows[0][1])) - 25) < 5 and abs(float(str(rows[1][2])) - 360) < 40
+
+
+def test_parquet_and_arrow_keep_the_types(dpsql: Run, folder: Path) -> None:
+    dpsql("query", REGIONS, "-o", "a.parquet")
+    dpsql("query", REGIONS, "-o", "a.arrow")
+    with pa.OSFile(str(folder / "a.arrow")) as source:
+        arrow = pa.ipc.open_file(source).schema
+    assert pq.read_schema(folder / "a.parquet").types == arrow.types == [pa.string(), pa.int64(), pa.float64()]
+
+
+def test_a_pipe_gets_csv_without_error_bars(dpsql: Run) -> None:
+    lines = dpsql("query", REGIONS).stdout.splitlines()
+    assert lines[0] == "region,n,mean" and len(lines) == 5 and "±" not in "".join(lines)
+
+
+def test_json_has_exactly_the_promised_shape(dpsql: Run) -> None:
+    found = json.loads(dpsql("query", REGIONS, "--epsilon", "0.1", "--format", "json").stdout)
+    assert list(found) == ["columns", "rows", "intervals", "cost", "receipt"]
+    assert found["columns"] == ["region", "n", "mean"]
+    assert found["cost"] == {"epsilon": 0.1, "delta": 0.0, "rho": None}
+    assert list(found["intervals"]) == ["n", "mean"]
+    for cells in found["intervals"].values():
+        assert len(cells) == 4 and all(cell is None or cell[0] <= cell[1] for cell in cells)
+    assert {"id", "time"} <= set(found["receipt"]) and found["receipt"]["epsilon"] == "1/10"
+
+
+def test_json_keeps_what_its_readers_would_lose(dpsql: Run) -> None:
+    found = json.loads(dpsql("query", ODD, "--format", "json").stdout)
+    row = dict(zip(found["columns"], found["rows"][0], strict=True))
+    assert row["day"] == "2024-01-02" and row["moment"] == "2024-01-02T03:04:05"
+    assert row["big"] == "9007199254740993" and row["price"] == "1.50"
+    assert row["nan"] is None and row["nothing"] is None and row["empty"] == "" and row["yes"] is True
+
+
+def test_csv_tells_null_from_an_empty_text(dpsql: Run) -> None:
+    header, line = dpsql("query", ODD, "--format", "csv").stdout.splitlines()
+    assert line.split(",", 1)[1] == ('2024-01-02,2024-01-02T03:04:05,9007199254740993,1.50,nan,,"","a,""b""",true'), (
+        header
+    )
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        ["-o", "answer.xlsx"],
+        ["-o", "answer"],
+        ["-o", "nowhere/answer.csv"],
+        ["-o", "sub.csv"],
+        ["-o", "answer.csv", "--format", "json"],
+    ],
+)
+def test_an_output_that_can_not_work_is_refused_before_anything_is_paid(
+    dpsql: Run, folder: Path, output: list[str]
+) -> None:
+    (folder / "sub.csv").mkdir()
+    done = dpsql("query", REGIONS, *output)
+    assert done.exit_code == 2 and left(dpsql) == 100
+
+
+def test_any_name_will_do_when_the_format_is_given(dpsql: Run, folder: Path) -> None:
+    assert dpsql("query", REGIONS, "-o", "answer.txt", "--format", "csv").exit_code == 0
+    assert (folder / "answer.txt").read_text().startswith("region,n,mean\n")
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_permissions(dpsql: Run, folder: Path) -> None:
+    target = folder / "answer.csv"
+    target.write_text("old")
+    target.chmod(0o640)
+    before = sorted(p.name for p in folder.iterdir())
+    assert dpsql("query", REGIONS, "-o", "answer.csv").exit_code == 0
+    assert target.read_text().startswith("region") and target.stat().st_mode & 0o777 == 0o640
+    assert {p.name for p in folder.iterdir()} - set(before) <= {p.name for p in folder.glob("*.sqlite*")}
+
+
+def test_a_refused_query_leaves_the_old_file_and_no_other(dpsql: Run, folder: Path) -> None:
+    (folder / "answer.csv").write_text("old")
+    before = sorted(folder.iterdir())
+    assert dpsql("query", "SELECT name FROM people", "-o", "answer.csv").exit_code == 3
+    assert (folder / "answer.csv").read_text() == "old"
+    assert [p for p in sorted(folder.iterdir()) if ".sqlite" not in p.name] == before
+
+
+def test_an_answer_that_was_paid_for_is_shown_when_its_file_can_not_be_written(
+    dpsql: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dpsql.cli.output.Path.replace", full)
+    done = dpsql("query", REGIONS, "-o", "answer.json")
+    assert done.exit_code == 6 and "No space left on device" in done.stderr
+    assert done.stdout.startswith("region,n,mean\neast,")
+    assert not [p for p in folder.iterdir() if "answer" in p.name]
+
+
+# ---------------------------------------------------------------- terminals and notebooks
+
+
+def on_a_terminal(folder: Path, *arguments: str) -> str:
+    """What a person would see: stdout and stderr are one terminal."""
+    master, slave = pty.openpty()
+    code = "from dpsql.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=slave, stderr=slave, stdin=slave, cwd=folder
+    )
+    os.close(slave)
+    shown = b""
+    while select.select([master], [], [], 60)[0]:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    process.wait()
+    os.close(master)
+    return shown.decode()
+
+
+def test_a_terminal_gets_an_aligned_table_with_error_bars_and_a_receipt(folder: Path) -> None:
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(folder, "query", REGIONS))
+    lines = shown.splitlines()
+    assert lines[0].split() == ["region", "n", "±", "95%", "mean", "±", "95%"]
+    assert [line.split()[0] for line in lines[2:6]] == ["east", "north", "south", "NULL"]
+    assert lines[-1] == "cost ε = 1 · left ε = 99 of ε = 100"
+
+
+def test_a_terminal_gets_errors_in_red_and_no_bytes_of_a_binary_format(folder: Path) -> None:
+    assert "\x1b[31m" in on_a_terminal(folder, "query", "SELECT name FROM people")
+    assert "is not for a terminal" in on_a_terminal(folder, "query", REGIONS, "--format", "parquet")
+
+
+@pytest.fixture
+def session(folder: Path) -> package.Session:
+    return package.connect(folder / "policy.toml")
+
+
+def test_text_from_a_query_can_not_steer_a_terminal(session: package.Session) -> None:
+    with session:
+        shown = plain_table(session.query("SELECT COUNT(*) AS n, '\x1b[2J\n' AS evil FROM people"))
+    assert "\x1b" not in shown and "\\x1b[2J\\n" in shown
+
+
+def test_markup_in_a_value_is_shown_and_not_obeyed(session: package.Session) -> None:
+    with session:
+        answer = session.query("SELECT COUNT(*) AS n, '[red]<b>&' AS text FROM people")
+    assert "[red]<b>&" in plain_table(answer) and "[red]&lt;b&gt;&amp;" in html_table(answer)
+
+
+def test_a_long_answer_prints_in_full_to_a_file_and_cut_in_a_notebook(session: package.Session) -> None:
+    with session:
+        answer = session.query("SELECT age, COUNT(*) AS n FROM people GROUP BY age")
+    assert str(answer).endswith("… 72 more rows") and "72 more rows" in html_table(answer)
+    assert len(encode(answer, "table").decode().splitlines()) == 122 + 2
+
+
+def test_two_columns_of_one_name_are_both_shown(session: package.Session) -> None:
+    with session:
+        answer = session.query("SELECT COUNT(*) AS n, SUM(age) AS n FROM people")
+    assert as_csv(answer).splitlines()[0] == "n,n" and len(as_json(answer)["rows"][0]) == 2
+    assert plain_table(answer).splitlines()[0].split() == ["n", "n"]
+
+
+def test_what_is_shown_of_an_error_is_no_narrower_than_the_error(session: package.Session) -> None:
+    with session:
+        answer = session.query("SELECT SUM(income) AS total FROM people", epsilon=1)
+    low, high = answer.intervals()["total"][0]  # type: ignore[index]  # it has noise of its own
+    line = plain_table(answer).splitlines()[2].split()
+    assert float(line[0]) - float(line[1]) <= low + 1 and float(line[0]) + float(line[1]) >= high - 1

@@ -1,0 +1,35 @@
+"""Shared by all tests: small sessions over data made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support import Connect
+
+import dpsql
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the diff")
+    parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """connect(tables, **policy): a session over Arrow tables with an account in memory; closed at the end."""
+    opened: list[dpsql.Session] = []
+
+    def make(
+        tables: dict[str, pa.Table], policy: dict[str, Any], *, epsilon: object = 10**9, delta: object = 0
+    ) -> dpsql.Session:
+        whole = {"budget": {"epsilon": epsilon, "delta": delta}, **policy}
+        session = dpsql.connect(dpsql.Policy.from_dict(whole), sources=tables, ledger=":memory:")
+        opened.append(session)
+        return session
+
+    yield make
+    for session in opened:
+        session.close()

@@ -1,0 +1,283 @@
+"""Neighbours, exactly: the exact stage on D and on D without one unit (or with a hostile one more) differs by no more
+than the claimed mass, peak, l1 and l2, and everything that an analyst can see beforehand is identical."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import dpsql
+from dpsql.analyze.ownership import rows_promise
+from dpsql.backends.duckdb.run import execute
+from dpsql.calibrate import Quote
+
+HUGE = 2**63 - 1
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("i", pa.int64()),
+        ("x", pa.float64()),
+        ("d", pa.decimal128(9, 2)),
+        ("b", pa.bool_()),
+        ("k", pa.string()),
+        ("n", pa.int32()),
+    ]
+)
+COLUMNS = {
+    "i": {"min": -3, "max": 10},
+    "x": {"min": -1.5, "max": 4.25},
+    "d": {"min": 0, "max": 99},
+    "k": {"values": ["a", "b", "c"]},
+    "n": {"min": 0, "max": 4},
+}
+ROWS_PER_UNIT = 3
+
+ints = st.one_of(st.none(), st.integers(-20, 20), st.sampled_from([HUGE, -HUGE - 1, HUGE - 1]))
+floats = st.one_of(
+    st.none(),
+    st.floats(-10, 10),
+    st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0]),
+)
+cents = st.one_of(st.none(), st.decimals(-9999999, 9999999, places=2))
+keys = st.one_of(st.none(), st.sampled_from(["a", "b", "c", "zzz", "", "n77"]))
+small = st.one_of(st.none(), st.integers(-3, 8), st.sampled_from([2**31 - 1, -(2**31)]))
+
+
+def rows(unit: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(unit, ints, floats, cents, st.one_of(st.none(), st.booleans()), keys, small)
+
+
+def extreme(unit: int, k: str) -> tuple[Any, ...]:
+    """A row that attains every bound from above."""
+    return (unit, HUGE, 1e308, Decimal("9999999.99"), True, k, 4)
+
+
+def lowest(unit: int, k: str) -> tuple[Any, ...]:
+    """A row that attains every bound from below."""
+    return (unit, -HUGE - 1, -1e308, Decimal("-9999999.99"), True, k, 0)
+
+
+def table(data: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*data, strict=True)) if data else [()] * len(SCHEMA)
+    return pa.table([pa.array(c, t.type) for c, t in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an analyst can know without an answer, and what only the exact stage knows."""
+
+    quote: Quote
+    columns: list[list[list[int]]]  # of each measurement of each step
+
+
+def open_session(data: Sequence[tuple[Any, ...]], *, by_unit: bool) -> dpsql.Session:
+    unit: dict[str, Any] = {"unit": "id", "rows_per_unit": ROWS_PER_UNIT} if by_unit else {"unit": "row"}
+    policy = dpsql.Policy.from_dict(
+        {"budget": {"epsilon": 100, "delta": 0}, "tables": {"t": {**unit, "columns": COLUMNS}}}
+    )
+    session = dpsql.connect(policy, sources={"t": table(data)}, ledger=":memory:")
+    if by_unit:  # the data keep it by construction
+        version = session._engine.versions()["t"]
+        session._engine.ledger.record_promise("t", rows_promise(policy, policy.tables["t"]), version, True)
+    return session
+
+
+@cache
+def shared(by_unit: bool) -> dpsql.Session:
+    return open_session([], by_unit=by_unit)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed_at_the_end() -> Iterator[None]:
+    yield
+    for by_unit in (False, True):
+        shared(by_unit).close()
+    shared.cache_clear()
+
+
+@cache
+def quoted(sql: str, by_unit: bool) -> Quote:
+    return shared(by_unit).explain(sql, epsilon=1)
+
+
+def run(data: Sequence[tuple[Any, ...]], sql: str, *, by_unit: bool) -> Seen:
+    """The exact stage on these rows. The quote can't depend on them: it is made before they are there."""
+    quote = quoted(sql, by_unit)
+    cursor = shared(by_unit)._engine.cursor()
+    cursor.register("t", table(data))
+    columns = []
+    for step in quote.steps:
+        exact = execute(step, cursor)
+        for m in step.measurements:
+            made = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
+            columns.append([[int(v) for v in column] for column in made])
+    cursor.close()
+    return Seen(quote, columns)
+
+
+def check(
+    data: Sequence[tuple[Any, ...]], neighbour: Sequence[tuple[Any, ...]], sql: str, *, by_unit: bool
+) -> list[Fraction]:
+    """Compares two neighbours; gives the l1 that was seen for each measurement, as a share of the claim."""
+    one, other = run(data, sql, by_unit=by_unit), run(neighbour, sql, by_unit=by_unit)
+    measurements = [m for s in one.quote.steps for m in s.measurements]
+    assert len(measurements) == len(one.columns) == len(other.columns)
+    shares = []
+    for m, a, b in zip(measurements, one.columns, other.columns, strict=True):
+        difference = [x - y for p, q in zip(a, b, strict=True) for x, y in zip(p, q, strict=True)]
+        l1, l2_squared = sum(map(abs, difference)), sum(d * d for d in difference)
+        assert l1 <= m.sensitivity.l1, (m.statistic.title, l1, m.sensitivity.l1)
+        assert l2_squared <= m.sensitivity.l2_squared, (m.statistic.title, l2_squared, m.sensitivity.l2_squared)
+        shares.append(Fraction(l1) / m.sensitivity.l1)
+    return shares
+
+
+# Each statistic with each kind of value: counts, sums apart, sums and counts jointly, filters, computed keys.
+ROW_LEVEL = {
+    "count": "SELECT COUNT(*) FROM t",
+    "count by key": "SELECT k, COUNT(*) FROM t GROUP BY k",
+    "count of floats": "SELECT COUNT(x) FROM t",
+    "count of text": "SELECT k, COUNT(k) FROM t GROUP BY k",
+    "filtered count": "SELECT COUNT(*) FILTER (WHERE b) FROM t WHERE i > -5 OR i IS NULL",
+    "sum of integers": "SELECT SUM(i) FROM t",
+    "sum of floats by key": "SELECT k, SUM(x) FROM t GROUP BY k",
+    "sum of decimals": "SELECT n, SUM(d) FROM t GROUP BY n",
+    "sum of booleans": "SELECT SUM(b) FROM t",
+    "sum of an expression": "SELECT k, SUM(i * 2 - x) FROM t GROUP BY k",
+    "product that overflows": "SELECT SUM(i * i * i) FROM t",
+    "average of integers": "SELECT k, AVG(i) FROM t GROUP BY k",
+    "average with rows": "SELECT k, AVG(x), COUNT(*), COUNT(x), SUM(x) FROM t GROUP BY k",
+    "average of decimals": "SELECT AVG(d), COUNT(*) FROM t",
+    "many averages": "SELECT AVG(i), AVG(x), AVG(d), AVG(n), AVG(b::INT) FROM t",
+    "filtered sum": "SELECT SUM(x) FILTER (WHERE x > 1 AND b), AVG(i) FILTER (WHERE i < 5) FROM t",
+    "computed key": "SELECT CASE WHEN i > 3 THEN 'high' ELSE 'low' END AS g, n // 2 AS h, SUM(x) FROM t GROUP BY g, h",
+    "tightened": "SELECT SUM(i), SUM(x) FROM t WHERE i BETWEEN 2 AND 5 AND x < 3",
+}
+BY_UNIT = {
+    **ROW_LEVEL,
+    "units": "SELECT COUNT(DISTINCT id) FROM t",
+    "units by key": "SELECT k, COUNT(DISTINCT id), COUNT(*) FROM t GROUP BY k",
+}
+SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+base = st.lists(rows(st.integers(0, 10**6)), max_size=8)
+
+
+@pytest.mark.parametrize("name", ROW_LEVEL)
+@SOME
+@given(data=base, added=rows(st.integers(0, 10**6)))
+@example(data=[], added=extreme(1, "a"))
+@example(data=[extreme(1, "b"), lowest(2, "c")], added=lowest(3, "zzz"))
+def test_one_row_moves_no_statistic_by_more_than_is_claimed(name: str, data: list[Any], added: tuple[Any, ...]) -> None:
+    check(data, [*data, added], ROW_LEVEL[name], by_unit=False)
+
+
+@pytest.mark.parametrize("name", BY_UNIT)
+@SOME
+@given(
+    data=st.lists(rows(st.integers(0, 2)), max_size=9),
+    added=st.lists(rows(st.just(77)), min_size=1, max_size=ROWS_PER_UNIT),
+)
+@example(data=[], added=[extreme(77, "a")] * ROWS_PER_UNIT)
+@example(data=[extreme(1, "b")], added=[extreme(77, "a"), lowest(77, "b"), lowest(77, "c")])
+def test_one_unit_moves_no_statistic_by_more_than_is_claimed(name: str, data: list[Any], added: list[Any]) -> None:
+    kept: list[Any] = []
+    for row in data:  # the base must keep the promise, too
+        if sum(r[0] == row[0] for r in kept) < ROWS_PER_UNIT:
+            kept.append(row)
+    check(kept, [*kept, *added], BY_UNIT[name], by_unit=True)
+
+
+@pytest.mark.parametrize("by_unit", [False, True])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t",
+        "SELECT COUNT(x) FROM t",
+        "SELECT SUM(i) FROM t",
+        "SELECT SUM(x) FROM t",
+        "SELECT SUM(d) FROM t",
+        "SELECT AVG(x) FROM t",
+        "SELECT AVG(i), COUNT(*) FROM t",
+        "SELECT AVG(d) FROM t",
+        "SELECT AVG(i), AVG(n), AVG(d), AVG(LEAST(GREATEST(x, -1), 3)), COUNT(*) FROM t",
+    ],
+)
+def test_every_claim_is_attained_by_some_unit_so_a_smaller_one_would_be_caught(sql: str, by_unit: bool) -> None:
+    count = ROWS_PER_UNIT if by_unit else 1
+    highest = check([], [extreme(7, "a")] * count, sql, by_unit=by_unit)
+    least = check([], [lowest(7, "a")] * count, sql, by_unit=by_unit)
+    for up, down in zip(highest, least, strict=True):
+        assert max(up, down) > Fraction(99, 100)
+
+
+@pytest.mark.parametrize("name", BY_UNIT)
+def test_schema_plan_scales_price_and_text_are_the_same_with_and_without_a_hostile_unit(name: str) -> None:
+    seen = []
+    for data in ([extreme(1, "b")], [extreme(1, "b"), extreme(77, "n77"), lowest(77, "zzz")]):
+        with open_session(data, by_unit=True) as session:
+            quote = session.explain(BY_UNIT[name], epsilon=1)
+            answer = session.query(BY_UNIT[name], epsilon=1)
+            seen.append(
+                (str(quote), quote.price, answer.columns, answer.to_arrow().schema, len(answer.rows), session.budget)
+            )
+    assert seen[0] == seen[1]
+
+
+def test_a_unit_in_every_group_attains_the_claim_for_units() -> None:
+    rows_of_one = [extreme(7, "a"), extreme(7, "b"), extreme(7, "c")]
+    assert check([], rows_of_one, "SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k", by_unit=True) == [1]
+
+
+def test_removing_one_of_many_equal_floats_moves_their_sum_by_exactly_that_one() -> None:
+    # A float SUM of these depends on the order of rows; integers on a grid don't.
+    data = [(i, 0, 0.1 if i % 3 else 1e-9, None, True, "a", 0) for i in range(4096)]
+    one = run(data, "SELECT SUM(x) FROM t", by_unit=False)
+    other = run(data[:-1], "SELECT SUM(x) FROM t", by_unit=False)
+    grid = one.quote.steps[0].calls[0].value
+    assert grid is not None
+    step = grid.grid.step
+    assert one.columns[0][0][0] - other.columns[0][0][0] == round(Fraction(data[-1][2]) / step)
+
+
+def test_rows_without_a_unit_belong_to_nobody() -> None:
+    nobody = [(None, 5, 1.0, None, True, "a", 1)] * 1000
+    assert (
+        run(nobody, "SELECT COUNT(*), SUM(i) FROM t", by_unit=True).columns
+        == run([], "SELECT COUNT(*), SUM(i) FROM t", by_unit=True).columns
+    )
+
+
+def test_null_nan_and_infinity_add_nothing_to_sum_and_counts() -> None:
+    strange = [
+        (i, None, v, None, None, "a", None) for i, v in enumerate([float("nan"), float("inf"), float("-inf"), None])
+    ]
+    sql = "SELECT SUM(x), COUNT(x), SUM(i), COUNT(i) FROM t"
+    assert run(strange, sql, by_unit=False).columns == run([], sql, by_unit=False).columns
+
+
+def test_noise_is_drawn_for_each_empty_cell_anew(connect: Any) -> None:
+    policy = {"tables": {"t": {"unit": "row", "columns": {"n": {"min": 1, "max": 500}}}}}
+    session = connect({"t": table([])}, policy)
+    counts = [count for _, count in session.query("SELECT n, COUNT(*) FROM t GROUP BY n", epsilon="0.01").rows]
+    assert len(counts) == 501  # and NULL
+    assert len(set(counts)) > 50
+
+
+def test_every_released_statistic_is_a_multiple_of_its_grid(connect: Any) -> None:
+    policy = {"tables": {"t": {"unit": "row", "columns": COLUMNS}}}
+    session = connect({"t": table([extreme(1, "a")] * 5)}, policy)
+    answer = session.query("SELECT SUM(x) AS s FROM t", epsilon=1)
+    step = answer.noisy[0].step.calls[0].value.grid.step
+    assert step.numerator == 1 and np.log2(step.denominator).is_integer()
+    assert (Fraction(answer.rows[0][0]) / step).denominator == 1

@@ -5,6 +5,7 @@ The price is the sum of what the very noise objects cost that will be drawn from
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,6 +18,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
+from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
@@ -36,7 +38,6 @@ from dpsql.plan.nodes import (
     Weight,
     WeightUnits,
 )
-from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Quantity, Statistic, Value
 from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
@@ -128,7 +129,7 @@ def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -
     drafts = [_draft(release, ask.epsilon) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:
-        raise _no_delta(next(d for d in drafts if d.checked.private_keys))
+        raise no_delta(next(u for d in drafts if (u := d.checked.unlisted) is not None))
     options = [_option(drafts, choice) for choice in _splits(ask, bool(selecting))]
     best = min(options, key=lambda o: o.loss)
     other = next((o for o in options if o is not best), None)
@@ -156,20 +157,6 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
     return splits
 
 
-def _no_delta(draft: _Draft) -> PrivacyError:
-    keys = draft.checked.release.keys
-    names = ", ".join(dict.fromkeys(c.name for k in keys for c in k.find_all(exp.Column)))
-    return refuse(
-        PrivacyError,
-        f"the values of this key are not public, and to list them takes δ > 0: {names}",
-        keys[0],
-        code="private-keys",
-        hint=f'list them in the policy: {names} = {{ values = ["…", "…"] }} or {{ references = "table.column" }}, '
-        "or give a whole number or date a min and a max;\n"
-        'or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6',
-    )
-
-
 # ---------------------------------------------------------------- what to measure
 
 
@@ -188,7 +175,7 @@ class _Draft:
 
 def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     """Name the statement's columns, put values on grids, and list the candidate statistics."""
-    columns: list[Named] = [(f"k{i}", k.sql) for i, k in enumerate(checked.keys)]
+    columns: list[Named] = [(f"k{i}", _canonical(k)) for i, k in enumerate(checked.keys)]
     if checked.owner.unit is not None:
         columns.append((UNIT, exp.column(exp.to_identifier(checked.owner.unit, quoted=True))))
     places: dict[exp.Expr, str] = {}
@@ -274,6 +261,19 @@ def _call(
     # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
     nullable = value.range.nullable or value.type.is_float
     return Call(function, Value(column, grid, nullable, _text(argument.call.argument)), value.type, where)
+
+
+def _canonical(key: Scalar) -> exp.Expr:
+    """A key as one of its equals: −0.0 equals 0.0, and which of them a group shows would depend on a row."""
+    if not key.type.is_float:
+        return key.sql
+    zero = exp.If(this=exp.EQ(this=key.sql.copy(), expression=exp.Literal.number(0)), true=_double("0"))
+    strange = exp.If(this=exp.Anonymous(this="isnan", expressions=[key.sql.copy()]), true=_double("nan"))
+    return exp.Case(ifs=[zero, strange], default=key.sql.copy())
+
+
+def _double(text: str) -> exp.Expr:
+    return exp.cast(exp.Literal.string(text), "DOUBLE")
 
 
 def _number(value: Scalar) -> exp.Expr:
@@ -425,15 +425,18 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
+    types = tuple(k.type.sql for k in checked.keys)
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
     gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
     rows: Gridded = gridded
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if keys and not checked.private_keys and enforced:
-        rows = OnDomain(gridded, keys)
+        rows = OnDomain(gridded, keys, types)
     if bounding.cap is not None or bounding.peak is not None or (bounding.mass is not None and not keys):
         per_unit = PerUnit(rows, keys, named)
-        units: PerUnit | CapGroups = per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap)
+        units: PerUnit | CapGroups = (
+            per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap, secrets.randbits(64))
+        )
         whole: PerUnit | CapGroups | WeightUnits = units
         if bounding.mass is not None or bounding.peak is not None:
             whole = WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
@@ -442,7 +445,7 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
         group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
     else:
         group = Group(rows, keys, named)
-    return OnCells(group) if keys and not checked.private_keys else group
+    return OnCells(group, types) if keys and not checked.private_keys else group
 
 
 def _cells(checked: CheckedRelease) -> Any:

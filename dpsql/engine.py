@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from dpsql.backends.duckdb.sources import (
     locate,
     open_private,
     read_schema,
+    readable,
     unlisted,
     well_formed,
 )
 from dpsql.errors import DataError, PolicyError
-from dpsql.policy import Policy
+from dpsql.policy import ColumnUnit, Policy
+from dpsql.sql.types import Type
 
 
 class Engine:
@@ -32,10 +35,12 @@ class Engine:
         self.located = locate(policy, sources)
         self._private = open_private(self.located)
         self.schema = read_schema(self._private, self.located)
+        _check_units(policy, self.schema)
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._check_csv()
+        self._check_times()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
 
@@ -55,6 +60,27 @@ class Engine:
                     f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
                     code="malformed-csv",
                     hint="close every quote, and double quotes inside of quoted fields",
+                )
+
+    def _check_times(self) -> None:
+        """Times may lie outside of what DuckDB can hold, and fail when read: looked at once for each version."""
+        for one in self._guarded:
+            name = one.table.name.lower()
+            kinds = [(column, Type.parse(text)) for column, text in self.schema[name]]
+            times = [c for c, kind in kinds if kind.is_timestamp or kind.name in ("TIME", "INTERVAL")]
+            if not times:
+                continue
+            version = self.ledger.recognise([one.source])[name]
+            if "times" in self.ledger.promises(name, version):
+                continue
+            with closing(self.cursor()) as cursor:
+                holds = readable(cursor, name, times)
+            self.ledger.record_promise(name, "times", version, holds)
+            if not holds:
+                raise DataError(
+                    f"tables.{one.table.name}: a time lies outside of what DuckDB can read",
+                    code="unreadable-time",
+                    hint=f"look at {', '.join(times)}, and store them as timestamps in microseconds",
                 )
 
     @property
@@ -94,6 +120,20 @@ class Engine:
         self.public.close()
         self.twin.close()
         self.ledger.close()
+
+
+def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    """A unit's value must have one spelling: 0.0 and −0.0 are equal, and yet two texts."""
+    for name, table in policy.tables.items():
+        if isinstance(table.unit, ColumnUnit):
+            column = table.unit.column.lower()
+            kind = next(Type.parse(text) for known, text in schema[name] if known.lower() == column)
+            if kind.is_float or not kind.is_key:
+                raise PolicyError(
+                    f"tables.{table.name}.unit: {table.unit.column} is {kind.sql}, which can't tell units apart",
+                    code="unit-type",
+                    hint="use a column of whole numbers or text",
+                )
 
 
 def account(policy: Policy) -> Account:

@@ -13,6 +13,7 @@ No message holds anything computed from a private row.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,12 +28,30 @@ class Span:
 
     @classmethod
     def of(cls, text: str, start: int, end: int) -> Span:
-        """The span of text[start:end], cut at the end of its first line."""
+        """The span of text[start:end], up to the bracket that closes it, cut at the end of its first line."""
+        end = _closed(text, start, end)
         line = text.count("\n", 0, start) + 1
         column = start - (text.rfind("\n", 0, start) + 1) + 1
         newline = text.find("\n", start)
         stop = min(end, newline if newline >= 0 else len(text))
         return cls(line, column, max(1, stop - start))
+
+
+_PIECES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\]{}]""")
+
+
+def _closed(text: str, start: int, end: int) -> int:
+    """Where the brackets that text[start:end] opens are closed; end, if it opens none. A call's () belongs to it."""
+    end += 2 if text.startswith("()", end) else 0
+    depth = 0
+    for piece in _PIECES.finditer(text, start):
+        if piece.start() >= end and depth <= 0:
+            break
+        depth += piece[0] in "([{"
+        depth -= piece[0] in ")]}"
+        if piece.start() >= end and depth == 0:
+            return piece.end()
+    return end
 
 
 class Error(Exception):
@@ -59,12 +78,13 @@ class Error(Exception):
     def __str__(self) -> str:
         lines = [f"error: {self.message}"]
         if self.span is not None and self.source is not None:
-            source_lines = self.source.splitlines()
+            source_lines = self.source.split("\n")
             if self.span.line <= len(source_lines):
-                text = source_lines[self.span.line - 1]
+                text = source_lines[self.span.line - 1].rstrip("\r")
                 number = f"{self.span.line:>4}"
+                before = "".join(c if c == "\t" else " " for c in text[: self.span.column - 1])
                 lines.append(f"{number} | {text}")
-                lines.append(f"{' ' * len(number)} | {' ' * (self.span.column - 1)}{'^' * self.span.length}")
+                lines.append(f"{' ' * len(number)} | {before}{'^' * self.span.length}")
         if self.hint:
             first, *rest = self.hint.splitlines()
             lines.append(f"help: {first}")
@@ -108,10 +128,10 @@ class DataError(Error):
     exit_code = 6
 
 
-def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
+def nearest(word: str, known: list[str] | tuple[str, ...], *, cutoff: float = 0.6) -> str | None:
     """The known word closest to a misspelt one, for suggestions; None if nothing is close."""
     from difflib import get_close_matches
 
     lowered = {candidate.lower(): candidate for candidate in known}
-    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None

@@ -97,7 +97,7 @@ class Session:
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
         checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
-        return calibrate(checked, ask, engine.twin.describe(tree.root))
+        return calibrate(checked, ask, engine.twin.describe(tree))
 
     @property
     def budget(self) -> Balance:

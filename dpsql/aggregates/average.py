@@ -44,7 +44,7 @@ class Average:
     def _mean(self, call: Call, noisy: Mapping[Quantity, Rational]) -> tuple[Floats, NDArray[np.bool_]]:
         low, high = self._bounds(call)
         total, count = noisy[call.total].floats, noisy[call.present].floats
-        positive = count > 0
+        positive = count >= 0.5  # where COUNT(x) would say 0, there is no average
         mean = np.divide(total, count, out=np.zeros_like(total), where=positive)
         return np.clip(mean, float(low), float(high)), positive
 

@@ -48,7 +48,7 @@ class Variance:
     def _parts(self, call: Call, noisy: Mapping[Quantity, Rational]) -> tuple[Floats, Floats, Floats, Floats]:
         """n, mean and variance of u, and the factor for a sample; NaN where n is too small."""
         count = noisy[call.present].floats
-        enough = count > (1 if self.sample else 0)
+        enough = count >= (1.5 if self.sample else 0.5)  # where COUNT(x) would say less, there is none
         n = np.where(enough, count, np.nan)
         mean = np.clip(noisy[self._first(call)].floats / n, 0.0, 1.0)
         variance = np.clip(noisy[self._second(call)].floats / n - mean**2, 0.0, 0.25)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.errors import PrivacyError
+from dpsql.sql.refuse import Place, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,18 @@ class Limits:
     max_rows_per_group: int | None = None
     max_groups: int | None = None
     min_units: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PerGroup:
+    """Something that is taken per unit and group, so that it needs a bound on one unit's groups.
+
+    Where it stands, why it is so, and another way out, if there is one.
+    """
+
+    place: Place
+    why: str
+    way: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +59,18 @@ def bound(
     keyed: bool,
     own_keys: bool,
     rows_counted: bool,
-    units_counted: bool,
+    units_counted: PerGroup | None,
     replace: bool,
+    table: Place,
 ) -> Bounding:
     """Bound what is measured: rows (counts and sums), units per group, or both.
 
-    own_keys: the keys are functions of the unit alone, so that a unit is in one group.
+    own_keys: the keys are functions of the unit alone, so that a unit is in one group. table: as the query names it.
     """
     groups, cap = _groups(owner, limits, keyed, own_keys, units_counted)
     if not rows_counted:
         return Bounding(None, None, cap, Contribution(None, None, groups, keyed, replace))
-    mass, enforced = _mass(owner, limits)
+    mass, enforced = _mass(owner, limits, table)
     peak, peak_enforced = mass, None
     per_group = limits.max_rows_per_group
     if per_group is not None and per_group < mass:
@@ -69,34 +83,38 @@ def bound(
 
 
 def _groups(
-    owner: Ownership, limits: Limits, keyed: bool, own_keys: bool, needed: bool
+    owner: Ownership, limits: Limits, keyed: bool, own_keys: bool, needed: PerGroup | None
 ) -> tuple[Fraction | None, int | None]:
     """Groups per unit, and the cap that must be enforced for it."""
     proved = 1 if not keyed or own_keys else owner.rows  # Theorem OWN-2: r rows lie in at most r groups
-    if not needed:
+    if needed is None:
         return (None if proved is None else Fraction(proved)), None
     limit = limits.max_groups
     if proved is not None and (limit is None or proved <= limit):
         return Fraction(proved), None
     if limit is None:
-        raise PrivacyError(
-            "one person may be in any number of groups, and this query lists keys or counts people in each of them",
+        raise refuse(
+            PrivacyError,
+            f"{needed.why}, and nothing says in how many groups one unit may be",
+            needed.place,
             code="needs-max-groups",
             hint="say in how many groups one unit may count: --max-groups 4, max_groups=4, "
-            "or [privacy] max_groups = 4 in the policy",
+            "or [privacy] max_groups = 4 in the policy" + (f"\nor {needed.way}" if needed.way is not None else ""),
         )
     return Fraction(limit), limit
 
 
-def _mass(owner: Ownership, limits: Limits) -> tuple[int, int | None]:
+def _mass(owner: Ownership, limits: Limits, table: Place) -> tuple[int, int | None]:
     """Rows per unit, and the limit that must be enforced for it."""
     given = [n for n in (limits.max_rows, owner.promised) if n is not None]
     limit = min(given) if given else None
     if owner.rows is not None and (limit is None or owner.rows <= limit):
         return owner.rows, None
     if limit is None:
-        raise PrivacyError(
+        raise refuse(
+            PrivacyError,
             f"one unit may have any number of rows of {owner.table}",
+            table,
             code="needs-max-rows",
             hint="say for how many rows one unit may count: --max-rows 20, max_rows=20, "
             "or [privacy] max_rows = 20 in the policy",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, assert_never
+from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
-from dpsql.analyze.bounding import Bounding, Limits, bound
+from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, KeyColumn, PublicEngine, key_domain
 from dpsql.analyze.ownership import Ownership, Promises, is_unit, nullable_promise, ownership
 from dpsql.analyze.ranges import Range
+from dpsql.analyze.refusals import Unlisted, no_condition, no_number, no_range, not_distinct, unlisted
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.plan.nodes import Aggregate, Filter, Plan, Relation, Release, Scan
+from dpsql.plan.nodes import Aggregate, Filter, Plan, Relation, Release, Scan, scanned
 from dpsql.policy import Column, Policy
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
@@ -46,6 +46,7 @@ class CheckedRelease:
     owner: Ownership
     bounding: Bounding
     min_units: int | None
+    unlisted: Unlisted | None  # why the keys aren't public, where they are not
 
     @property
     def private_keys(self) -> bool:
@@ -80,8 +81,8 @@ def _release(
     known = {name: c.scalar for name, c in columns.items()}
     owner = ownership(release.input, policy, promises)
     arguments = tuple(_argument(a, release, known) for a in release.aggregates)
-    domains = _domains(release, columns, conditions, public)
-    keys = tuple(scalar(k, known) for k in release.keys)
+    domains, private = _domains(release, columns, conditions, public)
+    keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     bounding = bound(
         owner,
@@ -89,10 +90,39 @@ def _release(
         keyed=bool(release.keys),
         own_keys=_own_keys(release, owner),
         rows_counted=any(not a.units for a in arguments),
-        units_counted=domains is None or min_units is not None or any(a.units for a in arguments),
+        units_counted=_per_group(release, arguments, private, min_units),
         replace=policy.privacy.adjacency == "replace_one",
+        table=scanned(release.input).node,
     )
-    return CheckedRelease(release, relation, keys, domains, arguments, owner, bounding, min_units)
+    return CheckedRelease(release, relation, keys, domains, arguments, owner, bounding, min_units, private)
+
+
+def _per_group(
+    release: Release, arguments: tuple[Argument, ...], private: Unlisted | None, min_units: int | None
+) -> PerGroup | None:
+    """What is measured per unit and group, if anything is."""
+    if private is not None:
+        return PerGroup(private.place, f"{private.why}, so keys are selected privately", private.way)
+    counted = next((a for a in arguments if a.units), None)
+    if counted is not None:
+        return PerGroup(counted.call.node, "this counts units in each group")
+    if min_units is not None:
+        return PerGroup(release.keys, f"the policy's min_units = {min_units} counts units in each group")
+    return None
+
+
+def _key(node: exp.Expr, known: Mapping[str, Scalar]) -> Scalar:
+    """A group key. Of a type whose equal values look alike: which of them a group shows must not depend on a row."""
+    key = scalar(node, known)
+    if not key.type.is_key:
+        raise refuse(
+            SQLError,
+            f"{key.type.sql} can't be a group key",
+            node,
+            code="key-type",
+            hint="group by a number, text, a date or a timestamp: cast or extract a part of it",
+        )
+    return key
 
 
 def _own_keys(release: Release, owner: Ownership) -> bool:
@@ -128,7 +158,7 @@ def _relation(
             conjuncts = [scalar(c, known) for c in _conjuncts(relation.condition)]
             for conjunct, written in zip(conjuncts, _conjuncts(relation.condition), strict=True):
                 if not conjunct.type.is_boolean:
-                    raise refuse(SQLError, "WHERE takes a condition", written, code="type", hint="compare it: x > 0")
+                    raise no_condition("WHERE", written, conjunct)
             tightened = tighten(relation.condition, known)
             narrowed = {n: KeyColumn(c.table, c.policy, tightened[n]) for n, c in columns.items()}
             total = exp.and_(*(c.sql.copy() for c in conjuncts), copy=False)
@@ -176,60 +206,22 @@ def _argument(call: Aggregate, release: Release, known: Mapping[str, Scalar]) ->
     if call.where is not None:
         where = scalar(call.where, known)
         if not where.type.is_boolean:
-            raise refuse(SQLError, "FILTER takes a condition", call.node, code="type", hint="compare it: x > 0")
+            raise no_condition("FILTER", call.where, where)
         known = tighten(call.where, known)
-    if call.function not in RECIPES:
-        raise refuse(
-            PrivacyError,
-            f"{call.function} of private rows is not supported by this version",
-            call.node,
-            code="unsupported-aggregate",
-            hint=f"what can be asked of private rows: {', '.join(sorted(RECIPES))}",
-        )
     if call.distinct:
         if call.function == "COUNT" and call.argument is not None and is_unit(call.argument, release.input):
             return Argument(call, None, where, True)
-        raise refuse(
-            PrivacyError,
-            f"{call.function}(DISTINCT …) is supported only for COUNT of the unit",
-            call.node,
-            code="distinct",
-            hint="write COUNT(DISTINCT unit) with the policy's unit column, or leave DISTINCT out",
-        )
+        raise not_distinct(call)
     if call.argument is None:
         return Argument(call, None, where, False)
     value = scalar(call.argument, known)
     if call.function != "COUNT":
-        _needs_range(call, value)
+        # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
+        if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
+            raise no_number(call, value)
+        if not value.range.is_finite:
+            raise no_range(call, value, known, scanned(release.input).table)
     return Argument(call, value, where, False)
-
-
-def _needs_range(call: Aggregate, value: Scalar) -> None:
-    """SUM and AVG need a number with a finite range (Theorem SUM-1); missing bounds are fatal."""
-    assert call.argument is not None
-    if not (value.type.is_numeric or value.type.is_boolean):
-        raise refuse(
-            SQLError,
-            f"{call.function} takes a number, not {value.type.sql}",
-            call.argument,
-            code="type",
-            hint="cast it: TRY_CAST(x AS DOUBLE)",
-        )
-    if value.range.is_finite:
-        return
-    text = call.argument.sql(dialect="duckdb", identify=False)
-    columns = list(dict.fromkeys(c.name for c in call.argument.find_all(exp.Column)))
-    named = columns[0] if columns else "x"
-    plain = exp.Column(this=exp.to_identifier(named)).sql()
-    raise refuse(
-        PrivacyError,
-        f"{call.function} needs a range for {text if isinstance(call.argument, exp.Column) else 'this expression'}",
-        call.argument,
-        code="needs-range",
-        hint=f"give {', '.join(columns) or 'its columns'} a min and a max in the policy: "
-        f"{plain} = {{ min = 0, max = 500 }}\n"
-        f"or clip it in the query: {call.function}(CLIP({text.replace(chr(34), '')}, 0, 500))",
-    )
 
 
 def _domains(
@@ -237,8 +229,8 @@ def _domains(
     columns: Mapping[str, KeyColumn],
     conditions: tuple[exp.Expr, ...],
     public: PublicEngine,
-) -> tuple[Domain, ...] | None:
-    """The public domains of all keys, or None: the whole key is selected privately."""
+) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:
+    """The public domains of all keys; or why there are none, and the whole key is selected privately."""
     for key in release.keys:
         for column in key.find_all(exp.Column):
             said = columns[column.name].policy if column.name in columns else None
@@ -248,23 +240,10 @@ def _domains(
                     f"the policy says that {said.name} may not be a group key",
                     key,
                     code="private-column",
-                    hint="group by another column",
+                    hint="group by another column, or aggregate without it",
                 )
     found = [key_domain(k, columns, conditions, public) for k in release.keys]
     domains = tuple(d for d in found if d is not None)
     if len(domains) < len(found) or prod(len(d.values) for d in domains) > MAX_CELLS:
-        return None
-    return domains
-
-
-def describe_range(value: Scalar) -> str:
-    """A range for people."""
-    return f"[{_plain(value.range.low)}, {_plain(value.range.high)}]"
-
-
-def _plain(value: Any) -> str:
-    from fractions import Fraction
-
-    if isinstance(value, Fraction):
-        return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
-    return str(value)
+        return None, unlisted(release.keys, found, columns, public, scanned(release.input).unit)
+    return domains, None

@@ -63,7 +63,7 @@ def key_domain(
     known = {name: c.scalar for name, c in columns.items()}
     total = scalar(key, known)
     leaves = sorted({c.name for c in key.find_all(exp.Column)})
-    domains = {leaf: _leaf(columns[leaf], public) for leaf in leaves}
+    domains = {leaf: leaf_domain(columns[leaf], public) for leaf in leaves}
     finite = {leaf: d for leaf, d in domains.items() if d is not None}
     alone = len(leaves) == 1 and isinstance(key, exp.Column)
     combinations = prod(len(d.values) for d in finite.values())
@@ -78,7 +78,7 @@ def key_domain(
     return _structural(key, known, total, public)
 
 
-def _leaf(column: KeyColumn, public: PublicEngine) -> Domain | None:
+def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
     """The values of one plan column."""
     import pyarrow as pa
 
@@ -239,9 +239,9 @@ def _cast(values: Arrow, known: Scalar, said: Column, public: PublicEngine) -> A
     kind = "VARCHAR" if known.type.is_text else known.type.sql
     target = exp.DataType.build(kind, dialect="duckdb")
     query = exp.select(exp.alias_(exp.TryCast(this=_identifier("k"), to=target), "k"))
-    query = query.from_("listed").order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
+    query = query.from_("listed").distinct().order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
     cast = public.table(query, {"listed": table}).column("k").combine_chunks()
-    if cast.null_count != values.null_count:
+    if cast.null_count > 1 or cast.null_count != values.null_count:
         raise PolicyError(
             f"a value listed for {said.name} is no {known.type.sql}",
             code="values",

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dpsql.errors import PrivacyError
 from dpsql.plan.nodes import Filter, Relation, Scan
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.sql.refuse import refuse
 
 Promises = Mapping[str, frozenset[str]]  # table -> the promises that were verified for its present data
 
@@ -57,7 +58,7 @@ def _scan(scan: Scan, policy: Policy, promises: Promises) -> Ownership:
             promised = table.rows_per_unit
             if promised is None:
                 return Ownership(scan.table, scan.unit, domain, None, None, "a unit may have any number of rows")
-            if rows_promise(policy, table) in promises.get(scan.table, frozenset()):
+            if rows_promise(table) in promises.get(scan.table, frozenset()):
                 return Ownership(scan.table, scan.unit, domain, promised, None, f"rows_per_unit = {promised}, verified")
             why = f"rows_per_unit = {promised}, not verified"
             return Ownership(scan.table, scan.unit, domain, None, promised, why)
@@ -79,23 +80,24 @@ def _check_links(scan: Scan, policy: Policy, promises: Promises) -> None:
     for link in scan.links:
         table = policy.tables[link.table]
         if key_promise(table) not in promises.get(link.table, frozenset()):
-            raise PrivacyError(
+            raise refuse(
+                PrivacyError,
                 f"{policy.tables[scan.table].name} belongs to its units through {table.name}, "
                 f"whose key ({', '.join(table.key or ())}) has not been verified for this data",
+                scan.node,
                 code="unverified-promise",
                 hint="the steward runs: dpsql check --steward",
             )
 
 
-def rows_promise(policy: Policy, table: Table) -> str:
-    """The name under which the check of rows_per_unit is recorded; it names the whole way to the unit, too."""
-    limit, way = table.rows_per_unit, ""
-    while isinstance(table.unit, LinkedUnit):
-        there = policy.tables[table.unit.through.lower()]
-        pairs = ",".join(f"{_typed(table, a)}={_typed(there, b)}" for a, b in table.unit.on)
-        way, table = f"{way}{there.name.lower()}({pairs}).", there
-    assert isinstance(table.unit, ColumnUnit)
-    return f"rows_per_unit={limit}:{way}{_typed(table, table.unit.column)}"
+def rows_promise(table: Table) -> str | None:
+    """The name under which the check of rows_per_unit is recorded; it names the unit, too.
+
+    None for a linked table: its rows per unit rest on the data of other tables as well, so they are always enforced.
+    """
+    if not isinstance(table.unit, ColumnUnit):
+        return None
+    return f"rows_per_unit={table.rows_per_unit}:{_typed(table, table.unit.column)}"
 
 
 def key_promise(table: Table) -> str:

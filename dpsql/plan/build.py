@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan
+from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
+from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import Bound
-from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_window_function
+from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
 from dpsql.sql.refuse import refuse
 
 
@@ -42,34 +44,28 @@ def build(bound: Bound, policy: Policy) -> Plan:
     builder = _Builder(policy)
     post = builder.query(bound.root)
     if isinstance(post, _Private):
-        raise refuse(
-            PrivacyError,
-            "the query returns rows of a private table",
-            bound.root.selects[0] if bound.root.selects else bound.root,
-            code="returns-rows",
-            hint="aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY",
-        )
+        raise returns_rows(bound.root, scanned(post.node), "the query")
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
     names = tuple(f"{builder.prefix}{i}" for i in range(len(builder.releases)))
     return Plan(bound.text, tuple(builder.releases), names, post, public)
 
 
-def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...]) -> Scan:
+def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], node: exp.Expr | None = None) -> Scan:
     """A scan with the way to each row's unit: a column of its own, or one at the end of the policy's links."""
     name, links = table.name.lower(), []
     while isinstance(table.unit, LinkedUnit):
         links.append(Link(table.unit.through.lower(), table.unit.on))
         table = policy.tables[table.unit.through.lower()]
     if not isinstance(table.unit, ColumnUnit):
-        return Scan(name, columns, None)
+        return Scan(name, columns, None, node=node)
     owner = table.unit.column
     if links:
         unit = "privacy unit"
         while any(plan == unit for plan, _ in columns):
             unit += "'"
-        return Scan(name, columns, unit, owner, tuple(links))
+        return Scan(name, columns, unit, owner, tuple(links), node)
     unit = next(plan for plan, column in columns if column.lower() == owner.lower())
-    return Scan(name, columns, unit, owner)
+    return Scan(name, columns, unit, owner, node=node)
 
 
 class _Builder:
@@ -92,7 +88,7 @@ class _Builder:
                         f"{node.key.upper()} of private rows is not supported by this version",
                         node,
                         code="not-yet",
-                        hint="aggregate each side first, then combine the results",
+                        hint="aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …",
                     )
                 combined = node.copy()
                 combined.set("this", left)
@@ -100,7 +96,7 @@ class _Builder:
                 return combined
             case _:
                 raise refuse(
-                    SQLError, "this kind of query is not supported", node, code="unsupported", hint="use SELECT"
+                    SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
                 )
 
     # ---------------------------------------------------------------- one SELECT
@@ -113,18 +109,24 @@ class _Builder:
         if not private:
             return self.public(node, [s for s in sources if not isinstance(s, _Rows)])
         if joins:
+            both = len(private) > 1
             raise refuse(
                 PrivacyError,
                 "joins of private tables are not supported by this version",
                 joins[0].this,
                 code="not-yet",
-                hint="aggregate the private table in a CTE, then join the result",
+                hint="aggregate each private table in a CTE of its own, then join the results"
+                if both
+                else "aggregate the private table in a CTE, then join the result",
             )
         return self.private(node, private[0])
 
     def public(self, node: exp.Select, sources: list[exp.Expr]) -> exp.Select:
         """A scope over public things: keep it, with its sources and its subqueries rewritten."""
         copy = node.copy()
+        for call in copy.find_all(exp.Anonymous):
+            if is_privacy_unit(call) and call.find_ancestor(exp.Query) is copy:
+                raise only_counted(call)
         if sources:
             copy.args["from_"].set("this", sources[0])
             for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
@@ -161,13 +163,7 @@ class _Builder:
     def answered(self, node: exp.Expr) -> exp.Query:
         built = self.query(node)
         if isinstance(built, _Private):
-            raise refuse(
-                PrivacyError,
-                "a subquery returns rows of a private table",
-                node,
-                code="returns-rows",
-                hint="aggregate inside the subquery",
-            )
+            raise returns_rows(node, scanned(built.node), "a subquery")
         return built
 
     def source(self, node: exp.Expr) -> exp.Expr | _Rows:
@@ -190,7 +186,9 @@ class _Builder:
             case exp.Values():
                 return node.copy()
             case _:
-                raise refuse(SQLError, "this can't stand in FROM", node, code="unsupported", hint="name a table")
+                raise refuse(
+                    SQLError, "this can't stand in FROM", node, code="unsupported", hint="name a table of the policy"
+                )
 
     def renamed(self, node: exp.Expr, columns: list[str]) -> list[str]:
         new = [c.name for c in node.args["alias"].columns]
@@ -201,7 +199,7 @@ class _Builder:
         columns = node.meta["columns"]
         shown = self.renamed(node, list(columns))
         plan = [c.lower() for c in columns]  # one scan a release: unique, and equal for equal releases
-        scan = scan_of(self.policy, table, tuple(zip(plan, columns, strict=True)))
+        scan = scan_of(self.policy, table, tuple(zip(plan, columns, strict=True)), node.this)
         named: dict[tuple[str, str], Expr] = {
             (node.alias, s): exp.column(exp.to_identifier(p, quoted=True)) for s, p in zip(shown, plan, strict=True)
         }
@@ -262,19 +260,11 @@ class _Builder:
                     hint="aggregate first; windows work on the result",
                 )
             if is_aggregate(e):
-                raise refuse(
-                    SQLError, "an aggregate can't stand here", e, code="misplaced-aggregate", hint="use HAVING"
-                )
+                raise misplaced(e)
             if isinstance(e, exp.Column):
                 return self.plan_column(e, rows)
-            if _is_privacy_unit(e):
-                raise refuse(
-                    PrivacyError,
-                    "PRIVACY_UNIT() can only be counted",
-                    e,
-                    code="privacy-unit",
-                    hint="write COUNT(DISTINCT PRIVACY_UNIT())",
-                )
+            if is_privacy_unit(e):
+                raise only_counted(e)
             copy = type(e)()
             copy.meta.update(e.meta)
             for key, value in e.args.items():
@@ -335,13 +325,9 @@ class _Builder:
                 if plan is not None and plan in keys:
                     return column(f"k{keys.index(plan)}")
             if isinstance(e, exp.Column):
-                raise refuse(
-                    SQLError,
-                    f"{e.name} must be in GROUP BY or inside an aggregate",
-                    e,
-                    code="not-grouped",
-                    hint=f"add {e.name} to GROUP BY, or write SUM({e.name}), AVG({e.name}), …",
-                )
+                raise not_grouped(e)
+            if is_privacy_unit(e):
+                raise only_counted(e)
             if isinstance(e, exp.Window):
                 return self.window(e, rewrite)
             copy = type(e)()
@@ -398,19 +384,11 @@ class _Builder:
     ) -> Aggregate:
         """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
         if name != "COUNT" or not distinct:
-            raise refuse(
-                PrivacyError,
-                "PRIVACY_UNIT() can only be counted",
-                call,
-                code="privacy-unit",
-                hint="write COUNT(DISTINCT PRIVACY_UNIT())",
-            )
-        relation = rows.node
-        while isinstance(relation, Filter):
-            relation = relation.input
-        if relation.unit is None:  # each row is a unit
+            raise only_counted(call)
+        unit = scanned(rows.node).unit
+        if unit is None:  # each row is a unit
             return Aggregate("COUNT", None, False, where, node)
-        return Aggregate("COUNT", exp.column(exp.to_identifier(relation.unit, quoted=True)), True, where, node)
+        return Aggregate("COUNT", exp.column(exp.to_identifier(unit, quoted=True)), True, where, node)
 
     def aggregate(self, node: Expr, rows: _Rows) -> Aggregate:
         """An aggregate call, with or without FILTER, over row-level expressions."""
@@ -420,32 +398,37 @@ class _Builder:
             where = self.row_level(node.expression.this, rows)
             call = node.this
         name = aggregate_name(call)
+        if name not in RECIPES:
+            raise unsupported_aggregate(name, call)
         argument, distinct = call.args.get("this"), False
         if isinstance(call, exp.Anonymous):
             argument = call.expressions[0] if call.expressions else None
         if isinstance(argument, exp.Distinct):
             if len(argument.expressions) != 1:
-                raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint="use one")
+                raise refuse(
+                    SQLError,
+                    "DISTINCT takes one expression here",
+                    call,
+                    code="distinct",
+                    hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
+                )
             argument, distinct = argument.expressions[0], True
-        if _is_privacy_unit(argument):
+        if is_privacy_unit(argument):
             return self.count_units(call, name, distinct, where, node, rows)
         if isinstance(argument, exp.Order):
             argument = argument.this  # the order can't matter for what is supported here
         if isinstance(argument, exp.Star):
             argument = None
         extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
-        if any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
+        further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
+        if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
             raise refuse(
-                SQLError, f"{name} with further arguments is not supported", call, code="unsupported", hint="drop them"
+                SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
             )
         if argument is None and name != "COUNT":
-            raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"{name}(x)")
+            raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
         plan = self.row_level(argument, rows) if argument is not None else None
         return Aggregate(name, plan, distinct, where, node)
-
-
-def _is_privacy_unit(node: object) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
 
 
 def rewrite_window(node: exp.Window, rewrite) -> exp.Window:  # type: ignore[no-untyped-def]  # closure

@@ -39,6 +39,7 @@ class Scan:
     unit: str | None
     owner: str | None = None
     links: tuple[Link, ...] = ()
+    node: Expr | None = field(default=None, compare=False)  # the table as written, for messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ class Filter:
 
 
 Relation = Scan | Filter
+
+
+def scanned(relation: Relation) -> Scan:
+    """The scan at the bottom of a relation."""
+    while isinstance(relation, Filter):
+        relation = relation.input
+    return relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,7 @@ class OnDomain:
 
     input: ToGrid
     keys: tuple[str, ...]
+    types: tuple[str, ...]
 
 
 Gridded = ToGrid | OnDomain
@@ -137,6 +146,7 @@ class CapGroups:
 
     input: PerUnit
     limit: int
+    secret: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +173,7 @@ class OnCells:
     """Exactly the public cells, in their order; 0 where a cell has no rows, and nothing else."""
 
     input: Group
+    types: tuple[str, ...]  # of the keys: cells come through Arrow, which has no HUGEINT
 
 
 Statement = Group | OnCells

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.errors import SQLError, nearest
 from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
-from dpsql.sql.refuse import refuse
+from dpsql.sql.refuse import offsets, refuse
 
 MAX_NODES = 50_000
 
@@ -53,14 +53,17 @@ _SELECT_PARTS = {
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",
     "windows", "with_",
 }  # fmt: skip
-_REASONS = {
-    "sample": "sampling rows has no bound on what one person changes",
-    "laterals": "LATERAL joins are not supported",
-    "pivots": "PIVOT is not supported by this version",
-    "into": "SELECT INTO writes",
-    "locks": "FOR UPDATE is not supported",
-    "match": "MATCH_RECOGNIZE is not supported",
-    "connect": "CONNECT BY is not supported",
+_REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
+    "sample": ("sampling rows has no bound on what one person changes", "leave it out: noise protects each person"),
+    "laterals": ("LATERAL joins are not supported", "compute the expression in the SELECT list of a subquery"),
+    "pivots": (
+        "PIVOT is not supported by this version",
+        "write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')",
+    ),
+    "into": ("SELECT INTO writes a table, and queries only read", "leave it out"),
+    "locks": ("FOR UPDATE locks rows, and queries only read", "leave it out"),
+    "match": ("MATCH_RECOGNIZE is not supported", "leave it out"),
+    "connect": ("CONNECT BY is not supported", "leave it out"),
 }
 
 
@@ -99,7 +102,7 @@ class _Binder:
                 return self.select(exp.select("*").from_(exp.alias_(node.copy(), "v", table=True)), ctes, outer)
             case _:
                 raise refuse(
-                    SQLError, "this kind of query is not supported", node, code="unsupported", hint="use SELECT"
+                    SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
                 )
 
     def with_ctes(self, node: exp.Expr, ctes: Mapping[str, _CTE]) -> Mapping[str, _CTE]:
@@ -108,7 +111,11 @@ class _Binder:
             return ctes
         if clause.args.get("recursive"):
             raise refuse(
-                SQLError, "WITH RECURSIVE is not supported", clause, code="recursive", hint="write the steps as CTEs"
+                SQLError,
+                "WITH RECURSIVE is not supported",
+                clause,
+                code="recursive",
+                hint="leave RECURSIVE out, and write each step as a CTE of its own",
             )
         visible = dict(ctes)
         for cte in clause.expressions:
@@ -122,7 +129,13 @@ class _Binder:
         if not modifiers:
             return self.query(node.this, ctes, outer)
         if set(modifiers) - {"order", "limit", "offset"}:
-            raise refuse(SQLError, "this is not supported here", node, code="unsupported", hint="use a plain SELECT")
+            raise refuse(
+                SQLError,
+                "a query in parentheses takes ORDER BY, LIMIT and OFFSET only",
+                node,
+                code="unsupported",
+                hint="put the rest into a SELECT around it: SELECT … FROM (…) AS q",
+            )
         inner = exp.Subquery(this=node.this.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
         wrapped = exp.select("*").from_(inner)
         for key, value in modifiers.items():
@@ -136,7 +149,13 @@ class _Binder:
             "this", "expression", "distinct", "order", "limit", "offset", "with_",
         }  # fmt: skip
         if extra:
-            raise refuse(SQLError, "UNION BY NAME is not supported", node, code="unsupported", hint="list the columns")
+            raise refuse(
+                SQLError,
+                "UNION BY NAME is not supported",
+                node,
+                code="unsupported",
+                hint="leave BY NAME out, and list the columns in the same order on both sides",
+            )
         left, names = self.query(node.this, ctes, outer)
         right, right_names = self.query(node.expression, ctes, outer)
         if len(names) != len(right_names):
@@ -158,7 +177,11 @@ class _Binder:
             if isinstance(node, exp.Column) and not node.table and node.name.lower() == name.lower():
                 return exp.column(exp.to_identifier(name, quoted=True))
         raise refuse(
-            SQLError, "ORDER BY of a UNION takes an output column", node, code="order-by", hint="use a name or number"
+            SQLError,
+            "ORDER BY of a UNION takes an output column",
+            node,
+            code="order-by",
+            hint=f"use a name or a number: {', '.join(names)}, or 1 to {len(names)}",
         )
 
     # ---------------------------------------------------------------- one SELECT
@@ -168,9 +191,7 @@ class _Binder:
     ) -> tuple[exp.Select, tuple[str, ...]]:
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
-                reason = _REASONS.get(part, f"this form of SELECT ({part.strip('_')}) is not supported")
-                place = value if isinstance(value, exp.Expr) else node
-                raise refuse(SQLError, reason, place, code="unsupported", hint="leave it out")
+                raise _unsupported(part, value, node)
         bound = exp.Select()
         scope = _Scope([], outer)
         self.sources(node, bound, scope, ctes)
@@ -200,7 +221,13 @@ class _Binder:
             bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys or [])))
         if distinct := node.args.get("distinct"):
             if distinct.args.get("on"):
-                raise refuse(SQLError, "DISTINCT ON is not supported", node, code="unsupported", hint="use GROUP BY")
+                raise refuse(
+                    SQLError,
+                    "DISTINCT ON is not supported",
+                    distinct.args["on"],
+                    code="unsupported",
+                    hint="use GROUP BY, and an aggregate for the other columns",
+                )
             bound.set("distinct", exp.Distinct())
         unique = _unique(names)
         bound.set("expressions", [_aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
@@ -223,7 +250,9 @@ class _Binder:
         table = item.table.lower() if isinstance(item, exp.Column) and item.table else None
         excluded = {e.name.lower() for e in star.args.get("except_") or []}
         if star.args.get("rename"):
-            raise refuse(SQLError, "* RENAME is not supported", item, code="unsupported", hint="list the columns")
+            raise refuse(
+                SQLError, "* RENAME is not supported", item, code="unsupported", hint="list the columns: a, b AS c"
+            )
         replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
         found: list[tuple[str, exp.Expr]] = []
         for source in scope.sources:
@@ -234,13 +263,16 @@ class _Binder:
                 if lower in excluded or scope.merged.get(lower, source.alias) != source.alias:
                     continue
                 value = replaced.get(lower)
-                found.append(
-                    (column, _column(source.alias, column))
-                    if value is None
-                    else (column, self.expression(value, scope, ctes, {}, None))
-                )
+                if value is not None:
+                    found.append((column, self.expression(value, scope, ctes, {}, None)))
+                    continue
+                expanded = _column(source.alias, column)
+                expanded.this.meta.update(star.meta, star=True)
+                found.append((column, expanded))
         if not found:
-            raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint="add a FROM")
+            sources = ", ".join(s.name for s in scope.sources)
+            hint = f"sources here: {sources}" if sources else "add a FROM"
+            raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
         return found
 
     def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve):  # type: ignore[no-untyped-def]  # private, resolve is a closure
@@ -257,7 +289,7 @@ class _Binder:
                     "GROUPING SETS, ROLLUP and CUBE are not supported by this version",
                     item,
                     code="not-yet",
-                    hint="ask for each grouping as a query of its own",
+                    hint="write one SELECT for each grouping, with UNION ALL between them",
                 )
             if isinstance(item, exp.Literal) and item.is_int:
                 key = self.ordinal(item, outputs, "GROUP BY").copy()
@@ -265,7 +297,11 @@ class _Binder:
                 key = resolve(item)
             if holds_aggregate(key):
                 raise refuse(
-                    SQLError, "GROUP BY can't hold an aggregate", item, code="group-by", hint="group by columns"
+                    SQLError,
+                    "GROUP BY can't hold an aggregate",
+                    item,
+                    code="group-by",
+                    hint="group by columns, or by the result in a query around this one",
                 )
             if key not in keys:
                 keys.append(key)
@@ -279,7 +315,9 @@ class _Binder:
                 f"{clause} {position} is out of range",
                 item,
                 code="ordinal",
-                hint=f"the query has {len(outputs)} output columns",
+                hint=f"write 1 to {len(outputs)}, or the name of a column"
+                if len(outputs) > 1
+                else "write 1, or a name",
             )
         return outputs[position - 1]
 
@@ -290,7 +328,13 @@ class _Binder:
         items: list[exp.Expr] = []
         for item in order.expressions:
             if not isinstance(item, exp.Ordered) or item.args.get("with_fill"):
-                raise refuse(SQLError, "this ORDER BY is not supported", item, code="order-by", hint="use ASC or DESC")
+                raise refuse(
+                    SQLError,
+                    "this ORDER BY is not supported",
+                    item,
+                    code="order-by",
+                    hint="use ORDER BY x ASC or DESC, NULLS FIRST or LAST",
+                )
             flags = {"desc": item.args.get("desc"), "nulls_first": item.args.get("nulls_first")}
             if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
                 items.extend(exp.Ordered(this=o.copy(), **flags) for o in outputs)
@@ -308,10 +352,20 @@ class _Binder:
             value = clause.expression
             if not (isinstance(clause, exp.Limit | exp.Offset) and isinstance(value, exp.Literal) and value.is_int):
                 raise refuse(
-                    SQLError, f"{part.upper()} takes a whole number", clause, code="limit", hint=f"{part.upper()} 10"
+                    SQLError,
+                    f"{part.upper()} takes a whole number",
+                    clause,
+                    code="limit",
+                    hint=f"write a constant: {part.upper()} 10",
                 )
             if clause.args.get("limit_options") or clause.args.get("expressions"):
-                raise refuse(SQLError, "LIMIT … % is not supported", clause, code="limit", hint="LIMIT 10")
+                raise refuse(
+                    SQLError,
+                    "LIMIT … % is not supported",
+                    clause,
+                    code="limit",
+                    hint="write a number of rows: LIMIT 10",
+                )
             bound.set(part, clause.copy())
 
     # ---------------------------------------------------------------- FROM
@@ -340,34 +394,35 @@ class _Binder:
         left = list(scope.sources)
         right_tree = self.source(node.this, scope, ctes)
         right = scope.sources[-1]
-        using = [c.name for c in node.args.get("using") or []]
+        using = {c.name: c for c in node.args.get("using") or []}
         if method.upper() == "NATURAL":
             mine = {c.lower() for c in right.columns}
-            using = [c for s in left for c in s.columns if c.lower() in mine]
+            using = {c: node for s in left for c in s.columns if c.lower() in mine}
         on = node.args.get("on")
         condition = self.expression(on, scope, ctes, {}, None) if on is not None else None
-        for name in using:
+        for name, place in using.items():
             pair = exp.EQ(
-                this=self.lookup(_Scope(left, None, dict(scope.merged)), name, None, node),
-                expression=self.lookup(_Scope([right], None), name, None, node),
+                this=self.lookup(_Scope(left, None, dict(scope.merged)), name, None, place),
+                expression=self.lookup(_Scope([right], None), name, None, place),
             )
             condition = pair if condition is None else exp.and_(condition, pair)
             keep = right.alias if side.upper() == "RIGHT" else pair.this.table
             scope.merged[name.lower()] = keep
         if side.upper() == "FULL" and using:
-            raise refuse(SQLError, "FULL JOIN … USING is not supported", node, code="join-kind", hint="use ON")
+            raise refuse(
+                SQLError,
+                "FULL JOIN … USING is not supported",
+                node,
+                code="join-kind",
+                hint="use ON a.x = b.x, and COALESCE(a.x, b.x)",
+            )
         return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
 
     def source(self, node: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
         extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
         if extra - {"db", "catalog"}:
-            raise refuse(
-                SQLError,
-                _REASONS.get(sorted(extra)[0], f"{sorted(extra)[0].upper()} in FROM is not supported"),
-                node,
-                code="unsupported",
-                hint="name a table of the policy",
-            )
+            part = min(extra - {"db", "catalog"})
+            raise _unsupported(part, node.args[part], node)
         if isinstance(node, exp.Table):
             tree, columns, name = self.table(node, ctes)
         elif isinstance(node, exp.Subquery):
@@ -385,14 +440,26 @@ class _Binder:
                 "only tables of the policy and subqueries can stand in FROM",
                 node,
                 code="unknown-table",
-                hint=f"tables: {', '.join(sorted(self.schema)) or 'none'}",
+                hint=f"name a table of the policy ({', '.join(sorted(self.schema)) or 'none'}) or write a subquery",
             )
         renamed = [c.name for c in node.args["alias"].columns] if node.args.get("alias") else []
         if len(renamed) > len(columns):
-            raise refuse(SQLError, "more column aliases than columns", node, code="column-count", hint="drop some")
+            raise refuse(
+                SQLError,
+                f"{len(renamed)} column aliases for {len(columns)} column{'s' if len(columns) > 1 else ''}",
+                node.args["alias"],
+                code="column-count",
+                hint=f"give {name} at most {len(columns)}",
+            )
         shown = tuple(_unique([*renamed, *columns[len(renamed) :]]))
         if any(s.name.lower() == name.lower() for s in scope.sources) and node.alias:
-            raise refuse(SQLError, f"two sources are called {name}", node, code="alias", hint="rename one of them")
+            raise refuse(
+                SQLError,
+                f"two sources are called {name}",
+                node.args["alias"],
+                code="alias",
+                hint=f"rename one of them: … AS {name}2",
+            )
         alias = self.fresh(name)
         scope.sources.append(_Source(name, alias, shown))
         identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
@@ -411,12 +478,15 @@ class _Binder:
 
     def table(self, node: exp.Table, ctes: Mapping[str, _CTE]) -> tuple[exp.Expr, tuple[str, ...], str]:
         if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+            known = node.args.get("db") and node.name.lower() in self.schema
             raise refuse(
                 SQLError,
                 "table functions, files and other schemas can't be read",
                 node,
                 code="unknown-table",
-                hint=f"tables of the policy: {', '.join(sorted(self.schema)) or 'none'}",
+                hint=f"leave the schema out: {node.name}"
+                if known
+                else f"tables of the policy: {', '.join(sorted(self.schema)) or 'none'}",
             )
         name = node.name
         cte = ctes.get(name.lower())
@@ -429,7 +499,11 @@ class _Binder:
                     outputs = tree.selects if isinstance(tree, exp.Select) else None
                     if outputs is None:
                         raise refuse(
-                            SQLError, "name the columns inside the CTE", node, code="unsupported", hint="use AS"
+                            SQLError,
+                            f"the columns of {name} can't be renamed from outside",
+                            node,
+                            code="unsupported",
+                            hint="name them inside the CTE, with AS",
                         )
                     for output, column in zip(outputs, columns, strict=True):
                         output.set("alias", exp.to_identifier(column, quoted=True))
@@ -461,7 +535,11 @@ class _Binder:
     def count(self, tree: exp.Expr) -> None:
         self.nodes += sum(1 for _ in tree.walk())
         if self.nodes > MAX_NODES:
-            raise SQLError("the query is too large once its CTEs are expanded", code="too-long", hint="simplify it")
+            raise SQLError(
+                "the query is too large once its CTEs are expanded",
+                code="too-long",
+                hint="refer to each CTE less often",
+            )
 
     # ---------------------------------------------------------------- expressions
 
@@ -479,14 +557,19 @@ class _Binder:
 
         def walk(e: exp.Expr, depth: int) -> exp.Expr:
             if depth > 200:
-                raise refuse(SQLError, "the expression is nested too deeply", e, code="too-deep", hint="split it")
+                raise refuse(
+                    SQLError,
+                    "the expression is nested too deeply",
+                    e,
+                    code="too-deep",
+                    hint="compute a part of it in a subquery",
+                )
             if isinstance(e, exp.Column):
                 return self.column(e, scope, aliases, keys, alias_first)
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
-            if not (isinstance(e, exp.Anonymous) and e.name.upper() == "PRIVACY_UNIT" and not e.expressions):
-                check_node(e)
+            check_node(e)
             copy = type(e)()
             copy.meta.update(e.meta)
             for key, value in e.args.items():
@@ -509,7 +592,14 @@ class _Binder:
         alias_first: bool,
     ) -> exp.Expr:
         if isinstance(node.this, exp.Star) or node.args.get("db"):
-            raise refuse(SQLError, "this is not supported here", node, code="unsupported", hint="name one column")
+            star = isinstance(node.this, exp.Star)
+            raise refuse(
+                SQLError,
+                "* can't stand here" if star else "a column has no schema here",
+                node,
+                code="unsupported",
+                hint="name one column" if star else f"write {node.table}.{node.name}",
+            )
         name = node.name
         alias = aliases.get(name.lower()) if not node.table else None
         if alias is not None and alias_first:
@@ -555,16 +645,23 @@ class _Binder:
         known = [c for s in scope.sources for c in s.columns]
         tables = [s.name for s in scope.sources]
         if table is not None and table.lower() not in [t.lower() for t in tables]:
-            near = nearest(table, tables)
+            near = nearest(table, tables, cutoff=0.7)
             hint = f"did you mean {near}?" if near else f"sources here: {', '.join(tables) or 'none'}"
             raise refuse(SQLError, f"there is no source {table} here", node, code="unknown-column", hint=hint)
         for owner, hidden in self.unlisted.items():
             if name.lower() in hidden:
                 hint = f'it is in the file; list it with its type: [tables.{owner}.columns] {name} = {{ type = "…" }}'
                 raise refuse(SQLError, f"the policy doesn't list the column {name}", node, code="unlisted", hint=hint)
-        near = nearest(name, known)
+        near = nearest(name, known, cutoff=0.7)
         hint = f"did you mean {near}?" if near else f"columns here: {', '.join(known[:20]) or 'none'}"
         raise refuse(SQLError, f"there is no column {name}", node, code="unknown-column", hint=hint)
+
+
+def _unsupported(part: str, value: object, node: exp.Expr) -> SQLError:
+    """A part of a SELECT or of a source that no rule knows; node is the whole of it."""
+    reason, hint = _REASONS.get(part, (f"{part.strip('_').upper()} is not supported here", "leave it out"))
+    place = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr)]
+    return refuse(SQLError, reason, place if offsets(place) else node, code="unsupported", hint=hint)
 
 
 def _meta(node: exp.Expr) -> dict[str, object]:

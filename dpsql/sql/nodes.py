@@ -67,6 +67,11 @@ def is_window_function(node: exp.Expr) -> bool:
     return isinstance(node, _WINDOW_NODES)
 
 
+def is_privacy_unit(node: object) -> bool:
+    """Is this node a call of PRIVACY_UNIT(), the unit of a private row whatever its column is called?"""
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
+
+
 def holds_aggregate(node: exp.Expr) -> bool:
     """Does it hold an aggregate of its own SELECT? A window's function is none, but the window's parts may be."""
     if isinstance(node, exp.Query):
@@ -82,9 +87,15 @@ def check_node(node: exp.Expr) -> None:
     """Refuse a node that no list knows. Columns and subqueries are the binder's own business."""
     if isinstance(node, _STRUCTURE + _PARTS) or is_aggregate(node) or is_window_function(node):
         return
-    if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
-        raise refuse(
-            SQLError, "parameters are not supported", node, code="parameter", hint="write the value into the query"
-        )
+    if is_privacy_unit(node):
+        if node.expressions:
+            raise refuse(
+                SQLError,
+                "PRIVACY_UNIT() takes no argument",
+                node,
+                code="privacy-unit",
+                hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        return
     if lookup(node) is None:
         raise refusal(node)

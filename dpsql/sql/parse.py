@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Span, SQLError
+from dpsql.errors import Span, SQLError, nearest
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000
 
+_DUCKDB = Dialect.get_or_raise(DIALECT)
 _NOW = {"now", "get_current_timestamp", "transaction_timestamp", "current_localtimestamp", "localtimestamp"}
+_QUERIES = ("SELECT", "WITH", "FROM", "TABLE")  # the words that a query can start with
+_INSTEAD = {
+    "EXPLAIN": "`dpsql explain` and session.explain() say what a query would do and cost, and spend nothing",
+    "PIVOT": "write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')",
+    "UNPIVOT": "write one SELECT for each column, with UNION ALL between them",
+    "VALUES": "write SELECT * FROM (VALUES (1, 2))",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +40,28 @@ class Tree:
 def parse(text: str) -> Tree:
     """Parse exactly one query; everything else (DDL, PRAGMA, COPY, two statements …) is refused here."""
     if len(text) > MAX_LENGTH:
-        raise SQLError(f"the query is longer than {MAX_LENGTH:,} characters", code="too-long", hint="shorten it")
+        raise SQLError(
+            f"the query is longer than {MAX_LENGTH:,} characters", code="too-long", hint="shorten it, or split it"
+        )
     try:
-        statements = [s for s in sqlglot.parse(text, dialect=DIALECT) if s is not None]
+        tokens = _DUCKDB.tokenize(text)
+    except TokenError:
+        raise _unclosed(text) from None
+    _check_tokens(text, tokens)
+    try:
+        statements = _DUCKDB.parser().parse(tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error) from None
-    except TokenError as error:
-        raise SQLError(
-            f"the SQL can't be read: {str(error).splitlines()[0]}", code="syntax", hint="check quotes and comments"
-        ) from None
     except RecursionError:
         raise SQLError("the query is nested too deeply", code="too-deep", hint="split it into CTEs") from None
-    statements = [s for s in statements if not isinstance(s, exp.Semicolon)]
-    if not statements:
-        raise SQLError("there is no query in the text", code="empty", hint='write a query: "SELECT COUNT(*) FROM t"')
-    if len(statements) > 1:
-        raise SQLError(
-            f"{len(statements)} statements where one is allowed", code="one-statement", hint="send one query at a time"
-        )
-    root = statements[0]
+    root = next(s for s in statements if s is not None)
     if not isinstance(root, exp.Query):
-        raise SQLError(
-            f"only queries are answered, not {type(root).__name__.upper()}",
-            code="not-a-query",
-            hint="write a SELECT with an aggregate: SELECT COUNT(*) FROM …",
-        )
-    return Tree(text, _freeze_now(root))
+        raise _not_a_query(text, tokens[0], type(root).__name__.upper())
+    if named := root.find(exp.Placeholder):
+        raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
+    frozen = _freeze_now(root)
+    _place_calls(text, frozen, tokens)
+    return Tree(text, frozen)
 
 
 def _freeze_now(root: exp.Query) -> exp.Query:
@@ -73,18 +81,164 @@ def _freeze_now(root: exp.Query) -> exp.Query:
     return frozen
 
 
+# ---------------------------------------------------------------- what the words alone decide
+
+
+def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
+    """One statement that starts like a query, without parameters and Google's clauses."""
+    words = [t for t in tokens if t.token_type is not TokenType.SEMICOLON]
+    if not words:
+        raise SQLError("there is no query in the text", code="empty", hint='write a query: "SELECT COUNT(*) FROM t"')
+    semicolon = next((t for t in tokens if t.token_type is TokenType.SEMICOLON and t.start > words[0].start), None)
+    second = next((t for t in words if semicolon is not None and t.start > semicolon.start), None)
+    if second is not None:
+        raise _at(text, second, "a second statement, where one is allowed", "one-statement", "send one query at a time")
+    if words[0].token_type is not TokenType.L_PAREN and words[0].text.upper() not in _QUERIES:
+        raise _not_a_query(text, words[0], words[0].text.upper())
+    for before, token, after in zip([None, *words], words, [*words[1:], None], strict=False):
+        name, kind = token.text.lower(), after.token_type if after is not None else None
+        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.SESSION_PARAMETER):
+            raise _parameter(text, token, after if after is not None and after.start == token.end + 1 else token)
+        if name == "differential_privacy" and _clause(before, words[0]):
+            raise _google(text, token)
+        if name.startswith("contribution_bounds_per_") and kind is TokenType.FARROW:
+            raise _at(
+                text,
+                token,
+                f"{name} is not supported by this version",
+                "not-yet",
+                "clip each row's value yourself: SUM(CLIP(x, 0, 100))",
+            )
+
+
+def _clause(before: Token | None, first: Token) -> bool:
+    """Is DIFFERENTIAL_PRIVACY, after this token, Google's clause, and not a CTE of that name?"""
+    return before is not None and before.token_type is TokenType.WITH and before.start > first.start
+
+
+def _google(text: str, token: Token) -> SQLError:
+    clause = re.compile(r"WITH\s+DIFFERENTIAL_PRIVACY(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
+    start = text.upper().rindex("WITH", 0, token.start)
+    found = clause.match(text, start)
+    return SQLError(
+        "SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version",
+        code="not-yet",
+        hint="leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and "
+        "--max-rows, or epsilon=, delta=, max_groups= and max_rows=",
+        span=Span.of(text, start, found.end() if found else token.end + 1),
+    )
+
+
+def _not_a_query(text: str, first: Token, what: str) -> SQLError:
+    close = nearest(first.text, _QUERIES, cutoff=0.75) if first.text.upper() not in _QUERIES else None
+    hint = _INSTEAD.get(what, "write a SELECT with an aggregate: SELECT COUNT(*) FROM …")
+    return _at(
+        text,
+        first,
+        f"only queries are answered, not {what}",
+        "not-a-query",
+        f"did you mean {close}?" if close else hint,
+    )
+
+
+def _parameter(text: str, first: Token, last: Token) -> SQLError:
+    return SQLError(
+        "parameters are not supported",
+        code="parameter",
+        hint="write the value into the query",
+        span=Span.of(text, first.start, last.end + 1),
+    )
+
+
+def _at(text: str, token: Token, message: str, code: str, hint: str) -> SQLError:
+    return SQLError(message, code=code, hint=hint, span=Span.of(text, token.start, token.end + 1))
+
+
+# ---------------------------------------------------------------- what can't be parsed
+
+_QUOTED = re.compile(
+    r"""
+      --[^\n]* | /\*.*?\*/ | (\$\w*\$).*?\1 | [eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*' | "(?:[^"]|"")*"
+    | (?P<open>/\*|\$\w*\$|['"])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _unclosed(text: str) -> SQLError:
+    """The tokenizer gave up: something that opens a quote or a comment is never closed."""
+    found = next((m for m in _QUOTED.finditer(text) if m["open"]), None)
+    what = "comment" if found is not None and found["open"] == "/*" else "quote"
+    return SQLError(
+        f"a {what} is never closed",
+        code="syntax",
+        hint=f"close it with {'*/' if what == 'comment' else found['open'] if found is not None else 'a quote'}"
+        + ("" if what == "comment" else "; a quote inside a text is written twice"),
+        span=None if found is None else Span.of(text, found.start(), found.end()),
+    )
+
+
 def _syntax_error(text: str, error: ParseError) -> SQLError:
-    if "DIFFERENTIAL_PRIVACY" in text.upper():
-        return SQLError(
-            "SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version",
-            code="not-yet",
-            hint="leave the clause out: every query here is private; give ε as --epsilon or epsilon=",
-        )
     detail = error.errors[0] if error.errors else {}
     line, column = detail.get("line"), detail.get("col")
+    word = str(detail.get("highlight") or "").strip()
     span = None
     if isinstance(line, int) and isinstance(column, int):
-        word = str(detail.get("highlight") or " ")
         span = Span(line, max(1, column - len(word) + 1), max(1, len(word)))
-    message = str(detail.get("description") or "syntax error").rstrip(".")
+    said = str(detail.get("description") or "").rstrip(".")
+    at = f" at {word}" if word else ""
+    if said.startswith("Expecting"):
+        message = said.replace("Expecting", "expected", 1) + at
+    elif said.startswith("Required keyword"):
+        message = f"something is missing{at}"
+    elif "number of provided arguments" in said:
+        message = f"too many arguments{at}"
+    else:
+        message = f"unexpected {word}" if word else "it ends too early"
     return SQLError(f"the SQL can't be parsed: {message}", code="syntax", hint="check it near the mark", span=span)
+
+
+# ---------------------------------------------------------------- where calls stand
+
+
+def _place_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
+    """Tell calls and CASEs that don't know it where they stand, so that an error can point at them."""
+    starts = {token.start: i for i, token in enumerate(tokens)}
+    ends = {token.end: i for i, token in enumerate(tokens)}
+    places: dict[int, tuple[int, int]] = {}  # of nodes, by id
+    for node in reversed(list(root.dfs())):  # children before their parents
+        if isinstance(node, exp.Star) and not text.startswith("*", node.meta.get("start", 0)):
+            node.meta.clear()  # FROM t without SELECT: nobody wrote it
+        known = [places[id(child)] for child in node.iter_expressions() if id(child) in places]
+        if "start" in node.meta and "end" in node.meta:
+            known.append((node.meta["start"], node.meta["end"]))
+        elif known and isinstance(node, exp.Func):
+            first, last = min(start for start, _ in known), max(end for _, end in known)
+            opener = _opener(node, starts.get(first, 0) - 1, tokens)
+            if opener is not None:
+                closer = ends.get(last, len(tokens)) + 1
+                closed = isinstance(node, exp.Case) and closer < len(tokens)
+                node.meta.update(start=opener.start, end=tokens[closer].end if closed else opener.end)
+                known.append((node.meta["start"], node.meta["end"]))
+        if known:
+            places[id(node)] = min(start for start, _ in known), max(end for _, end in known)
+
+
+def _opener(node: exp.Func, index: int, tokens: Sequence[Token]) -> Token | None:
+    """The token that names a call, given the index of the one before its first argument."""
+    if index < 0:
+        return None
+    if isinstance(node, exp.Case):
+        index -= tokens[index].token_type is TokenType.WHEN
+        return tokens[index] if index >= 0 and tokens[index].token_type is TokenType.CASE else None
+    index -= tokens[index].token_type is TokenType.DISTINCT
+    if isinstance(node, exp.Extract) and tokens[index].token_type is TokenType.FROM:
+        index -= 2  # EXTRACT(part FROM x)
+    if index < 1 or tokens[index].token_type is not TokenType.L_PAREN:
+        return None
+    name = tokens[index - 1]
+    if isinstance(node, exp.Cast):
+        return name if name.text.upper() in ("CAST", "TRY_CAST") else None
+    if name.text.upper() in node.sql_names():
+        return name
+    return name if name.token_type is TokenType.VAR and not isinstance(node, exp.Binary | exp.Connector) else None

@@ -1,7 +1,9 @@
-"""Refusals that point at a node of the tree."""
+"""Refusals that point at a node of the tree, and how a message writes a node."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 from sqlglot import exp
@@ -9,18 +11,46 @@ from sqlglot import exp
 from dpsql.errors import Error
 
 E = TypeVar("E", bound=Error)
+Place = exp.Expr | Iterable[exp.Expr] | None
+
+_RESERVED = {
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
+    "collate", "column", "constraint", "create", "default", "deferrable", "desc", "describe", "distinct", "do", "else",
+    "end", "except", "false", "fetch", "for", "foreign", "from", "group", "having", "in", "initially", "intersect",
+    "into", "lambda", "lateral", "leading", "limit", "not", "null", "offset", "on", "only", "or", "order", "pivot",
+    "pivot_longer", "pivot_wider", "placing", "primary", "qualify", "references", "returning", "select", "show",
+    "some", "summarize", "symmetric", "table", "then", "to", "trailing", "true", "union", "unique", "unpivot", "using",
+    "variadic", "when", "where", "window", "with",
+}  # fmt: skip
 
 
-def offsets(node: exp.Expr) -> tuple[int, int] | None:
-    """Where a node stands in the text: the union of what its descendants know."""
-    places = [n.meta for n in node.walk() if "start" in n.meta and "end" in n.meta]
-    if not places:
+def offsets(place: Place) -> tuple[int, int] | None:
+    """Where nodes stand in the text: the union of what they and their descendants know; None if nothing does."""
+    nodes = [place] if isinstance(place, exp.Expr) else place or []
+    known = [n.meta for node in nodes for n in node.walk() if "start" in n.meta and "end" in n.meta]
+    if not known:
         return None
-    return min(p["start"] for p in places), max(p["end"] for p in places) + 1
+    return min(m["start"] for m in known), max(m["end"] for m in known) + 1
 
 
-def refuse(kind: type[E], message: str, node: exp.Expr, *, code: str, hint: str) -> E:
-    """An error about a node; the session turns its offsets into a line, a column and a caret."""
+def refuse(kind: type[E], message: str, place: Place, *, code: str, hint: str) -> E:
+    """An error about a place of the query; the session turns its offsets into a line, a column and a caret."""
     error = kind(message, code=code, hint=hint)
-    error.offsets = offsets(node)
+    error.offsets = offsets(place)
     return error
+
+
+def shown(node: exp.Expr, limit: int = 60) -> str:
+    """A tree much as the analyst wrote it, shortened; names are quoted only where SQL needs it."""
+    copy = node.copy()
+    for identifier in copy.find_all(exp.Identifier):
+        identifier.set("quoted", not _plain(identifier.name))
+    for column in copy.find_all(exp.Column):
+        column.set("table", None)  # the binder's alias, not the analyst's
+    text = copy.sql(dialect="duckdb")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _plain(name: str) -> bool:
+    """Is it a name that needs no quotes?"""
+    return re.fullmatch(r"[A-Za-z_]\w*", name) is not None and name.lower() not in _RESERVED

@@ -12,10 +12,11 @@ from sqlglot import exp
 from dpsql.analyze.ranges import Range
 from dpsql.errors import Error, SQLError
 from dpsql.sql.functions import FUNCTIONS, Function, lookup, refusal
-from dpsql.sql.functions.base import Scalar, null, offsets, refuse
+from dpsql.sql.functions.base import Scalar, null
 from dpsql.sql.functions.casts import convert
 from dpsql.sql.functions.constants import literal, literal_as
 from dpsql.sql.functions.post import post
+from dpsql.sql.refuse import refuse, shown
 
 MAX_DEPTH = 100
 MAX_SIZE = 20_000
@@ -56,7 +57,13 @@ class _Scope:
     def _column(self, node: exp.Column) -> Scalar:
         known = self.columns.get(node.name)
         if known is None or node.table:
-            raise refuse(SQLError, f"unknown column {node.sql(dialect='duckdb')}", node, "unknown-column")
+            raise refuse(
+                SQLError,
+                f"unknown column {shown(node)}",
+                node,
+                code="unknown-column",
+                hint=f"columns here: {', '.join(self.columns) or 'none'}",
+            )
         return replace(known, sql=exp.column(exp.to_identifier(node.name, quoted=True)))
 
 
@@ -82,8 +89,8 @@ def _check_depth(expr: exp.Expr) -> None:
                 SQLError,
                 f"the expression is nested more than {MAX_DEPTH} levels deep",
                 None,
-                "too-deep",
-                "split it over subqueries, or use IN and BETWEEN",
+                code="too-deep",
+                hint="split it over subqueries, or use IN and BETWEEN",
             )
         for child in node.iter_expressions():
             flat = isinstance(node, exp.Paren) or (isinstance(node, exp.And | exp.Or) and type(child) is type(node))
@@ -100,7 +107,11 @@ def _check_size(sql: exp.Expr, expr: exp.Expr) -> None:
         size += times
         if size > most:
             raise refuse(
-                SQLError, "the expression is too large", expr, "too-large", "compute parts of it in a subquery"
+                SQLError,
+                "the expression is too large",
+                expr,
+                code="too-large",
+                hint="compute parts of it in a subquery",
             )
         twice = isinstance(node, exp.Nullif)
         for child in node.iter_expressions():
@@ -242,9 +253,7 @@ __all__ = [
     "Function",
     "Scalar",
     "check_function",
-    "offsets",
     "post",
-    "refuse",
     "scalar",
     "tighten",
 ]

@@ -107,7 +107,7 @@ def _strategy(
         if need.kind in ("rows", "present") and need not in given and need not in shared:
             statistics.append(Count(need.value, need.where, where_text[need.where]))
         elif need.kind == "units":
-            statistics.append(Units(need.where, where_text[need.where]))
+            statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     estimates = _estimates(list(dict.fromkeys(wanted)), statistics, unit, weight, shared)
     return Strategy(tuple(statistics), estimates)
 

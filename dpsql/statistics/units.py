@@ -13,16 +13,17 @@ from dpsql.statistics.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """How many distinct units have a row in the cell."""
+    """How many distinct units have a row in the cell; where each unit has one row, that is the number of rows."""
 
     where: str | None
     where_text: str = ""
+    rows: bool = False
 
     width = 1
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
-        return (Tally("units", None, self.where),)
+        return (Tally("rows" if self.rows else "units", None, self.where),)
 
     @property
     def title(self) -> str:

@@ -97,7 +97,7 @@ def _lines(
     if table.public:
         yield "columns", _listed([name for name, _ in schema])
         return
-    yield "unit", _unit(engine.policy, table, verified)
+    yield "unit", _unit(table, verified)
     if table.key is not None:
         yield "key", f"{', '.join(table.key)} ({_state(key_promise(table) in verified)})"
     ranges = [_range(c) for c in table.columns.values() if c.min is not None or c.max is not None]
@@ -117,20 +117,22 @@ def _lines(
             yield "rows", text
 
 
-def _rows_per_unit(policy: Policy, table: Table, verified: frozenset[str]) -> str:
+def _rows_per_unit(table: Table, verified: frozenset[str]) -> str:
     if table.rows_per_unit is None:
         return ""
-    return f", rows_per_unit = {table.rows_per_unit} ({_state(rows_promise(policy, table) in verified)})"
+    promise = rows_promise(table)
+    state = "enforced" if promise is None else _state(promise in verified)
+    return f", rows_per_unit = {table.rows_per_unit} ({state})"
 
 
-def _unit(policy: Policy, table: Table, verified: frozenset[str]) -> str:
+def _unit(table: Table, verified: frozenset[str]) -> str:
     match table.unit:
         case RowUnit():
             return "each row"
         case ColumnUnit(column=column):
-            return column + _rows_per_unit(policy, table, verified)
+            return column + _rows_per_unit(table, verified)
         case LinkedUnit(through=through):
-            return f"through {through}" + _rows_per_unit(policy, table, verified)
+            return f"through {through}" + _rows_per_unit(table, verified)
         case None:
             return "none"
         case _:

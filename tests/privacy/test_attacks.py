@@ -54,7 +54,7 @@ def open_session(rows: Sequence[Row], *, unit: str = "row", epsilon: object = 10
     session = dpsql.connect(policy, sources={"t": table(rows)}, ledger=":memory:")
     if unit != "row":
         engine = session._engine
-        engine.ledger.record_promise("t", rows_promise(policy, policy.tables["t"]), engine.versions()["t"], True)
+        engine.ledger.record_promise("t", str(rows_promise(policy.tables["t"])), engine.versions()["t"], True)
     return session
 
 
@@ -819,7 +819,7 @@ def csv_session(tmp_path: Any) -> Iterator[Any]:
 
     def make(lines: list[str]) -> dpsql.Session:
         folder = tmp_path / f"d{len(opened)}"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         (folder / "t.csv").write_text("\n".join(["age,k", *lines]) + "\n")
         (folder / "policy.toml").write_text(
             '[budget]\nepsilon = 1000\ndelta = 0\n[tables.t]\nsource = "t.csv"\nunit = "row"\n[tables.t.columns]\n'

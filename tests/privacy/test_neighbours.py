@@ -88,7 +88,7 @@ def open_session(data: Sequence[tuple[Any, ...]], *, by_unit: bool) -> dpsql.Ses
     session = dpsql.connect(policy, sources={"t": table(data)}, ledger=":memory:")
     if by_unit:  # the data keep it by construction
         version = session._engine.versions()["t"]
-        session._engine.ledger.record_promise("t", rows_promise(policy, policy.tables["t"]), version, True)
+        session._engine.ledger.record_promise("t", str(rows_promise(policy.tables["t"])), version, True)
     return session
 
 

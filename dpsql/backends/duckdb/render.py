@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from fractions import Fraction
 from typing import assert_never
 
@@ -52,9 +51,15 @@ def _on_cells(node: OnCells) -> exp.Select:
     tallies = [_alias(_or_zero(_column(name, "g")), name) for name, _ in group.tallies]
     return (
         exp.select(_column(CELL, CELLS), *tallies)
-        .from_(exp.to_table(CELLS))
+        .from_(_cells(group.keys, node.types))
         .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT")
     )
+
+
+def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
+    """The public cells, their keys in the very types that the rows' keys have."""
+    typed = [_alias(_cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
+    return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS)), CELLS)
 
 
 # ---------------------------------------------------------------- sums
@@ -189,7 +194,9 @@ def _cap(node: CapGroups) -> exp.Select:
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_column(UNIT)],
-        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys), *map(_column, inner.keys))]),
+        order=exp.Order(
+            expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys, node.secret), *map(_column, inner.keys))]
+        ),
     )
     counted = exp.select("*", _alias(total, "groups")).from_(_subquery(_per_unit(inner), "u"))
     limit = exp.Literal.number(node.limit)
@@ -204,11 +211,10 @@ def _cap(node: CapGroups) -> exp.Select:
     )
 
 
-def _hash(keys: tuple[str, ...]) -> exp.Expr:
-    """A hash of unit and keys under a fresh secret, which is mixed in before the last round of hashing."""
-    secret = _cast(exp.Literal.number(secrets.randbits(64)), "UBIGINT")
+def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
+    """A hash of unit and keys under a secret, which is mixed in before the last round of hashing."""
     inner = exp.Anonymous(this="hash", expressions=[_column(UNIT), *map(_column, keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, secret])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, _cast(exp.Literal.number(secret), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
@@ -255,7 +261,7 @@ def _gridded_rows(node: Gridded) -> exp.Select:
             return (
                 exp.select("d.*")
                 .from_(_subquery(_to_grid(node.input), "d"))
-                .join(exp.to_table(CELLS), on=_same(node.keys, CELLS, "d"), join_type="SEMI")
+                .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI")
             )
         case _:
             assert_never(node)
@@ -301,7 +307,9 @@ def _gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
             inside: exp.Expr = value.copy()
             floor, ceiling, finite = low.copy(), high.copy(), False
         case "decimal":
-            inside = exp.Mul(this=value.copy(), expression=exp.Literal.number(grid.step.denominator))
+            # In 38 digits: DuckDB would multiply in the value's own 64 bits, and raise.
+            wide = _cast(value.copy(), f"DECIMAL(38,{len(str(grid.step.denominator)) - 1})")
+            inside = exp.Mul(this=wide, expression=exp.Literal.number(grid.step.denominator))
             floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
         case "float":
             inside = exp.Mul(this=value.copy(), expression=_double(1 / grid.step))

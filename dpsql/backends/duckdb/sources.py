@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sqlglot import exp
 from dpsql.accounting.fingerprint import Source
 from dpsql.errors import DataError, PolicyError, SQLError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.sql.parse import Tree
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -162,6 +164,7 @@ def _view(connection: Connection, one: Located, attached: str) -> None:
         elif table.kind == "csv":
             rows = read_csv(one)
         else:
+            _same_schemas(connection, one)
             rows = f"SELECT * FROM read_parquet({_paths(one.files)}, hive_partitioning = false)"
         connection.execute(f"CREATE VIEW {name} AS {_typed(connection, table, rows)}")
     except duckdb.Error as error:
@@ -171,6 +174,21 @@ def _view(connection: Connection, one: Located, attached: str) -> None:
             code="unreadable",
             hint="check the file, and that nobody else has it open for writing",
         ) from None
+
+
+def _same_schemas(connection: Connection, one: Located) -> None:
+    """All files of a glob must have the same columns: DuckDB would cast row by row, and fail on some row."""
+    if len(one.files) == 1:
+        return
+    columns = "list((name, type, CAST(logical_type AS VARCHAR), converted_type, num_children))"
+    per_file = f"SELECT {columns} AS s FROM parquet_schema({_paths(one.files)}) GROUP BY file_name"
+    found = connection.execute(f"SELECT COUNT(DISTINCT s) FROM ({per_file})").fetchone()
+    if found is not None and found[0] > 1:
+        raise DataError(
+            f"tables.{one.table.name}: the files of {one.table.source} have different columns or types",
+            code="schemas",
+            hint="write them with the same schema",
+        )
 
 
 def _typed(connection: Connection, table: Table, rows: str) -> str:
@@ -184,6 +202,9 @@ def _typed(connection: Connection, table: Table, rows: str) -> str:
             # an error of the whole row.
             text = f"NULLIF({_name(name)}, '')" if table.kind == "csv" else _name(name)
             columns.append(f"TRY_CAST({text} AS {said.type}) AS {_name(name)}")
+        elif table.kind == "duckdb" and kind == "VARCHAR":
+            # A collation would make two spellings one group, and show either.
+            columns.append(f'{_name(name)} COLLATE "binary" AS {_name(name)}')
         else:
             columns.append(_name(name))
     return f"SELECT {', '.join(columns)} FROM ({rows})"
@@ -237,6 +258,16 @@ def well_formed(one: Located) -> bool:
     finally:
         connection.close()
     return {kind for (kind,) in found} <= {"MISSING COLUMNS", "TOO MANY COLUMNS"}
+
+
+def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
+    """Can every value of these columns be read?"""
+    counts = ", ".join(f"COUNT({_name(c)})" for c in columns)
+    try:
+        cursor.execute(f"SELECT {counts} FROM {_name(table)}").fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def unlisted(one: Located) -> frozenset[str]:
@@ -386,20 +417,35 @@ class TwinDatabase:
             self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")
         lock(self._connection, [])
 
-    def describe(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
+    def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
         cursor = self._connection.cursor()
         try:
-            rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
+            rows = cursor.execute(f"DESCRIBE {tree.root.sql(dialect='duckdb')}").fetchall()
         except duckdb.Error as error:
-            message = str(error).splitlines()[0]
-            raise SQLError(message, code="duckdb", hint="DuckDB refuses this query, whatever the data") from None
+            message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+            refusal = SQLError(
+                f"DuckDB: {message}",
+                code="duckdb",
+                hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
+            )
+            refusal.offsets = _quoted_place(message, tree.text)
+            raise refusal from None
         finally:
             cursor.close()
         return tuple((name, text) for name, text, *_ in rows)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _quoted_place(message: str, text: str) -> tuple[int, int] | None:
+    """Where the first word that a message quotes stands in the text, if it stands there once."""
+    for quoted in re.findall(r"""["']"?([^\s"'(]+)""", message):
+        found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", text, re.IGNORECASE)]
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
 def _paths(files: tuple[Path, ...]) -> str:

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
 from dpsql.sql.functions import arithmetic, conditional, dates, numeric, text
-from dpsql.sql.functions.base import Function, Scalar, Scope, offsets, refuse
+from dpsql.sql.functions.base import Function, Scalar, Scope
+from dpsql.sql.refuse import refuse, shown
 
 FUNCTIONS: tuple[Function, ...] = (
     *arithmetic.FUNCTIONS,
@@ -26,33 +27,57 @@ _VOLATILE = {
     "now", "get_current_timestamp", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp",
     "today", "transaction_timestamp", "current_localtime", "current_localtimestamp",
 }  # fmt: skip
-_UNSAFE = {
-    **dict.fromkeys(("error", "try"), "it makes a query fail, or hides that it did, depending on single rows"),
-    **dict.fromkeys(("sleep", "sleep_ms"), "how long a query takes would depend on single rows"),
+_LISTED = "`dpsql functions` lists what can be used"
+_UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
     **dict.fromkeys(
-        ("repeat", "lpad", "rpad", "range", "generate_series", "array_fill", "list_resize", "levenshtein", "editdist3",
-         "damerau_levenshtein", "jaccard", "factorial", "format", "printf", "bar"),
-        "one row could make it arbitrarily long or slow",
+        ("error", "try"),
+        ("it makes a query fail, or hides that it did, depending on single rows",
+         "CASE, COALESCE and TRY_CAST give NULL where there is no value"),
+    ),
+    **dict.fromkeys(("sleep", "sleep_ms"), ("how long a query takes would depend on single rows", "leave it out")),
+    **dict.fromkeys(
+        ("repeat", "lpad", "rpad", "format", "printf", "bar"),
+        ("one row could make it arbitrarily long", "CONCAT, SUBSTRING, LEFT, RIGHT and REPLACE make texts"),
+    ),
+    **dict.fromkeys(
+        ("range", "generate_series", "array_fill", "list_resize", "levenshtein", "editdist3", "damerau_levenshtein",
+         "jaccard", "factorial"),
+        ("one row could make it arbitrarily slow", _LISTED),
     ),
     **dict.fromkeys(
         ("getenv", "current_setting", "getvariable", "current_user", "current_database", "current_schema",
          "current_schemas", "current_catalog", "version", "pg_typeof", "typeof", "stats", "write_log", "in_search_path",
          "current_query", "current_connection_id", "current_query_id", "current_transaction_id", "user",
          "session_user"),
-        "it reads the server, not the row",
+        ("it reads the server, not the row", "leave it out, or write its value as a constant"),
     ),
     **dict.fromkeys(
         ("read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "parquet_metadata", "parquet_schema", "read_json",
          "read_json_auto", "read_text", "read_blob", "read_ndjson", "glob", "query", "query_table", "sniff_csv",
          "iceberg_scan",
          "json_execute_serialized_sql", "json_serialize_sql", "sql_auto_complete", "which_secret", "duckdb_secrets"),
-        "it reads files or runs text as SQL",
+        ("it reads files or runs text as SQL", "name a table of the policy in FROM"),
     ),
     **dict.fromkeys(
         ("make_date", "make_time", "make_timestamp", "make_timestamptz"),
-        "it fails on rows that aren't a date: build one with STRPTIME from text",
+        ("it fails on rows whose numbers are no date",
+         "make it of text: STRPTIME(x || '-01-01', '%Y-%m-%d') is NULL where x is no year"),
     ),
-    **dict.fromkeys(("hash", "md5", "sha1", "sha256", "md5_number"), "it makes an identifier that reveals its value"),
+    **dict.fromkeys(
+        ("hash", "md5", "sha1", "sha256", "md5_number"),
+        ("it makes an identifier that reveals its value", "compare or group by the column itself"),
+    ),
+}  # fmt: skip
+_UNSUPPORTED: dict[type[exp.Expr], tuple[str, str]] = {  # what it is called, and what instead
+    exp.Collate: ("COLLATE isn't supported", "compare in lower case: LOWER(x) = 'a'"),
+    exp.Glob: ("GLOB isn't supported", "use LIKE, with % for any text: x LIKE 'a%'"),
+    exp.Columns: ("COLUMNS(…) isn't supported", "write one aggregate for each column"),
+    **dict.fromkeys(
+        (exp.Array, exp.Struct, exp.ToMap, exp.Map, exp.VarMap, exp.Bracket, exp.Unnest, exp.Explode, exp.Lambda,
+         exp.Dot),
+        ("lists, structs and maps can't be built or opened in a query",
+         f"use columns that are numbers, texts, dates or booleans; {_LISTED}"),
+    ),
 }  # fmt: skip
 
 
@@ -71,40 +96,28 @@ def lookup(node: exp.Expr) -> Function | None:
     return _BY_NODE.get(type(node))
 
 
-def refusal(node: exp.Expr, more: tuple[str, ...] = ()) -> SQLError:
-    """Why a call isn't understood, with the nearest name that is. `more`: other names that would be understood."""
+def refusal(node: exp.Expr) -> SQLError:
+    """Why a call isn't understood, with the nearest name that is."""
     name = function_name(node)
     lowered = name.lower()
+    if type(node) in _UNSUPPORTED:
+        message, hint = _UNSUPPORTED[type(node)]
+        return refuse(SQLError, message, node, code="unsupported-expression", hint=hint)
     if lowered in _VOLATILE or isinstance(node, exp.Rand | exp.Uuid):
-        return refuse(
-            SQLError,
-            f"{name}() gives another value each time",
-            node,
-            "volatile-function",
-            "use columns and constants only",
-        )
+        message = f"{name}() gives another value each time"
+        return refuse(SQLError, message, node, code="volatile-function", hint="use columns and constants only")
     if lowered in _UNSAFE:
-        return refuse(SQLError, f"{name}() isn't allowed: {_UNSAFE[lowered]}", node, "unsafe-function", None)
+        why, hint = _UNSAFE[lowered]
+        return refuse(SQLError, f"{name}() isn't allowed: {why}", node, code="unsafe-function", hint=hint)
     if isinstance(node, exp.AggFunc):
-        return refuse(
-            SQLError,
-            f"{name} can't stand inside a row's expression",
-            node,
-            "misplaced-aggregate",
-            "aggregate in the SELECT list",
-        )
+        message = f"{name} can't stand inside a row's expression"
+        return refuse(SQLError, message, node, code="misplaced-aggregate", hint="aggregate in the SELECT list")
     if isinstance(node, exp.Func):
-        known = [n for f in FUNCTIONS for n in f.names if n[0].isalpha()] + list(more)
-        close = nearest(name, known)
-        hint = f"did you mean {close}?" if close else "`dpsql functions` lists every function"
-        return refuse(SQLError, f"unknown function {name}", node, "unknown-function", hint)
-    return refuse(
-        SQLError,
-        f"{name} expressions aren't supported here",
-        node,
-        "unsupported-expression",
-        "`dpsql functions` lists what is",
-    )
+        close = nearest(name, [n for f in FUNCTIONS for n in f.names if n[0].isalpha()], cutoff=0.75)
+        hint = f"did you mean {close}?" if close else _LISTED
+        return refuse(SQLError, f"unknown function {name}", node, code="unknown-function", hint=hint)
+    message = f"{shown(node)}: this isn't supported here"
+    return refuse(SQLError, message, node, code="unsupported-expression", hint=_LISTED)
 
 
-__all__ = ["FUNCTIONS", "Function", "Scalar", "Scope", "function_name", "lookup", "offsets", "refusal", "refuse"]
+__all__ = ["FUNCTIONS", "Function", "Scalar", "Scope", "function_name", "lookup", "refusal"]

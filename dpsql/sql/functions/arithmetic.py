@@ -25,11 +25,11 @@ from dpsql.sql.functions.base import (
     nullif_zero,
     number,
     only,
-    show,
     wrap,
 )
 from dpsql.sql.functions.casts import align, as_number, convert
 from dpsql.sql.functions.constants import literal
+from dpsql.sql.refuse import shown
 from dpsql.sql.types import DOUBLE, FLOAT, HUGEINT, MAX_DIGITS, Type, decimal, integer_for, whole_digits
 
 _COMBINE: dict[type[exp.Expr], Callable[[Range, Range], Range]] = {
@@ -210,10 +210,10 @@ def bits(kind: type[exp.Expr], name: str) -> Callable[[exp.Expr, Scope], Scalar]
         only(node, "this", "expression")
         a, b = scope(node.this), scope(node.expression)
         if not all(s.type.is_integer or s.is_null for s in (a, b)):
-            raise mismatch(node, f"{show(node)} needs integers", "cast both sides to BIGINT")
+            raise mismatch(node, f"{shown(node)} needs integers", "cast both sides to BIGINT")
         a, b = align([a, b], [node.this, node.expression])
         if not a.type.is_integer:
-            raise mismatch(node, f"{show(node)} needs integers of one size", "cast both sides to BIGINT")
+            raise mismatch(node, f"{shown(node)} needs integers of one size", "cast both sides to BIGINT")
         nullable = a.nullable or b.nullable
         (l1, h1), (l2, h2) = ends(a.range), ends(b.range)
         known = Range(nullable=nullable)
@@ -230,7 +230,7 @@ def invert(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this")
     s = scope(node.this)
     if not s.type.is_integer or s.type.is_unsigned:
-        raise mismatch(node, f"{show(node)} needs a signed integer", "cast it to BIGINT")
+        raise mismatch(node, f"{shown(node)} needs a signed integer", "cast it to BIGINT")
     one = Range(Fraction(1), Fraction(1), False)
     return Scalar(exp.BitwiseNot(this=wrap(s.sql)), s.type, s.range.neg().sub(one), s.hard.neg().sub(one))
 

@@ -1,4 +1,4 @@
-"""What every function rule is made of: typed total expressions, trees, refusals."""
+"""What every function rule is made of: typed total expressions and trees."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import Error, SQLError
+from dpsql.errors import SQLError
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BOOLEAN, NULL, Type
-
-E = TypeVar("E", bound=Error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +75,8 @@ class Function:
         return self.names[0]
 
 
-def offsets(node: exp.Expr | None) -> tuple[int, int] | None:
-    """Where a tree stands in the text: its first character and one past its last; None if nothing in it knows."""
-    if node is None:
-        return None
-    places = [n.meta for n in node.walk() if "start" in n.meta and "end" in n.meta]
-    if not places:
-        return None
-    return min(m["start"] for m in places), max(m["end"] for m in places) + 1
-
-
-def refuse(kind: type[E], message: str, node: exp.Expr | None, code: str, hint: str | None = None) -> E:
-    """An error that points at a tree: `.offsets` is its place in the text, or None."""
-    error = kind(message, code=code, hint=hint)
-    vars(error)["offsets"] = offsets(node)
-    return error
-
-
-def show(node: exp.Expr, limit: int = 60) -> str:
-    """A tree as the analyst wrote it, shortened."""
-    text = node.sql(dialect="duckdb")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def mismatch(node: exp.Expr, what: str, hint: str) -> SQLError:
-    return refuse(SQLError, what, node, "type-mismatch", hint)
+    return refuse(SQLError, what, node, code="type-mismatch", hint=hint)
 
 
 def only(node: exp.Expr, *names: str) -> None:
@@ -108,7 +84,11 @@ def only(node: exp.Expr, *names: str) -> None:
     extra = [key for key, value in node.args.items() if key not in names and value not in (None, False, [])]
     if extra:
         raise refuse(
-            SQLError, f"{show(node)}: this form isn't supported", node, "unsupported-expression", "use its plain form"
+            SQLError,
+            f"{shown(node)}: this form isn't supported",
+            node,
+            code="unsupported-expression",
+            hint="use its plain form; `dpsql functions` lists it",
         )
 
 
@@ -120,7 +100,13 @@ def arguments(node: exp.Expr, least: int, most: int | None = None) -> list[exp.E
     top = least if most is None else most
     if not least <= len(found) <= top:
         count = str(least) if least == top else f"{least} to {top}"
-        raise refuse(SQLError, f"{show(node)} takes {count} arguments, not {len(found)}", node, "wrong-arguments")
+        raise refuse(
+            SQLError,
+            f"{shown(node)} takes {count} argument{'s' if top != 1 else ''}, not {len(found)}",
+            node,
+            code="wrong-arguments",
+            hint=f"give it {count}; `dpsql functions` says what they are",
+        )
     return found
 
 

@@ -9,8 +9,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analyze.ranges import Range
-from dpsql.sql.functions.base import Scalar, cast_node, ends, fraction, mismatch, show
+from dpsql.sql.functions.base import Scalar, cast_node, ends, fraction, mismatch
 from dpsql.sql.functions.constants import literal_as
+from dpsql.sql.refuse import shown
 from dpsql.sql.types import (
     BOOLEAN,
     DOUBLE,
@@ -87,7 +88,7 @@ def as_text(s: Scalar, node: exp.Expr) -> Scalar:
         return s
     if s.type.name == "ENUM" or s.is_null:
         return convert(s, VARCHAR)
-    raise mismatch(node, f"{show(node)} is {s.type}, not text", f"write CAST({show(node)} AS VARCHAR)")
+    raise mismatch(node, f"{shown(node)} is {s.type}, not text", f"write CAST({shown(node)} AS VARCHAR)")
 
 
 def as_number(s: Scalar, node: exp.Expr) -> Scalar:
@@ -95,8 +96,22 @@ def as_number(s: Scalar, node: exp.Expr) -> Scalar:
         return s
     if s.is_null:
         return convert(s, INTEGER)
-    hint = f"write CAST({show(node)} AS INTEGER)" if s.type.is_boolean else f"write TRY_CAST({show(node)} AS DOUBLE)"
-    raise mismatch(node, f"{show(node)} is {s.type}, not a number", hint)
+    raise mismatch(node, f"{shown(node)} is {s.type}, not a number", as_number_hint(s.type, shown(node)))
+
+
+def as_number_hint(source: Type, text: str) -> str:
+    """What makes a number of a value that isn't one."""
+    if source.is_boolean:
+        return f"write CAST({text} AS INTEGER)"
+    if source.is_text:
+        return f"write TRY_CAST({text} AS DOUBLE)"
+    if source.is_date or source.is_timestamp:
+        return number_of_date(text)
+    return f"only IS NULL, COUNT and CAST({text} AS VARCHAR) work on {source}"
+
+
+def number_of_date(text: str) -> str:
+    return f"dates give numbers through YEAR({text}) or DATE_DIFF('day', DATE '2000-01-01', {text})"
 
 
 def as_double(s: Scalar, node: exp.Expr) -> Scalar:
@@ -111,7 +126,9 @@ def as_boolean(s: Scalar, node: exp.Expr) -> Scalar:
     if s.text is not None:
         return literal_as(s, BOOLEAN, node)
     raise mismatch(
-        node, f"{show(node)} is {s.type}, not a condition", "compare it with something: x = 'yes', x IS NOT NULL"
+        node,
+        f"{shown(node)} is {s.type}, not a condition",
+        f"compare it: {shown(node)} = 'yes', or {shown(node)} IS NOT NULL",
     )
 
 
@@ -139,7 +156,7 @@ def _comparable(to: Type, node: exp.Expr) -> None:
     known = to.is_numeric or to.is_boolean or to.is_text or to.is_date or to.is_timestamp
     if not known and to.name not in ("TIME", "UUID"):
         raise mismatch(
-            node, f"{show(node)} is {to}, which can't be used in an expression", "IS NULL works on every type"
+            node, f"{shown(node)} is {to}, which can't be used in an expression", "IS NULL works on every type"
         )
 
 
@@ -157,9 +174,19 @@ def _common(extent: Range, to: Type, s: Scalar, node: exp.Expr, first: exp.Expr)
         return TIMESTAMPTZ if a.has_zone or b.has_zone else TIMESTAMP
     raise mismatch(
         node,
-        f"{show(first)} is {to} and {show(node)} is {s.type}: they can't be compared or combined",
-        f"cast one of them: TRY_CAST({show(first if to.is_text else node)} AS {s.type if to.is_text else to})",
+        f"{shown(first)} is {to} and {shown(node)} is {s.type}: they can't be compared or combined",
+        _meeting(to, s.type, shown(first), shown(node)),
     )
+
+
+def _meeting(a: Type, b: Type, first: str, second: str) -> str:
+    """How values of two types can be compared."""
+    if a.is_text or b.is_text:
+        return f"cast the text: TRY_CAST({first if a.is_text else second} AS {b if a.is_text else a})"
+    for kind, text in ((a, first), (b, second)):
+        if kind.is_date or kind.is_timestamp:
+            return f"compare dates with dates: {text} >= DATE '2024-01-31'; or take a number of it: YEAR({text})"
+    return "compare and combine values of one kind: numbers, texts, dates or booleans"
 
 
 def _exact(extent: Range, a: Type, b: Type) -> Type:

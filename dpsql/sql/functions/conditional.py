@@ -9,9 +9,10 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range
 from dpsql.errors import SQLError
-from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, mismatch, only, refuse, show, wrap
-from dpsql.sql.functions.casts import align, as_boolean, convert, merged
+from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, mismatch, only, wrap
+from dpsql.sql.functions.casts import align, as_boolean, convert, merged, number_of_date
 from dpsql.sql.functions.constants import literal_as
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BOOLEAN, DATE, Type
 
 
@@ -61,7 +62,13 @@ def is_test(node: exp.Expr, scope: Scope) -> Scalar:
     if isinstance(node.expression, exp.Boolean):
         s = as_boolean(s, node.this)
     elif not isinstance(node.expression, exp.Null):
-        raise refuse(SQLError, f"{show(node)}: only NULL, TRUE and FALSE can follow IS", node, "unsupported-expression")
+        raise refuse(
+            SQLError,
+            f"{shown(node)}: only NULL, TRUE and FALSE can follow IS",
+            node,
+            code="unsupported-expression",
+            hint="write x IS NULL, x IS NOT NULL, or x IS NOT DISTINCT FROM y",
+        )
     return boolean(exp.Is(this=wrap(s.sql), expression=node.expression.copy()), nullable=False)
 
 
@@ -77,7 +84,9 @@ def member(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "expressions")
     nodes = [node.this, *node.expressions]
     if len(nodes) < 2:
-        raise refuse(SQLError, "IN needs a list of values", node, "unsupported-expression")
+        raise refuse(
+            SQLError, "IN needs a list of values", node, code="unsupported-expression", hint="write x IN (1, 2, 3)"
+        )
     parts = align([scope(n) for n in nodes], nodes)
     return boolean(exp.In(this=wrap(parts[0].sql), expressions=[p.sql.copy() for p in parts[1:]]), *parts)
 
@@ -110,7 +119,9 @@ def condition_of(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "true", "false")
     other = node.args.get("false")
     if other is None:
-        raise refuse(SQLError, "IF takes a condition and two values", node, "wrong-arguments")
+        raise refuse(
+            SQLError, "IF takes a condition and two values", node, code="wrong-arguments", hint="write IF(x > 0, 1, 0)"
+        )
     condition = as_boolean(scope(node.this), node.this)
     values = [scope.where(node.this)(node.args["true"]), scope(other)]
     return _choose(values, [node.args["true"], other], True, [condition.sql], None)
@@ -196,14 +207,27 @@ def cast(node: exp.Expr, scope: Scope) -> Scalar:
 def cast_to(node: exp.Expr, to: Type, scope: Scope) -> Scalar:
     s = scope(node.this)
     if not (to.is_numeric or to.is_boolean or to.name == "VARCHAR" or to.is_date or to.is_timestamp):
-        raise refuse(SQLError, f"a cast to {to} isn't supported", node, "unsupported-type", f"cast to {_TARGETS}")
+        raise refuse(
+            SQLError, f"a cast to {to} isn't supported", node, code="unsupported-type", hint=f"cast to {_TARGETS}"
+        )
     if s.text is not None and not isinstance(node, exp.TryCast):
         return literal_as(s, to, node)
     if s.type == to:
         return s
     if not _castable(s, to):
-        raise mismatch(node, f"{show(node.this)} is {s.type}, which can't be cast to {to}", "see what the column holds")
+        raise mismatch(
+            node, f"{shown(node.this)} is {s.type}, which can't be cast to {to}", _way(s.type, to, shown(node.this))
+        )
     return convert(s, to)
+
+
+def _way(source: Type, to: Type, text: str) -> str:
+    """What gives a value of another kind where no cast does."""
+    if to.is_date or to.is_timestamp:
+        return "dates are made of text: STRPTIME('2024-01-31', '%Y-%m-%d'), or CAST('2024-01-31' AS DATE)"
+    if source.is_date or source.is_timestamp:
+        return number_of_date(text)
+    return f"only IS NULL, COUNT and CAST({text} AS VARCHAR) work on {source}"
 
 
 def _castable(s: Scalar, to: Type) -> bool:

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import SQLError
-from dpsql.sql.functions.base import Scalar, cast_node, mismatch, refuse, show
+from dpsql.sql.functions.base import Scalar, cast_node, mismatch
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_for
 
 
@@ -42,10 +43,10 @@ def constant_text(node: exp.Expr, what: str) -> str:
         return str(inner.this)
     raise refuse(
         SQLError,
-        f"{what} must be a string literal, not {show(node)}",
+        f"{what} must be a string literal, not {shown(node)}",
         node,
-        "literal-needed",
-        "write it as a constant: a pattern or a format that comes from a row could make a query fail on that row",
+        code="literal-needed",
+        hint="write it as a constant: a pattern or a format that comes from a row could make a query fail on that row",
     )
 
 
@@ -76,10 +77,10 @@ def constant_integer(node: exp.Expr, what: str, low: int, high: int) -> int:
     if value is None or value.denominator != 1 or not low <= value <= high:
         raise refuse(
             SQLError,
-            f"{what} must be a whole number from {low} to {high}, not {show(node)}",
+            f"{what} must be a whole number from {low} to {high}, not {shown(node)}",
             node,
-            "literal-needed",
-            "write it as a constant",
+            code="literal-needed",
+            hint=f"write it as a constant: {min(max(low, 1), high)}",
         )
     return int(value)
 
@@ -92,7 +93,11 @@ def literal(node: exp.Literal) -> Scalar:
     value = _parse_number(text)
     if value is None:
         raise refuse(
-            SQLError, f"{text} isn't a number that can be used here", node, "bad-literal", "write a shorter one"
+            SQLError,
+            f"{text} isn't a number that can be used here",
+            node,
+            code="bad-literal",
+            hint="write a number between -1e308 and 1e308",
         )
     exact = Range(value, value, nullable=False)
     if "e" in text.lower():
@@ -106,8 +111,16 @@ def literal(node: exp.Literal) -> Scalar:
         return Scalar(node.copy(), decimal(max(width, 1), len(after)), exact, exact)
     size = integer_for(value, value)
     if size is None:
-        raise refuse(SQLError, f"{text} is larger than any integer", node, "bad-literal", "write it as 1e40")
+        raise refuse(SQLError, f"{text} is larger than any integer", node, code="bad-literal", hint="write it as 1e40")
     return Scalar(node.copy(), size, exact, exact)
+
+
+_EXAMPLES = {
+    "DATE": "it like '2024-01-31'",
+    "BOOLEAN": "TRUE or FALSE",
+    "TIME": "it like '12:00:00'",
+    "UUID": "it like '550e8400-e29b-41d4-a716-446655440000'",
+}
 
 
 def literal_as(s: Scalar, to: Type, node: exp.Expr) -> Scalar:
@@ -117,16 +130,21 @@ def literal_as(s: Scalar, to: Type, node: exp.Expr) -> Scalar:
     if to.is_text:
         return s
     if not (to.is_numeric or to.is_boolean or to.is_date or to.is_timestamp or to.name in ("TIME", "UUID")):
-        raise mismatch(node, f"'{text}' can't be read as {to}", "cast the other side")
+        raise mismatch(
+            node,
+            f"'{text}' can't be read as {to}",
+            f"only IS NULL and COUNT work on {to}; it compares with nothing here",
+        )
     row = ask(f"SELECT CAST(TRY_CAST(? AS {to.sql}) AS VARCHAR)", text)
     if row is None or row[0] is None:
-        example = {"DATE": "'2024-01-31'", "BOOLEAN": "'true'"}.get(to.name, "'2024-01-31 12:00:00'")
+        other = "it like '2024-01-31 12:00:00'" if to.is_timestamp else "a number: 5"
+        example = _EXAMPLES.get(to.name, other)
         raise refuse(
             SQLError,
             f"'{text}' can't be read as {to}",
             node,
-            "bad-literal",
-            f"write it like {example}" if to.is_date or to.is_timestamp or to.is_boolean else None,
+            code="bad-literal",
+            hint=f"write {example}",
         )
     value = _python(str(row[0]), to)
     bounds = Range(value, value, nullable=False)

@@ -27,11 +27,10 @@ from dpsql.sql.functions.base import (
     mismatch,
     number,
     only,
-    refuse,
-    show,
 )
 from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_text, literal_as
+from dpsql.sql.refuse import offsets, refuse, shown
 from dpsql.sql.types import BIGINT, DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR
 
 _FIRST, _LAST = "100000-01-01 (BC)", "100000-01-01"
@@ -88,7 +87,7 @@ _MICROSECONDS = {
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}
 
 
-def _part(node: exp.Expr) -> Part:
+def _part(node: exp.Expr, around: exp.Expr) -> Part:
     inner = node.unnest()
     name = inner.name if isinstance(inner, exp.Var | exp.Identifier) else None
     if isinstance(inner, exp.Column) and not inner.table:
@@ -99,7 +98,8 @@ def _part(node: exp.Expr) -> Part:
     if part is None:
         close = nearest(name, [p.name for p in PARTS])
         hint = f"did you mean {close}?" if close else "parts: " + ", ".join(p.name for p in PARTS)
-        raise refuse(SQLError, f"unknown date part {name}", node, "unknown-part", hint)
+        place = node if offsets(node) else around
+        raise refuse(SQLError, f"unknown date part {name.lower()}", place, code="unknown-part", hint=hint)
     return part
 
 
@@ -111,7 +111,8 @@ def as_moment(s: Scalar, node: exp.Expr) -> Scalar:
         return convert(s, TIMESTAMP)
     if s.is_null:
         return convert(s, TIMESTAMP)
-    raise mismatch(node, f"{show(node)} is {s.type}, not a date", f"write CAST({show(node)} AS DATE)")
+    way = f"write CAST({shown(node)} AS DATE)" if s.type.is_text else "use a DATE or TIMESTAMP, or STRPTIME on a text"
+    raise mismatch(node, f"{shown(node)} is {s.type}, not a date", way)
 
 
 def tame(s: Scalar) -> Scalar:
@@ -152,14 +153,14 @@ def _epoch(v: Value) -> Fraction | None:
 def extract(node: exp.Expr, scope: Scope) -> Scalar:
     """EXTRACT(part FROM x)."""
     only(node, "this", "expression")
-    return _take(as_moment(scope(node.expression), node.expression), _part(node.this))
+    return _take(as_moment(scope(node.expression), node.expression), _part(node.this, node))
 
 
 def date_part(node: exp.Expr, scope: Scope) -> Scalar:
     """DATE_PART('part', x)."""
     part, x = arguments(node, 2)
     constant_text(part, "a date part")
-    return _take(as_moment(scope(x), x), _part(part))
+    return _take(as_moment(scope(x), x), _part(part, node))
 
 
 def named(part: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -201,10 +202,14 @@ def _month_end(v: Value) -> date | None:
 def truncate(node: exp.Expr, scope: Scope) -> Scalar:
     """DATE_TRUNC('part', x): a TIMESTAMP, of a DATE too, as in DuckDB."""
     only(node, "this", "unit")
-    part = _part(node.args["unit"])
+    part = _part(node.args["unit"], node)
     if part.name in _NOT_TRUNCATED:
         raise refuse(
-            SQLError, f"DATE_TRUNC can't cut to {part.name}", node, "unknown-part", "cut to day, week or month"
+            SQLError,
+            f"DATE_TRUNC can't cut to {part.name}",
+            node,
+            code="unknown-part",
+            hint="cut to day, week or month",
         )
     s = as_moment(scope(node.this), node.this)
     to = s.type if s.type.has_zone else TIMESTAMP
@@ -245,10 +250,14 @@ def whole_difference(node: exp.Expr, scope: Scope) -> Scalar:
 
 
 def _gap(node: exp.Expr, name: str, unit: exp.Expr, start: exp.Expr, end: exp.Expr, scope: Scope) -> Scalar:
-    part = _part(unit)
+    part = _part(unit, node)
     if part.name not in _MICROSECONDS and part.name not in _MONTHS:
         raise refuse(
-            SQLError, f"{show(node)} can't count in {part.name}", unit, "unknown-part", "count days, months, years"
+            SQLError,
+            f"{shown(node)} can't count in {part.name}",
+            unit,
+            code="unknown-part",
+            hint="count days, months, years",
         )
     moments = [scope(start), scope(end)]
     for i, (s, n) in enumerate(((moments[0], start), (moments[1], end))):
@@ -304,7 +313,7 @@ def days(node: exp.Expr, a: Scalar, b: Scalar) -> Scalar:
         return Scalar(binary(type(node), tame(a).sql, guarded), DATE, known)
     raise mismatch(
         node,
-        f"{show(node)} combines {a.type} and {b.type}",
+        f"{shown(node)} combines {a.type} and {b.type}",
         "count with DATE_DIFF('day', start, end), or shift with x + INTERVAL 30 DAY",
     )
 
@@ -325,8 +334,8 @@ def shift(node: exp.Expr, scope: Scope) -> Scalar:
     if not isinstance(interval, exp.Interval) and not minus:
         moment, interval = node.expression, node.this.unnest()
     if isinstance(node, exp.Mul) or not isinstance(interval, exp.Interval):
-        what = f"{show(node)}: an INTERVAL can only be added to a date or taken from it"
-        raise refuse(SQLError, what, node, "unsupported-expression", "write d + INTERVAL 30 DAY")
+        what = f"{shown(node)}: an INTERVAL can only be added to a date or taken from it"
+        raise refuse(SQLError, what, node, code="unsupported-expression", hint="write d + INTERVAL 30 DAY")
     text, months, span = interval_literal(interval)
     s = as_moment(scope(moment), moment)
     to = s.type if s.type.has_zone else TIMESTAMP
@@ -347,7 +356,9 @@ def interval_literal(node: exp.Interval) -> tuple[str, int, timedelta]:
     amount, unit = node.this, node.args.get("unit")
     inner = amount.unnest() if isinstance(amount, exp.Expr) else None
     if not isinstance(inner, exp.Literal | exp.Neg):
-        raise refuse(SQLError, "an INTERVAL must be a constant", node, "literal-needed", "write INTERVAL 30 DAY")
+        raise refuse(
+            SQLError, "an INTERVAL must be a constant", node, code="literal-needed", hint="write INTERVAL 30 DAY"
+        )
     sign = ""
     while isinstance(inner, exp.Neg):
         sign, inner = ("" if sign else "-"), inner.this.unnest()
@@ -359,11 +370,15 @@ def interval_literal(node: exp.Interval) -> tuple[str, int, timedelta]:
         text,
     )
     if row is None or row[0] is None:
-        raise refuse(SQLError, f"'{text}' isn't an INTERVAL", node, "bad-literal", "write INTERVAL 30 DAY")
+        raise refuse(SQLError, f"'{text}' isn't an INTERVAL", node, code="bad-literal", hint="write INTERVAL 30 DAY")
     months, whole_days, micros = (int(v) for v in row)
     if abs(months) > 1_200_000 or abs(whole_days) > _MOST_DAYS or abs(micros) > _MOST_DAYS * 86_400_000_000:
         raise refuse(
-            SQLError, f"'{text}' is longer than 100,000 years", node, "bad-literal", "write a shorter INTERVAL"
+            SQLError,
+            f"'{text}' is longer than 100,000 years",
+            node,
+            code="bad-literal",
+            hint="write a shorter INTERVAL",
         )
     return text, months, timedelta(days=whole_days, microseconds=micros)
 
@@ -396,8 +411,8 @@ def parse(node: exp.Expr, scope: Scope) -> Scalar:
             SQLError,
             f"'{text}' isn't a date format that can be used here",
             layout,
-            "bad-pattern",
-            "write it like '%Y-%m-%d %H:%M:%S'; time zones aren't supported",
+            code="bad-pattern",
+            hint="write it like '%Y-%m-%d %H:%M:%S'; time zones aren't supported",
         )
     return Scalar(call("try_strptime", s.sql, exp.Literal.string(text)), TIMESTAMP, Range(nullable=True))
 
@@ -409,7 +424,11 @@ def write(node: exp.Expr, scope: Scope) -> Scalar:
     text = constant_text(node.args["format"], "a date format")
     if ask("SELECT strftime(TIMESTAMP '2024-01-01 00:00:00', ?)", text) is None or len(text) > 200:
         raise refuse(
-            SQLError, f"'{text}' isn't a date format", node.args["format"], "bad-pattern", "write it like '%Y-%m'"
+            SQLError,
+            f"'{text}' isn't a date format",
+            node.args["format"],
+            code="bad-pattern",
+            hint="write it like '%Y-%m'",
         )
     return Scalar(call("strftime", tame(s).sql, exp.Literal.string(text)), VARCHAR, Range(nullable=True))
 

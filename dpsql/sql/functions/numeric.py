@@ -23,12 +23,11 @@ from dpsql.sql.functions.base import (
     mismatch,
     number,
     only,
-    refuse,
-    show,
     wrap,
 )
 from dpsql.sql.functions.casts import align, as_double, as_number, convert
 from dpsql.sql.functions.constants import constant_integer, constant_number
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import DOUBLE, MAX_DIGITS, TINYINT, decimal, integer_for
 
 
@@ -164,10 +163,10 @@ def logarithm(node: exp.Expr, scope: Scope) -> Scalar:
     if base is None or base <= 1:
         raise refuse(
             SQLError,
-            f"the base of {show(node)} must be a number literal above 1",
+            f"the base of {shown(node)} must be a number literal above 1",
             node.this,
-            "literal-needed",
-            "write LN(x), LOG10(x), LOG2(x) or LOG(3, x)",
+            code="literal-needed",
+            hint="write LN(x), LOG10(x), LOG2(x) or LOG(3, x)",
         )
     s = as_double(scope(node.expression), node.expression)
     if base in (2, 10):
@@ -225,7 +224,11 @@ def test_of(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
         s = scope(argument)
         s = convert(s, DOUBLE) if s.is_null else s
         if not (s.type.is_numeric or s.type.is_date or s.type.is_timestamp):
-            raise mismatch(argument, f"{show(argument)} is {s.type}, not a number", "use it on numbers")
+            raise mismatch(
+                argument,
+                f"{shown(argument)} is {s.type}, not a number",
+                "use it on numbers and dates; x IS NULL works on every type",
+            )
         if s.type.is_numeric:
             s = convert(s, DOUBLE) if not s.type.is_float else s
         return boolean(call(name, s.sql), s)
@@ -243,15 +246,15 @@ def clip(node: exp.Expr, scope: Scope) -> Scalar:
             SQLError,
             "CLIP needs two number literals, the smaller one first",
             node,
-            "literal-needed",
-            f"write CLIP({show(x)}, 0, 500)",
+            code="literal-needed",
+            hint=f"write CLIP({shown(x)}, 0, 500)",
         )
     parts = align([s, scope(low_node), scope(high_node)], [x, low_node, high_node])
     value, bottom, top = (p.sql for p in parts)
     to = parts[0].type
     inside = call("least", call("greatest", value, bottom), top)
     test = call("isfinite", value) if to.is_float else exp.Not(this=exp.Is(this=wrap(value), expression=exp.Null()))
-    label = f"CLIP(…, {show(low_node)}, {show(high_node)})"
+    label = f"CLIP(…, {shown(low_node)}, {shown(high_node)})"
     known = parts[0].range.clip(low, high).with_nullable(s.nullable or to.is_float).because(label)
     hard = parts[0].hard.clip(low, high) if not to.is_float else None
     return Scalar(exp.Case(ifs=[exp.If(this=test, true=inside)]), to, known, hard)

@@ -21,12 +21,11 @@ from dpsql.sql.functions.base import (
     mismatch,
     number,
     only,
-    refuse,
-    show,
     wrap,
 )
 from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_integer, constant_text
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BIGINT, VARCHAR
 
 _LONGEST = 1_000_000  # characters of an operand that takes part in a concatenation of columns
@@ -74,7 +73,11 @@ def _short(node: exp.Expr, what: str) -> str:
     text = constant_text(node, what)
     if len(text) > _LONGEST_LITERAL:
         raise refuse(
-            SQLError, f"{what}: more than {_LONGEST_LITERAL} characters", node, "literal-too-long", "shorten it"
+            SQLError,
+            f"{what}: more than {_LONGEST_LITERAL} characters",
+            node,
+            code="literal-too-long",
+            hint="shorten it",
         )
     return text
 
@@ -83,7 +86,7 @@ def _position(node: exp.Expr, scope: Scope) -> Scalar:
     """A whole number that DuckDB takes as a place in a text; one that is out of all proportion is moved to ±2^31."""
     s = scope(node)
     if not s.type.is_integer:
-        raise mismatch(node, f"{show(node)} is {s.type}, not a whole number", f"write CAST({show(node)} AS INTEGER)")
+        raise mismatch(node, f"{shown(node)} is {s.type}, not a whole number", f"write CAST({shown(node)} AS INTEGER)")
     whole = convert(s, BIGINT)
     if all(v is not None and -_OFFSETS <= v <= _OFFSETS for v in ends(s.hard)):
         return whole
@@ -98,7 +101,7 @@ def substring(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_text(scope(node.this), node.this)
     places = [_position(node.args[key], scope) for key in ("start", "length") if node.args.get(key) is not None]
     if not places:
-        raise refuse(SQLError, "SUBSTRING needs a start", node, "wrong-arguments")
+        raise refuse(SQLError, "SUBSTRING needs a start", node, code="wrong-arguments", hint="write SUBSTRING(x, 1, 3)")
     return _text(call("substring", s.sql, *(p.sql for p in places)), s, *places)
 
 
@@ -137,7 +140,7 @@ def _as_piece(node: exp.Expr, scope: Scope) -> Scalar:
     if not (
         s.type.is_text or s.type.is_numeric or s.type.is_boolean or s.type.is_date or s.type.is_timestamp or s.is_null
     ):
-        raise mismatch(node, f"{show(node)} is {s.type}, not text", "use text, numbers or dates")
+        raise mismatch(node, f"{shown(node)} is {s.type}, not text", "put text, numbers or dates together")
     return convert(s, VARCHAR)
 
 
@@ -162,7 +165,13 @@ def concat_ws(node: exp.Expr, scope: Scope) -> Scalar:
     between = exp.Literal.string(_short(separator, "the separator"))
     parts = [_as_piece(n, scope) for n in rest]
     if not parts:
-        raise refuse(SQLError, "CONCAT_WS needs a separator and values", node, "wrong-arguments")
+        raise refuse(
+            SQLError,
+            "CONCAT_WS needs a separator and values",
+            node,
+            code="wrong-arguments",
+            hint="write CONCAT_WS('-', x, y)",
+        )
     return _text(call("concat_ws", between, *_joined(parts)), nullable=False)
 
 
@@ -193,7 +202,13 @@ def escaped_like(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "expression")
     inner = node.this
     if not isinstance(inner, exp.Like | exp.ILike):
-        raise refuse(SQLError, f"{show(node)}: ESCAPE belongs to LIKE", node, "unsupported-expression")
+        raise refuse(
+            SQLError,
+            f"{shown(node)}: ESCAPE belongs to LIKE",
+            node,
+            code="unsupported-expression",
+            hint="write x LIKE '10!%' ESCAPE '!'",
+        )
     return _like(inner, scope, constant_text(node.expression, "the escape character"))
 
 
@@ -201,14 +216,14 @@ def _like(node: exp.Expr, scope: Scope, escape: str | None) -> Scalar:
     s = as_text(scope(node.this), node.this)
     pattern = _short(node.expression, "a LIKE pattern")
     if escape is not None and len(escape) > 1:
-        raise refuse(SQLError, "an escape is one character or none", node, "bad-pattern", "write ESCAPE '!'")
+        raise refuse(SQLError, "an escape is one character or none", node, code="bad-pattern", hint="write ESCAPE '!'")
     if escape and _ends_in_escape(pattern, escape):
         raise refuse(
             SQLError,
             f"the LIKE pattern '{pattern}' ends in its escape character",
             node.expression,
-            "bad-pattern",
-            f"double it: '{pattern}{escape}'",
+            code="bad-pattern",
+            hint=f"double it: '{pattern}{escape}'",
         )
     kind = exp.ILike if isinstance(node, exp.ILike) else exp.Like
     tree: exp.Expr = kind(this=wrap(s.sql), expression=exp.Literal.string(pattern))
@@ -268,8 +283,8 @@ def _bad_regex(pattern: str, node: exp.Expr) -> SQLError:
         SQLError,
         f"'{pattern}' isn't a regular expression that DuckDB understands",
         node,
-        "bad-pattern",
-        "the syntax is RE2's: no back-references, no look-around",
+        code="bad-pattern",
+        hint="the syntax is RE2's: no back-references, no look-around",
     )
 
 

@@ -1,0 +1,231 @@
+"""Why analyze says no, in words, and what to write instead. A way out that is named has been tried on the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from fractions import Fraction
+from math import floor, prod
+
+from sqlglot import exp
+
+from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, Domain, KeyColumn, PublicEngine, leaf_domain
+from dpsql.analyze.ranges import Range, Value
+from dpsql.errors import Error, PrivacyError, SQLError
+from dpsql.plan.nodes import Aggregate
+from dpsql.sql.functions.casts import as_number_hint
+from dpsql.sql.refuse import Place, refuse, shown
+from dpsql.sql.scalar import Scalar, scalar
+
+Known = Mapping[str, Scalar]
+
+# ---------------------------------------------------------------- values
+
+
+def no_condition(clause: str, written: exp.Expr, found: Scalar) -> SQLError:
+    """WHERE or FILTER of something that is neither true nor false."""
+    text = shown(written)
+    compared = f"{text} > 0" if found.type.is_numeric else f"{text} IS NOT NULL"
+    return refuse(
+        SQLError,
+        f"{clause} takes a condition, and {text} is {found.type}",
+        written,
+        code="type",
+        hint=f"compare it: {compared}",
+    )
+
+
+def no_number(call: Aggregate, value: Scalar) -> SQLError:
+    """An aggregate of numbers over something else."""
+    text = shown(_written(call))
+    hint = as_number_hint(value.type, text)
+    if value.type.is_text:
+        hint = f"write {call.function}(CLIP(TRY_CAST({text} AS DOUBLE), 0, 500))"
+    elif value.type.is_boolean:
+        hint = f"write {call.function}(CAST({text} AS INTEGER))"
+    return refuse(
+        SQLError, f"{call.function} takes a number, not {value.type.sql}", _written(call), code="type", hint=hint
+    )
+
+
+def no_range(call: Aggregate, value: Scalar, known: Known, table: str) -> PrivacyError:
+    """An aggregate over a value that one row could make as large as it likes."""
+    argument, written = call.argument, _written(call)
+    assert argument is not None
+    named = f"{table}.{shown(argument)}" if isinstance(argument, exp.Column) else shown(written)
+    low, high = value.range.low, value.range.high
+    side = "" if low is None and high is None else f": it has no {'lower' if low is None else 'upper'} end"
+    here = shown(argument) == shown(written)  # else it is written in a subquery, and its parts have no names here
+    found = _declared(argument, known, table), _away_from_zero(argument, known) if here else None
+    ways = [way for way in found if way is not None]
+    ways.append(f"clip it in the query: {call.function}(CLIP({shown(written, 200)}, 0, 500))")
+    return refuse(
+        PrivacyError,
+        f"{call.function} needs a range for {named}{side}",
+        written,
+        code="needs-range",
+        hint="\nor ".join(ways),
+    )
+
+
+def _written(call: Aggregate) -> exp.Expr:
+    """The argument of an aggregate as the query writes it, which may name an expression of a subquery."""
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+    while isinstance(argument, exp.Distinct | exp.Order):
+        argument = argument.expressions[0] if isinstance(argument, exp.Distinct) else argument.this
+    assert isinstance(argument, exp.Expr)
+    return argument
+
+
+def _declared(argument: exp.Expr, known: Known, table: str) -> str | None:
+    """Ranges for the columns that have none, where that gives the whole expression one."""
+    lacking = [n for n in dict.fromkeys(c.name for c in argument.find_all(exp.Column)) if _could_have(known[n])]
+    for low, high in ((0, 500), (1, 500)):
+        examples = {n: _example(known[n], low, high) for n in lacking}
+        given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}
+        if lacking and _finite(argument, {**known, **given}):
+            lines = " and ".join(f"{n} = {{ min = {r.low}, max = {r.high} }}" for n, r in examples.items())
+            return f"give {' and '.join(lacking)} a min and a max in the policy: [tables.{table}.columns] {lines}"
+    return None
+
+
+def _could_have(column: Scalar) -> bool:
+    kind = column.type
+    return (kind.is_numeric or kind.is_date or kind.is_timestamp) and not column.range.is_finite
+
+
+def _example(column: Scalar, low: int, high: int) -> Range:
+    if column.type.is_date:
+        return Range(date(2000, 1, 1), date(2029, 12, 31))
+    if column.type.is_timestamp:
+        return Range(datetime(2000, 1, 1), datetime(2029, 12, 31))
+    return Range.of(low, high)
+
+
+def _away_from_zero(argument: exp.Expr, known: Known) -> str | None:
+    """A divisor that can't be 0, where that gives the whole expression a range."""
+    for division in argument.find_all(exp.Div, exp.IntDiv):
+        divisor = scalar(division.expression, known).range
+        if not divisor.contains(Fraction(0)):
+            continue
+        changed = argument.copy()
+        for one in changed.find_all(exp.Div, exp.IntDiv):
+            if one == division:
+                bounded = exp.Greatest(
+                    this=division.expression.copy(), expressions=[exp.Literal.number(1)], ignore_nulls=True
+                )
+                one.set("expression", bounded)
+        if _finite(changed, known):
+            return f"keep the divisor, which can be 0, away from it: {shown(changed, 200)}"
+    return None
+
+
+def _finite(expression: exp.Expr, known: Known) -> bool:
+    try:
+        return scalar(expression, known).range.is_finite
+    except Error:
+        return False
+
+
+def not_distinct(call: Aggregate) -> PrivacyError:
+    """DISTINCT of anything but the unit."""
+    text = shown(_written(call), 40)
+    plain = "" if isinstance(call.argument, exp.Tuple) else f"; or leave DISTINCT out: {call.function}({text})"
+    return refuse(
+        PrivacyError,
+        f"{call.function}(DISTINCT {text}): only units can be counted DISTINCT",
+        call.node,
+        code="distinct",
+        hint=f"count units: COUNT(DISTINCT PRIVACY_UNIT()){plain}",
+    )
+
+
+# ---------------------------------------------------------------- keys
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Why the values of a key aren't public, and how they could be."""
+
+    place: Place
+    why: str
+    way: str
+    shared: bool = True  # could a group hold more than one unit? Others are never selected
+
+
+def no_delta(keys: Unlisted) -> PrivacyError:
+    """Keys that only private selection could find, in a query that may not select."""
+    select = 'or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6'
+    return refuse(
+        PrivacyError,
+        f"{keys.why}; selecting keys privately takes δ > 0" if keys.shared else keys.why,
+        keys.place,
+        code="private-keys",
+        hint=f"{keys.way}\n{select}" if keys.shared else keys.way,
+    )
+
+
+def unlisted(
+    keys: Sequence[exp.Expr],
+    found: Sequence[Domain | None],
+    columns: Mapping[str, KeyColumn],
+    public: PublicEngine,
+    unit: str | None,
+) -> Unlisted:
+    """Of the keys of a release, of which some have no public values, or all together too many."""
+    missing = [key for key, domain in zip(keys, found, strict=True) if domain is None]
+    if not missing:
+        cells = prod(len(d.values) for d in found if d is not None)
+        why = f"the keys have {cells:,} combinations, and at most {MAX_CELLS:,} are listed"
+        return Unlisted(keys, why, "group by fewer keys, or by coarser ones: x // 100, DATE_TRUNC('month', x)")
+    key = missing[0]
+    leaves = dict.fromkeys(c.name for c in key.find_all(exp.Column))
+    lacking = [leaf for leaf in leaves if leaf_domain(columns[leaf], public) is None]
+    if not lacking:
+        why = f"{shown(key)} can have more than {MAX_IMPLIED:,} values"
+        return Unlisted(key, why, "group by its parts, or by something coarser")
+    name = lacking[0]
+    if name == unit and isinstance(key, exp.Column):
+        why = f"{name} is the privacy unit: each group would be one person's"
+        return Unlisted(key, why, "group by something that many people share", shared=False)
+    why, way = _unlisted_column(name, columns[name])
+    return Unlisted(key, why, way)
+
+
+def _unlisted_column(name: str, column: KeyColumn) -> tuple[str, str]:
+    """Why a column has no public values, and what to write in the policy or in the query."""
+    known, table = column.scalar, f"[tables.{column.table}.columns]"
+    low, high, kind = known.range.low, known.range.high, known.type
+    why = f"the values of {name} are not public"
+    listed = f'list them in the policy: {table} {name} = {{ values = ["…", "…"] }} or {{ references = "table.column" }}'
+    if kind.is_text:
+        return why, listed
+    if not (kind.is_numeric or kind.is_date or kind.is_timestamp):
+        return f"{name} is {kind}, whose values can't be listed", "group by another column"
+    if low is None or high is None:
+        example = "2000-01-01, max = 2029-12-31" if not kind.is_numeric else "0, max = 100"
+        coarse = "" if kind.is_integer or kind.is_date else f", and group by {_coarser(name, known)}"
+        return why, f"give it a min and a max in the policy: {table} {name} = {{ min = {example} }}{coarse}"
+    if kind.is_integer or kind.is_date:
+        count = floor(known.range.span) + 1
+        why = f"{name} can have {count:,} values, and at most {MAX_IMPLIED:,} are listed from a range"
+        return why, f"group by something coarser: {_coarser(name, known)}"
+    return f"{name} is {kind}, whose values aren't listed", f"group by something coarser: {_coarser(name, known)}"
+
+
+def _coarser(name: str, known: Scalar) -> str:
+    if known.type.is_date or known.type.is_timestamp:
+        return f"DATE_TRUNC('{'day' if _days(known.range.low, known.range.high) else 'month'}', {name})"
+    if not known.type.is_integer:
+        return f"CAST(FLOOR({name}) AS INTEGER)"
+    step = 10
+    while known.range.is_finite and known.range.span / step >= MAX_IMPLIED - 1:
+        step *= 10
+    return f"{name} // {step}"
+
+
+def _days(low: Value | None, high: Value | None) -> bool:
+    """Are the days between two timestamps few enough to list?"""
+    return isinstance(low, datetime) and isinstance(high, datetime) and (high - low).days < MAX_IMPLIED - 1

@@ -1,0 +1,96 @@
+"""Why build says no, in words."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.aggregates import RECIPES
+from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.nodes import Expr, Scan
+from dpsql.sql.nodes import is_aggregate
+from dpsql.sql.refuse import offsets, refuse, shown
+
+
+def returns_rows(node: Expr, scan: Scan, what: str) -> PrivacyError:
+    """Rows of a private table where only aggregates may leave."""
+    outputs = node.selects if isinstance(node, exp.Query) else []
+    return refuse(
+        PrivacyError,
+        f"{what} returns rows of a private table, {scan.table}",
+        outputs if offsets(outputs) else scan.node,
+        code="returns-rows",
+        hint="aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY",
+    )
+
+
+def only_counted(node: Expr) -> PrivacyError:
+    """PRIVACY_UNIT() anywhere but in COUNT(DISTINCT …)."""
+    return refuse(
+        PrivacyError,
+        "PRIVACY_UNIT() stands for the owner of a private row, and can only be counted",
+        node,
+        code="privacy-unit",
+        hint="write COUNT(DISTINCT PRIVACY_UNIT()) over a private table",
+    )
+
+
+def not_grouped(node: exp.Column) -> SQLError:
+    """A column that has no one value in a group."""
+    name = shown(node)
+    if node.this.meta.get("star"):
+        message = f"* stands for {name}, too, which must be in GROUP BY or inside an aggregate"
+        hint = "write the columns of GROUP BY instead of *"
+    elif node.find_ancestor(exp.Having):
+        message = f"HAVING looks at groups, and {name} is neither in GROUP BY nor inside an aggregate"
+        hint = f"put a condition on rows into WHERE, or aggregate: AVG({name})"
+    else:
+        message = f"{name} must be in GROUP BY or inside an aggregate"
+        hint = f"add {name} to GROUP BY, or aggregate it: COUNT({name}), AVG({name}), …"
+    return refuse(SQLError, message, node, code="not-grouped", hint=hint)
+
+
+def misplaced(node: Expr) -> SQLError:
+    """An aggregate where single rows are looked at."""
+    around = node.parent
+    while around is not None and not isinstance(around, exp.Where | exp.Query) and not is_aggregate(around):
+        around = around.parent
+    if around is not None and is_aggregate(around):
+        message = "an aggregate can't hold another one"
+        hint = "aggregate in two steps: SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM … GROUP BY …)"
+    elif isinstance(around, exp.Where):
+        condition = node
+        while condition.parent is not around and not isinstance(condition.parent, exp.And):
+            assert condition.parent is not None
+            condition = condition.parent
+        filtered = isinstance(around.parent, exp.Filter)
+        message = f"{'FILTER' if filtered else 'WHERE'} looks at single rows, so it can't hold an aggregate"
+        hint = "filter by columns" if filtered else f"put a condition on groups into HAVING: HAVING {shown(condition)}"
+    else:
+        message = "an aggregate can't stand here"
+        hint = "aggregate in the SELECT list, HAVING or ORDER BY"
+    return refuse(SQLError, message, node, code="misplaced-aggregate", hint=hint)
+
+
+_SHOWS_ROWS = {"ANY_VALUE", "FIRST", "LAST", "ARG_MAX", "ARG_MIN", "LIST", "STRING_AGG"}
+_INSTEAD = {
+    "COUNT_IF": "write COUNT(*) FILTER (WHERE …)",
+    "BOOL_AND": "count both: COUNT(*) and COUNT(*) FILTER (WHERE …)",
+    "BOOL_OR": "count them: COUNT(*) FILTER (WHERE …)",
+    "APPROX_COUNT_DISTINCT": "count people: COUNT(DISTINCT PRIVACY_UNIT())",
+    "HISTOGRAM": "count by value: SELECT x, COUNT(*) … GROUP BY x",
+    "MODE": "count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1",
+}
+
+
+def unsupported_aggregate(name: str, node: Expr) -> PrivacyError:
+    """An aggregate without a recipe."""
+    known = ", ".join(sorted(RECIPES))
+    return refuse(
+        PrivacyError,
+        f"{name} shows single rows, and no noise hides that"
+        if name in _SHOWS_ROWS
+        else f"{name} of private rows is not supported by this version",
+        node,
+        code="unsupported-aggregate",
+        hint=_INSTEAD.get(name, f"what can be asked of private rows: {known}"),
+    )

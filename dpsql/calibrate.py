@@ -48,6 +48,7 @@ from dpsql.statistics.units import Units
 
 UNIT = "unit"  # the statement's column of units
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
+MAX_NUMBERS = 10_000_000  # cells times statistics
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
 
 
@@ -231,7 +232,9 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
         grid = choose_grid(value.type, value.range, noise, bits=bits)
         if moments or (key in grids and grids[key].resolution):
             fine = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
-            grid = replace(coarsened(grid, value.range, MAX_SPAN), resolution=fine)
+            grid = coarsened(grid, value.range, MAX_SPAN)
+            # At least two points: the moments are taken relative to the span, which must not be 0.
+            grid = replace(grid, high=max(grid.high, grid.low + 1), resolution=fine)
         grids[key] = grid
     return grids
 
@@ -394,6 +397,12 @@ def _quote(
 def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
     checked = draft.checked
     tallies = tuple(dict.fromkeys(t for s in strategy.statistics for t in s.tallies))
+    if (checked.cells or 1) * len(tallies) > MAX_NUMBERS:
+        raise PrivacyError(
+            f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
+            code="too-large",
+            hint="ask for fewer aggregates, or group by coarser keys",
+        )
     return Step(
         name=name,
         checked=checked,

@@ -22,7 +22,7 @@ from dpsql.backends.duckdb.sources import (
     well_formed,
 )
 from dpsql.errors import DataError, PolicyError
-from dpsql.policy import ColumnUnit, Policy
+from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.sql.types import Type
 
 
@@ -36,11 +36,12 @@ class Engine:
         self._private = open_private(self.located)
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
+        _check_links(policy, self.schema)
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._check_csv()
-        self._check_times()
+        self._check_readable()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
 
@@ -62,25 +63,25 @@ class Engine:
                     hint="close every quote, and double quotes inside of quoted fields",
                 )
 
-    def _check_times(self) -> None:
-        """Times may lie outside of what DuckDB can hold, and fail when read: looked at once for each version."""
+    def _check_readable(self) -> None:
+        """Times that DuckDB can't hold and text that isn't UTF-8 fail when read: looked at once for each version."""
         for one in self._guarded:
             name = one.table.name.lower()
             kinds = [(column, Type.parse(text)) for column, text in self.schema[name]]
-            times = [c for c, kind in kinds if kind.is_timestamp or kind.name in ("TIME", "INTERVAL")]
-            if not times:
+            risky = [c for c, kind in kinds if kind.is_timestamp or kind.is_text or kind.name in ("TIME", "INTERVAL")]
+            if not risky:
                 continue
             version = self.ledger.recognise([one.source])[name]
-            if "times" in self.ledger.promises(name, version):
+            if "readable" in self.ledger.promises(name, version):
                 continue
             with closing(self.cursor()) as cursor:
-                holds = readable(cursor, name, times)
-            self.ledger.record_promise(name, "times", version, holds)
+                holds = readable(cursor, name, risky)
+            self.ledger.record_promise(name, "readable", version, holds)
             if not holds:
                 raise DataError(
-                    f"tables.{one.table.name}: a time lies outside of what DuckDB can read",
-                    code="unreadable-time",
-                    hint=f"look at {', '.join(times)}, and store them as timestamps in microseconds",
+                    f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
+                    code="unreadable",
+                    hint=f"look at {', '.join(risky)}",
                 )
 
     @property
@@ -133,6 +134,24 @@ def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
                     f"tables.{table.name}.unit: {table.unit.column} is {kind.sql}, which can't tell units apart",
                     code="unit-type",
                     hint="use a column of whole numbers or text",
+                )
+
+
+def _check_links(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    """Linked columns must have one type (all integers are one): a cast could fail on a row, or give it two owners."""
+    types = {t: {c.lower(): Type.parse(text) for c, text in columns} for t, columns in schema.items()}
+    for name, table in policy.tables.items():
+        if not isinstance(table.unit, LinkedUnit):
+            continue
+        far = table.unit.through.lower()
+        for here, there in table.unit.on:
+            a, b = types[name][here.lower()], types[far][there.lower()]
+            same = (a.is_integer and b.is_integer) or (a.is_text and b.is_text) or a == b
+            if a.is_float or not same:
+                raise PolicyError(
+                    f"tables.{table.name}.unit.on: {here} is {a.sql} and {far}.{there} is {b.sql}",
+                    code="link-type",
+                    hint="give both columns the same type (in a CSV table: list them with a type)",
                 )
 
 

@@ -219,7 +219,7 @@ def _argument(call: Aggregate, release: Release, known: Mapping[str, Scalar]) ->
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
         if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
             raise no_number(call, value)
-        if not value.range.is_finite:
+        if not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
             raise no_range(call, value, known, scanned(release.input).table)
     return Argument(call, value, where, False)
 

@@ -109,8 +109,9 @@ def _implied(known: Scalar, nulls: list[None]) -> Domain | None:
     if known.type.is_boolean:
         return Domain(pa.array([False, True, *nulls]), "booleans")
     if known.type.is_integer and isinstance(low, Fraction) and isinstance(high, Fraction):
-        first, last = ceil(low), floor(high)
-        if 0 <= last - first < MAX_IMPLIED:
+        least, most = known.type.limits or (low, high)
+        first, last = ceil(max(low, least)), floor(min(high, most))  # what the type can't hold can't occur
+        if 0 <= last - first < MAX_IMPLIED and first >= -(2**63) and last < 2**63:
             return Domain(pa.array([*range(first, last + 1), *nulls], pa.int64()), f"integers {first} to {last}")
     if known.type.is_date and isinstance(low, date) and isinstance(high, date):
         days = (_day(high) - _day(low)).days

@@ -18,9 +18,11 @@ from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
 from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
-from dpsql.sql.bind import Bound
+from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
 from dpsql.sql.refuse import refuse
+
+MAX_KEYS, MAX_AGGREGATES = 50, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class _Builder:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.releases: list[Release] = []
+        self.nodes = 0
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in policy.tables):
             self.prefix += "_"
@@ -288,10 +291,16 @@ class _Builder:
                 code="not-yet",
                 hint="aggregate in a CTE and join the result",
             )
-        copy = found.copy()
-        if isinstance(copy, exp.Column):
+        if isinstance(found, exp.Column):
+            copy = found.copy()
             copy.this.meta.update(node.this.meta)
-        return copy
+            return copy
+        self.nodes += sum(1 for _ in found.walk())  # columns of columns can double a query many times
+        if self.nodes > MAX_NODES:
+            raise SQLError(
+                "the query is too large once its subqueries are expanded", code="too-long", hint="simplify it"
+            )
+        return found.copy()
 
     # ---------------------------------------------------------------- a release
 
@@ -353,6 +362,12 @@ class _Builder:
         for part in ("limit", "offset", "distinct"):
             if clause := node.args.get(part):
                 post.set(part, clause.copy())
+        if len(keys) > MAX_KEYS or len(aggregates) > MAX_AGGREGATES:
+            raise SQLError(
+                f"one SELECT takes at most {MAX_KEYS} keys and {MAX_AGGREGATES} aggregates of private rows",
+                code="too-large",
+                hint="ask for some of them in a query of their own",
+            )
         release = Release(relation, tuple(keys), tuple(aggregates))
         index = self.add(release)
         for place in places:  # an equal release that was there already is measured once

@@ -17,7 +17,8 @@ from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import offsets, refuse
 
-MAX_NODES = 50_000
+MAX_NODES = 20_000
+MAX_OUTPUTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,8 @@ class _Binder:
                     hint="use GROUP BY, and an aggregate for the other columns",
                 )
             bound.set("distinct", exp.Distinct())
+        if len(outputs) > MAX_OUTPUTS:
+            raise SQLError(f"one SELECT has at most {MAX_OUTPUTS} columns", code="too-large", hint="select fewer")
         unique = _unique(names)
         bound.set("expressions", [_aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
@@ -532,6 +535,11 @@ class _Binder:
         self.aliases.add(alias)
         return alias
 
+    def counted(self, alias: exp.Expr) -> exp.Expr:
+        """A copy of what an alias stands for: aliases of aliases can double a query many times."""
+        self.count(alias)
+        return alias.copy()
+
     def count(self, tree: exp.Expr) -> None:
         self.nodes += sum(1 for _ in tree.walk())
         if self.nodes > MAX_NODES:
@@ -603,13 +611,13 @@ class _Binder:
         name = node.name
         alias = aliases.get(name.lower()) if not node.table else None
         if alias is not None and alias_first:
-            return alias.copy()
+            return self.counted(alias)
         found = self.lookup(scope, name, node.table or None, node, missing_ok=alias is not None)
         if found is not None and keys is not None and alias is not None and found not in list(keys):
-            return alias.copy()
+            return self.counted(alias)
         if found is None:
             assert alias is not None
-            return alias.copy()
+            return self.counted(alias)
         return found
 
     def lookup(

@@ -19,6 +19,7 @@ DIALECT = "duckdb"
 MAX_LENGTH = 100_000
 
 _DUCKDB = Dialect.get_or_raise(DIALECT)
+_SELECT_WITH = [TokenType.SELECT, TokenType.WITH]
 _NOW = {"now", "get_current_timestamp", "transaction_timestamp", "current_localtimestamp", "localtimestamp"}
 _QUERIES = ("SELECT", "WITH", "FROM", "TABLE")  # the words that a query can start with
 _INSTEAD = {
@@ -95,13 +96,13 @@ def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
         raise _at(text, second, "a second statement, where one is allowed", "one-statement", "send one query at a time")
     if words[0].token_type is not TokenType.L_PAREN and words[0].text.upper() not in _QUERIES:
         raise _not_a_query(text, words[0], words[0].text.upper())
-    for before, token, after in zip([None, *words], words, [*words[1:], None], strict=False):
-        name, kind = token.text.lower(), after.token_type if after is not None else None
+    for i, token in enumerate(words):
+        name, after = token.text.lower(), words[i + 1] if i + 1 < len(words) else None
         if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.SESSION_PARAMETER):
             raise _parameter(text, token, after if after is not None and after.start == token.end + 1 else token)
-        if name == "differential_privacy" and _clause(before, words[0]):
-            raise _google(text, token)
-        if name.startswith("contribution_bounds_per_") and kind is TokenType.FARROW:
+        if name == "differential_privacy" and [t.token_type for t in words[max(i - 2, 0) : i]] == _SELECT_WITH:
+            raise _google(text, words[i - 1], token)
+        if name.startswith("contribution_bounds_per_") and after is not None and after.token_type is TokenType.FARROW:
             raise _at(
                 text,
                 token,
@@ -111,21 +112,14 @@ def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
             )
 
 
-def _clause(before: Token | None, first: Token) -> bool:
-    """Is DIFFERENTIAL_PRIVACY, after this token, Google's clause, and not a CTE of that name?"""
-    return before is not None and before.token_type is TokenType.WITH and before.start > first.start
-
-
-def _google(text: str, token: Token) -> SQLError:
-    clause = re.compile(r"WITH\s+DIFFERENTIAL_PRIVACY(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
-    start = text.upper().rindex("WITH", 0, token.start)
-    found = clause.match(text, start)
+def _google(text: str, first: Token, last: Token) -> SQLError:
+    options = re.compile(r"\s+OPTIONS\s*\([^()]*\)", re.IGNORECASE).match(text, last.end + 1)
     return SQLError(
         "SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version",
         code="not-yet",
         hint="leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and "
         "--max-rows, or epsilon=, delta=, max_groups= and max_rows=",
-        span=Span.of(text, start, found.end() if found else token.end + 1),
+        span=Span.of(text, first.start, options.end() if options else last.end + 1),
     )
 
 

@@ -25,7 +25,12 @@ MAX_SIZE = 20_000
 def scalar(expr: exp.Expr, columns: Mapping[str, Scalar]) -> Scalar:
     """The total form of an expression, its type and its range. Refuses what no rule knows."""
     _check_depth(expr)
-    result = _Scope(columns)(expr)
+    try:
+        result = _Scope(columns)(expr)
+    except ArithmeticError:  # an overflow in interval arithmetic: numbers that no double holds
+        raise refuse(
+            SQLError, "the numbers here are too large", expr, code="too-large", hint="stay below 1e300"
+        ) from None
     _check_size(result.sql, expr)
     return result
 

@@ -84,10 +84,15 @@ def to_arrow(name: str, value: Any) -> Arrow:
     """A pyarrow, pandas or polars object as an Arrow table."""
     import pyarrow as pa
 
-    if isinstance(value, pa.Table):
-        return value
-    if isinstance(value, pa.RecordBatch):
-        return pa.Table.from_batches([value])
+    if isinstance(value, pa.Table | pa.RecordBatch):
+        table = value if isinstance(value, pa.Table) else pa.Table.from_batches([value])
+        try:
+            table.validate(full=True)  # invalid text would make functions fail on single rows
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"sources[{name!r}] holds invalid values", code="unreadable", hint="table.validate(full=True) says more"
+            ) from None
+        return table
     module = type(value).__module__.split(".")[0]
     if module == "pandas":
         return pa.Table.from_pandas(value, preserve_index=False)
@@ -257,14 +262,15 @@ def well_formed(one: Located) -> bool:
         return False
     finally:
         connection.close()
-    return {kind for (kind,) in found} <= {"MISSING COLUMNS", "TOO MANY COLUMNS"}
+    by_itself = {"MISSING COLUMNS", "TOO MANY COLUMNS", "INVALID ENCODING", "LINE SIZE OVER MAXIMUM"}
+    return {kind for (kind,) in found} <= by_itself
 
 
 def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
     """Can every value of these columns be read?"""
-    counts = ", ".join(f"COUNT({_name(c)})" for c in columns)
+    largest = ", ".join(f"MAX({_name(c)})" for c in columns)  # unlike COUNT, it looks at each value
     try:
-        cursor.execute(f"SELECT {counts} FROM {_name(table)}").fetchall()
+        cursor.execute(f"SELECT {largest} FROM {_name(table)}").fetchall()
     except duckdb.Error:
         return False
     return True
@@ -288,13 +294,9 @@ def _structural(table: Table) -> list[str]:
 
 
 def _header(file: Path) -> list[str]:
-    try:
-        if file.suffix == ".gz":
-            with gzip.open(file, "rt", encoding="utf-8-sig", newline="") as text:
-                line = text.readline()
-        else:
-            with file.open(encoding="utf-8-sig", newline="") as text:
-                line = text.readline()
+    try:  # the first line alone: what is in the others must not matter
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as binary:
+            line = binary.readline().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{file.name} can't be read: {type(error).__name__}", code="unreadable", hint="save it as UTF-8 text"
@@ -367,6 +369,9 @@ class PublicDatabase:
         self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET error_on_division_by_zero = false")
+        # Post-processing is of an analyst's making: it must not take the process down.
+        self._connection.execute("SET memory_limit = '4GB'")
+        self._connection.execute("SET max_execution_time = 60000")
         self._connection.execute(_CLIP)
         for i, one in enumerate(public):
             if one.object is None:

@@ -96,11 +96,20 @@ _later("init", "write the policy by hand (the README has one to start from) and 
 _later("audit", "dpsql explain shows what bounds a query's sensitivity")
 
 
+class _WithoutPandas:
+    """pyarrow imports pandas, where it is installed, to ask whether a list is a Series: half a second for nothing."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=name)
+
+
 def main() -> None:
     """The console script."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an answer that was paid for must not fail on a character
             stream.reconfigure(errors="replace")
+    sys.meta_path.insert(0, _WithoutPandas())
     cli(prog_name="dpsql")
 
 

@@ -207,6 +207,8 @@ def _typed(connection: Connection, table: Table, rows: str) -> str:
             # an error of the whole row.
             text = f"NULLIF({_name(name)}, '')" if table.kind == "csv" else _name(name)
             columns.append(f"TRY_CAST({text} AS {said.type}) AS {_name(name)}")
+        elif kind == "UHUGEINT":  # compared with other integers it would be a double, or fail
+            columns.append(f"TRY_CAST({_name(name)} AS HUGEINT) AS {_name(name)}")
         elif table.kind == "duckdb" and kind == "VARCHAR":
             # A collation would make two spellings one group, and show either.
             columns.append(f'{_name(name)} COLLATE "binary" AS {_name(name)}')
@@ -268,7 +270,7 @@ def well_formed(one: Located) -> bool:
 
 def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
     """Can every value of these columns be read?"""
-    largest = ", ".join(f"MAX({_name(c)})" for c in columns)  # unlike COUNT, it looks at each value
+    largest = ", ".join(f"MAX({_name(c)}) IS NULL" for c in columns)  # unlike COUNT, it looks at each value
     try:
         cursor.execute(f"SELECT {largest} FROM {_name(table)}").fetchall()
     except duckdb.Error:

@@ -1,0 +1,133 @@
+"""User-level speed and error against plain DuckDB on the same parquet file, in one run.
+
+    python benchmarks/people.py [rows for speed] [rows for error]      default 10,000,000 and 1,000,000
+
+`events`: user_id (rows/20 users, heavy-tailed), country (200), category (20), day (365), amount 0..500, qty. ε = 1,
+δ = 1e-7, unit = user, max_rows = 50. Error: at ε = 1 per group, relative, median over groups: the noise's standard
+deviation, and the bias that max_rows leaves.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import dpsql
+
+DATA = Path(__file__).parent / "data"
+OPTIONS = {"epsilon": 1, "delta": "1e-7", "max_rows": 50, "max_groups": 20}
+QUERIES = {
+    "Q1 count": "SELECT COUNT(*) FROM events",
+    "Q2 users": "SELECT COUNT(DISTINCT user_id) FROM events",
+    "Q3 count, sum, avg by 20 public keys": "SELECT category, COUNT(*), SUM(amount), AVG(amount) FROM events GROUP BY category",
+    "Q4 count, sum by 73,000 private keys": "SELECT country, day, COUNT(*), SUM(amount) FROM events GROUP BY country, day",
+}
+
+
+def events(rows: int) -> Path:
+    """Each user has a log-normal appetite: 4 to 5% of the rows are beyond a user's 50th; rows are shuffled."""
+    path = DATA / f"people_{rows}.parquet"
+    if not path.exists():
+        DATA.mkdir(exist_ok=True)
+        users = rows // 20
+        random = np.random.default_rng(1)
+        appetite = random.lognormal(0, 0.7, users)
+        counts = random.multinomial(rows, appetite / appetite.sum())
+        owner = random.permutation(np.repeat(np.arange(users, dtype=np.int32), counts))
+        table = duckdb.connect()
+        table.register("owners", pa.table({"user_id": owner}))
+        table.execute(
+            f"""
+            COPY (
+                SELECT user_id,
+                       'c' || CAST(floor(random() * 200) AS INTEGER) AS country,
+                       'category' || CAST(floor(random() * 20) AS INTEGER) AS category,
+                       CAST(floor(random() * 365) AS INTEGER) AS day,
+                       round(random() * 500, 2) AS amount,
+                       CAST(1 + floor(random() * 10) AS INTEGER) AS qty
+                FROM owners
+            ) TO '{path}' (FORMAT parquet)
+            """
+        )
+    return path
+
+
+def policy(path: Path) -> dpsql.Policy:
+    columns = {
+        "category": {"values": [f"category{i}" for i in range(20)]},
+        "amount": {"min": 0, "max": 500},
+        "qty": {"min": 1, "max": 10},
+    }
+    table = {"source": str(path), "unit": "user_id", "columns": columns}
+    return dpsql.Policy.from_dict({"budget": {"epsilon": 10**6, "delta": 1e-4}, "tables": {"events": table}})
+
+
+def median(run: Callable[[], object], times: int = 3) -> float:
+    run()
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def speed(rows: int) -> None:
+    path = events(rows)
+    plain = duckdb.connect()
+    plain.execute(f"CREATE VIEW events AS SELECT * FROM '{path}'")
+    print(f"{rows:,} rows, unit = user, max_rows = 50, median of three")
+    per_user = median(lambda: plain.execute("SELECT MAX(n) FROM (SELECT COUNT(*) n FROM events GROUP BY user_id)").fetchall())
+    print(f"{'one GROUP BY user':<40} {per_user:>8.3f}s")
+    print(f"{'query':<40} {'DuckDB':>9} {'dpsql':>9} {'ratio':>6}")
+    with dpsql.connect(policy(path), ledger=":memory:") as session:
+        for name, sql in QUERIES.items():
+            base = median(lambda sql=sql: plain.execute(sql).fetchall())
+            ours = median(lambda sql=sql: session.query(sql, **OPTIONS).rows)
+            print(f"{name:<40} {base:>8.3f}s {ours:>8.3f}s {ours / base:>6.1f}")
+
+
+def memory(rows: int) -> None:
+    """Q3 in a process of its own: its peak memory."""
+    script = f"import people; people.peak({rows})"
+    print(subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout, end="")
+
+
+def peak(rows: int) -> None:
+    with dpsql.connect(policy(events(rows)), ledger=":memory:") as session:
+        session.query(QUERIES["Q3 count, sum, avg by 20 public keys"], **OPTIONS)
+    print(f"peak memory of Q3: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB (the whole process)")
+
+
+def error(rows: int, repeats: int = 40) -> None:
+    """Relative noise (standard deviation over repeats) and bias (mean over repeats) for Q3, median over groups."""
+    path = events(rows)
+    sql = QUERIES["Q3 count, sum, avg by 20 public keys"]
+    true = np.array([r[1:] for r in duckdb.sql(sql.replace("events", f"'{path}'") + " ORDER BY 1").fetchall()], dtype=float)
+    with dpsql.connect(policy(path), ledger=":memory:") as session:
+        answers = [session.query(sql + " ORDER BY category", **OPTIONS).rows for _ in range(repeats)]
+    found = np.array([[r[1:] for r in rows_ if r[0] is not None] for rows_ in answers], dtype=float)
+    noise = np.median(found.std(axis=0) / true, axis=0)
+    bias = np.median(found.mean(axis=0) / true - 1, axis=0)
+    print(f"{rows:,} rows, ε = 1, max_rows = 50, {repeats} repeats: relative noise (and bias)")
+    for name, n, b in zip(("COUNT", "SUM", "AVG"), noise, bias, strict=True):
+        print(f"  Q3 {name:<6} {n:8.3%} ({b:+.2%})")
+
+
+def main() -> None:
+    speed(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+    memory(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+    error(int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+-- count
+SELECT COUNT(*) FROM people
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+output
+  count_star()  COUNT(*), from [1]
+                within 3 for one cell with 95%
+----
+-- histogram
+SELECT region, COUNT(*) FROM people GROUP BY region
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = region (3: values of people.region)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+output
+  region        key region: no noise
+  count_star()  COUNT(*), from [1]
+                within 3 for one cell with 95%
+                within 4.09 for all 3 cells with 95% (exactly: 4)
+----
+-- average
+-- options: {"epsilon": "0.5"}
+SELECT region, AVG(age) FROM people GROUP BY region
+
+price     ε = 0.5, δ = 0
+          protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = region (3: values of people.region)
+measured
+       statistic                       ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count of age jointly  0.5   100%  120  120  discrete Laplace    240     1
+
+output
+  region    key region: no noise
+  avg(age)  AVG(people.age), from [1]
+            range [0, 120] (people.age: policy [0, 120]); values outside are clipped
+            within 0.719 for one cell with 95% where it has 1,000 rows, 0.979 for all 3 cells
+            the error shrinks as 1/n: twice the rows, half of it
+----
+-- count, sum and average of one column
+SELECT COUNT(*), SUM(age), AVG(age) FROM people
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                                ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count (and rows) of age jointly  1   100%  120  120  discrete Laplace    120     1
+
+output
+  count_star()  COUNT(*), from [1]
+                within 4.96 for one cell with 95%
+  sum(age)      SUM(people.age), from [1]
+                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
+                within 359 for one cell with 95%
+  avg(age)      AVG(people.age), from [1]
+                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
+                within 0.359 for one cell with 95% where it has 1,000 rows
+                the error shrinks as 1/n: twice the rows, half of it
+----
+-- two sums
+SELECT SUM(age) AS years, SUM(income * (1 - height / 10)) AS money FROM people WHERE age BETWEEN 18 AND 65
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                            ε  share   ℓ1   ℓ2  noise             scale      grid
+  [1]  sum of age                         0.5    50%   65   65  discrete Laplace    130         1
+  [2]  sum of income * (1 - height / 10)  0.5    50%  950  950  discrete Laplace  1,900  0.000977
+
+output
+  years  SUM(people.age), from [1]
+         range [18, 65] (people.age: policy [0, 120]; WHERE age BETWEEN 18 AND 65); values outside are clipped
+         within 389 for one cell with 95%
+  money  SUM(people.income * (1 - people.height / 10)), from [2]
+         range [0, 950] (people.income: policy [0, 1000]; people.height: policy [0.5, 2.5]); values outside are clipped
+         within 5,692 for one cell with 95%
+----
+-- not an output itself
+SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = region (3: values of people.region)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+output
+  region  key region: no noise
+  not an output itself: COUNT(*), from [1]
+    within 3 for one cell with 95%
+    within 4.09 for all 3 cells with 95% (exactly: 4)
+----
+-- two releases
+SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+release r0
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.5    50%   1   1  discrete Laplace      2     1
+
+release r1
+unit      each row of survey: each row is its own unit
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                          ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  sum and count of answer jointly  0.5    50%   4   4  discrete Laplace      8     1
+
+output
+  p  computed from COUNT(*)
+  a  computed from AVG(survey.answer)
+  not an output itself: COUNT(*), from [1]
+    within 6 for one cell with 95%
+  not an output itself: AVG(survey.answer), from [2]
+    range [1, 5] (survey.answer: policy [1, 5]); values outside are clipped
+    within 0.024 for one cell with 95% where it has 1,000 rows
+    the error shrinks as 1/n: twice the rows, half of it
+----
+-- keys alone
+SELECT DISTINCT region FROM people
+
+price     ε = 0, δ = 0
+          protects one unit with ε = 0 (0 for 2 units together, 0 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = region (3: values of people.region)
+measured
+  nothing: the keys are public, and nothing else is asked for
+
+output
+  region  key region: no noise
+----
+-- units
+SELECT member, COUNT(DISTINCT id) FROM people GROUP BY member
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+
+unit      id of people: rows_per_unit = 1, verified
+          in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = member (3: booleans)
+measured
+       statistic                ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units  1   100%   1   1  discrete Laplace      1     1
+
+output
+  member              key member: no noise
+  count(DISTINCT id)  COUNT(DISTINCT people.id), from [1]
+                      within 3 for one cell with 95%
+                      within 4.09 for all 3 cells with 95% (exactly: 4)
+----
+-- public alone
+SELECT label FROM codes
+
+price     ε = 0, δ = 0
+          protects one unit with ε = 0 (0 for 2 units together, 0 for 5 units together)
+
+output
+  label  public, no noise

@@ -1,0 +1,150 @@
+-- count
+SELECT COUNT(*) FROM people
+
+r0:
+  scan people, unit id
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()"
+  FROM "r0"
+----
+-- where
+SELECT AVG(age) FROM people WHERE member AND income > 5
+
+r0:
+  scan people, unit id
+  filter member AND income > 5
+  a0 = AVG(people.age)
+post:
+  SELECT
+    "r0"."a0" AS "avg(age)"
+  FROM "r0"
+----
+-- keys
+SELECT region, age // 10 AS decade, COUNT(*), SUM(income) FROM people GROUP BY ALL
+
+r0:
+  scan people, unit id
+  key k0 = region
+  key k1 = age // 10
+  a0 = COUNT(*)
+  a1 = SUM(people.income)
+post:
+  SELECT
+    "r0"."k0" AS "region",
+    "r0"."k1" AS "decade",
+    "r0"."a0" AS "count_star()",
+    "r0"."a1" AS "sum(income)"
+  FROM "r0"
+----
+-- one aggregate is measured once
+SELECT COUNT(*), COUNT(*) + 1, COUNT(*) * 2 FROM people HAVING COUNT(*) > 0
+
+r0:
+  scan people, unit id
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()",
+    "r0"."a0" + 1 AS "count(*) + 1",
+    "r0"."a0" * 2 AS "count(*) * 2"
+  FROM "r0"
+  WHERE
+    "r0"."a0" > 0
+----
+-- filter
+SELECT COUNT(*) FILTER (WHERE member) / COUNT(*) AS share FROM people
+
+r0:
+  scan people, unit id
+  a0 = COUNT(*) FILTER(WHERE people.member)
+  a1 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" / "r0"."a1" AS "share"
+  FROM "r0"
+----
+-- having
+SELECT region FROM people GROUP BY region HAVING SUM(age) > 100
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = SUM(people.age)
+post:
+  SELECT
+    "r0"."k0" AS "region"
+  FROM "r0"
+  WHERE
+    "r0"."a0" > 100
+----
+-- order and limit
+SELECT region, COUNT(*) AS n FROM people GROUP BY region ORDER BY n DESC LIMIT 1
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."k0" AS "region",
+    "r0"."a0" AS "n"
+  FROM "r0"
+  ORDER BY
+    "r0"."a0" DESC
+  LIMIT 1
+----
+-- windows
+SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () AS share, RANK() OVER w AS r FROM people GROUP BY region WINDOW w AS (ORDER BY COUNT(*))
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."k0" AS "region",
+    "r0"."a0" / SUM("r0"."a0") OVER () AS "share",
+    RANK() OVER w AS "r"
+  FROM "r0"
+  WINDOW w AS (ORDER BY "r0"."a0")
+----
+-- qualify
+SELECT region FROM people GROUP BY region QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*)) = 1
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."k0" AS "region"
+  FROM "r0"
+  QUALIFY
+    ROW_NUMBER() OVER (ORDER BY "r0"."a0") = 1
+----
+-- distinct keys
+SELECT DISTINCT region, member FROM people
+
+r0:
+  scan people, unit id
+  key k0 = region
+  key k1 = member
+post:
+  SELECT
+    "r0"."k0" AS "region",
+    "r0"."k1" AS "member"
+  FROM "r0"
+----
+-- distinct over results
+SELECT DISTINCT COUNT(*) > 10 FROM people GROUP BY region
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT DISTINCT
+    "r0"."a0" > 10 AS "count(*) > 10"
+  FROM "r0"

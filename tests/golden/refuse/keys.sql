@@ -1,0 +1,187 @@
+-- private text
+SELECT name, COUNT(*) FROM people GROUP BY name
+
+PrivacyError private-keys at 1:44+4
+error: the values of name are not public; selecting keys privately takes δ > 0
+   1 | SELECT name, COUNT(*) FROM people GROUP BY name
+     |                                            ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- private number
+SELECT debt, COUNT(*) FROM people GROUP BY debt
+
+PrivacyError private-keys at 1:44+4
+error: the values of debt are not public; selecting keys privately takes δ > 0
+   1 | SELECT debt, COUNT(*) FROM people GROUP BY debt
+     |                                            ^^^^
+help: give it a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 100 }, and group by CAST(FLOOR(debt) AS INTEGER)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- the unit as a key
+SELECT id, COUNT(*) FROM people GROUP BY id
+
+PrivacyError private-keys at 1:42+2
+error: id is the privacy unit: each group would be one person's
+   1 | SELECT id, COUNT(*) FROM people GROUP BY id
+     |                                          ^^
+help: group by something that many people share
+----
+-- one key of two is private
+SELECT region, name, COUNT(*) FROM people GROUP BY region, name
+
+PrivacyError private-keys at 1:60+4
+error: the values of name are not public; selecting keys privately takes δ > 0
+   1 | SELECT region, name, COUNT(*) FROM people GROUP BY region, name
+     |                                                            ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- computed from private text
+SELECT UPPER(name) AS u, COUNT(*) FROM people GROUP BY u
+
+PrivacyError private-keys at 1:8+11
+error: the values of name are not public; selecting keys privately takes δ > 0
+   1 | SELECT UPPER(name) AS u, COUNT(*) FROM people GROUP BY u
+     |        ^^^^^^^^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- CASE that passes private text on
+SELECT CASE WHEN age > 5 THEN name ELSE 'x' END AS c, COUNT(*) FROM people GROUP BY c
+
+PrivacyError private-keys at 1:8+40
+error: the values of name are not public; selecting keys privately takes δ > 0
+   1 | SELECT CASE WHEN age > 5 THEN name ELSE 'x' END AS c, COUNT(*) FROM people GROUP BY c
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- distinct private text
+SELECT DISTINCT name FROM people
+
+PrivacyError private-keys at 1:17+4
+error: the values of name are not public; selecting keys privately takes δ > 0
+   1 | SELECT DISTINCT name FROM people
+     |                 ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- the policy says that it is no key
+SELECT secret, COUNT(*) FROM people GROUP BY secret
+
+PrivacyError private-column at 1:46+6
+error: the policy says that secret may not be a group key
+   1 | SELECT secret, COUNT(*) FROM people GROUP BY secret
+     |                                              ^^^^^^
+help: group by another column, or aggregate without it
+----
+-- computed from what is no key
+SELECT secret || 'x' AS s, COUNT(*) FROM people GROUP BY s
+
+PrivacyError private-column at 1:8+13
+error: the policy says that secret may not be a group key
+   1 | SELECT secret || 'x' AS s, COUNT(*) FROM people GROUP BY s
+     |        ^^^^^^^^^^^^^
+help: group by another column, or aggregate without it
+----
+-- too many integers
+SELECT wide, COUNT(*) FROM survey GROUP BY wide
+
+PrivacyError private-keys at 1:44+4
+error: wide can have 50,000 values, and at most 10,000 are listed from a range; selecting keys privately takes δ > 0
+   1 | SELECT wide, COUNT(*) FROM survey GROUP BY wide
+     |                                            ^^^^
+help: group by something coarser: wide // 10
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- too many combinations
+SELECT n1, n2, COUNT(*) FROM survey GROUP BY n1, n2
+
+PrivacyError private-keys at 1:46+6
+error: the keys have 81,018,001 combinations, and at most 1,000,000 are listed; selecting keys privately takes δ > 0
+   1 | SELECT n1, n2, COUNT(*) FROM survey GROUP BY n1, n2
+     |                                              ^^^^^^
+help: group by fewer keys, or by coarser ones: x // 100, DATE_TRUNC('month', x)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- float
+SELECT height, COUNT(*) FROM people GROUP BY height
+
+PrivacyError private-keys at 1:46+6
+error: height is DOUBLE, whose values aren't listed; selecting keys privately takes δ > 0
+   1 | SELECT height, COUNT(*) FROM people GROUP BY height
+     |                                              ^^^^^^
+help: group by something coarser: CAST(FLOOR(height) AS INTEGER)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- timestamp
+SELECT seen, COUNT(*) FROM people GROUP BY seen
+
+PrivacyError private-keys at 1:44+4
+error: seen is TIMESTAMP, whose values aren't listed; selecting keys privately takes δ > 0
+   1 | SELECT seen, COUNT(*) FROM people GROUP BY seen
+     |                                            ^^^^
+help: group by something coarser: DATE_TRUNC('day', seen)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- rollup
+SELECT region, member, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
+
+SQLError not-yet at 1:62+14
+error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
+   1 | SELECT region, member, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
+     |                                                              ^^^^^^^^^^^^^^
+help: write one SELECT for each grouping, with UNION ALL between them
+----
+-- cube
+SELECT region, member, COUNT(*) FROM people GROUP BY CUBE (region, member)
+
+SQLError not-yet at 1:60+14
+error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
+   1 | SELECT region, member, COUNT(*) FROM people GROUP BY CUBE (region, member)
+     |                                                            ^^^^^^^^^^^^^^
+help: write one SELECT for each grouping, with UNION ALL between them
+----
+-- grouping sets
+SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), ())
+
+SQLError not-yet at 1:62+6
+error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
+   1 | SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), ())
+     |                                                              ^^^^^^
+help: write one SELECT for each grouping, with UNION ALL between them
+----
+-- computed from too many values
+SELECT n1 * n2, COUNT(*) FROM survey GROUP BY 1
+
+PrivacyError private-keys at 1:8+7
+error: n1 * n2 can have more than 10,000 values; selecting keys privately takes δ > 0
+   1 | SELECT n1 * n2, COUNT(*) FROM survey GROUP BY 1
+     |        ^^^^^^^
+help: group by its parts, or by something coarser
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- the third key of three
+SELECT region,
+       member,
+       code || name,
+       COUNT(*)
+FROM people
+GROUP BY ALL
+
+PrivacyError private-keys at 3:8+12
+error: the values of name are not public; selecting keys privately takes δ > 0
+   3 |        code || name,
+     |        ^^^^^^^^^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- a list
+SELECT tags, COUNT(*) FROM people GROUP BY tags
+
+SQLError key-type at 1:44+4
+error: VARCHAR[] can't be a group key
+   1 | SELECT tags, COUNT(*) FROM people GROUP BY tags
+     |                                            ^^^^
+help: group by a number, text, a date or a timestamp: cast or extract a part of it

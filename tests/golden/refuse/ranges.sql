@@ -1,0 +1,176 @@
+-- sum without a range
+SELECT SUM(debt) FROM people
+
+PrivacyError needs-range at 1:12+4
+error: SUM needs a range for people.debt
+   1 | SELECT SUM(debt) FROM people
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt, 0, 500))
+----
+-- average without a range
+SELECT region, AVG(debt) FROM people GROUP BY region
+
+PrivacyError needs-range at 1:20+4
+error: AVG needs a range for people.debt
+   1 | SELECT region, AVG(debt) FROM people GROUP BY region
+     |                    ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: AVG(CLIP(debt, 0, 500))
+----
+-- expression without a range
+SELECT SUM(age * debt) FROM people
+
+PrivacyError needs-range at 1:12+10
+error: SUM needs a range for age * debt
+   1 | SELECT SUM(age * debt) FROM people
+     |            ^^^^^^^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(age * debt, 0, 500))
+----
+-- range lost by a division
+SELECT SUM(1.0 / height) + SUM(1 / age) FROM people
+
+PrivacyError needs-range at 1:32+7
+error: SUM needs a range for 1 / age: it has no upper end
+   1 | SELECT SUM(1.0 / height) + SUM(1 / age) FROM people
+     |                                ^^^^^^^
+help: keep the divisor, which can be 0, away from it: 1 / GREATEST(age, 1)
+      or clip it in the query: SUM(CLIP(1 / age, 0, 500))
+----
+-- range on one side only
+SELECT SUM(debt) FROM people WHERE debt > 0
+
+PrivacyError needs-range at 1:12+4
+error: SUM needs a range for people.debt: it has no upper end
+   1 | SELECT SUM(debt) FROM people WHERE debt > 0
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt, 0, 500))
+----
+-- length of text
+SELECT SUM(LENGTH(name)) FROM people
+
+PrivacyError needs-range at 1:12+12
+error: SUM needs a range for LENGTH(name): it has no upper end
+   1 | SELECT SUM(LENGTH(name)) FROM people
+     |            ^^^^^^^^^^^^
+help: clip it in the query: SUM(CLIP(LENGTH(name), 0, 500))
+----
+-- cast from text
+SELECT SUM(TRY_CAST(name AS DOUBLE)) FROM people
+
+PrivacyError needs-range at 1:12+24
+error: SUM needs a range for TRY_CAST(name AS DOUBLE)
+   1 | SELECT SUM(TRY_CAST(name AS DOUBLE)) FROM people
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^
+help: clip it in the query: SUM(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+----
+-- a type alone is no range
+SELECT SUM(id) FROM people
+
+PrivacyError needs-range at 1:12+2
+error: SUM needs a range for people.id
+   1 | SELECT SUM(id) FROM people
+     |            ^^
+help: give id a min and a max in the policy: [tables.people.columns] id = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(id, 0, 500))
+----
+-- CASE that lets one branch out
+SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
+
+PrivacyError needs-range at 1:12+40
+error: SUM needs a range for CASE WHEN age > 5 THEN age ELSE debt END
+   1 | SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(CASE WHEN age > 5 THEN age ELSE debt END, 0, 500))
+----
+-- FILTER doesn't bound
+SELECT SUM(debt) FILTER (WHERE member) FROM people
+
+PrivacyError needs-range at 1:12+4
+error: SUM needs a range for people.debt
+   1 | SELECT SUM(debt) FILTER (WHERE member) FROM people
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt, 0, 500))
+----
+-- sum of text
+SELECT SUM(name) FROM people
+
+SQLError type at 1:12+4
+error: SUM takes a number, not VARCHAR
+   1 | SELECT SUM(name) FROM people
+     |            ^^^^
+help: write SUM(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+----
+-- average of booleans
+SELECT AVG(member) FROM people
+
+SQLError type at 1:12+6
+error: AVG takes a number, not BOOLEAN
+   1 | SELECT AVG(member) FROM people
+     |            ^^^^^^
+help: write AVG(CAST(member AS INTEGER))
+----
+-- average of a comparison
+SELECT AVG(age > 5) FROM people
+
+SQLError type at 1:12+7
+error: AVG takes a number, not BOOLEAN
+   1 | SELECT AVG(age > 5) FROM people
+     |            ^^^^^^^
+help: write AVG(CAST(age > 5 AS INTEGER))
+----
+-- average of dates
+SELECT AVG(born) FROM people
+
+SQLError type at 1:12+4
+error: AVG takes a number, not DATE
+   1 | SELECT AVG(born) FROM people
+     |            ^^^^
+help: dates give numbers through YEAR(born) or DATE_DIFF('day', DATE '2000-01-01', born)
+----
+-- on a later line
+SELECT region,
+       SUM(debt) AS total
+FROM people
+GROUP BY region
+
+PrivacyError needs-range at 2:12+4
+error: SUM needs a range for people.debt
+   2 |        SUM(debt) AS total
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt, 0, 500))
+----
+-- two columns without a range
+SELECT SUM(debt + id) FROM people
+
+PrivacyError needs-range at 1:12+9
+error: SUM needs a range for debt + id
+   1 | SELECT SUM(debt + id) FROM people
+     |            ^^^^^^^^^
+help: give debt and id a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 } and id = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt + id, 0, 500))
+----
+-- a column without a range as a divisor
+SELECT AVG(age / debt) FROM people
+
+PrivacyError needs-range at 1:12+10
+error: AVG needs a range for age / debt
+   1 | SELECT AVG(age / debt) FROM people
+     |            ^^^^^^^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 1, max = 500 }
+      or keep the divisor, which can be 0, away from it: age / GREATEST(debt, 1)
+      or clip it in the query: AVG(CLIP(age / debt, 0, 500))
+----
+-- sum of a list
+SELECT SUM(tags) FROM people
+
+SQLError type at 1:12+4
+error: SUM takes a number, not VARCHAR[]
+   1 | SELECT SUM(tags) FROM people
+     |            ^^^^
+help: only IS NULL, COUNT and CAST(tags AS VARCHAR) work on VARCHAR[]

@@ -1,0 +1,654 @@
+-- a comment
+-- nothing else
+
+SQLError empty
+error: there is no query in the text
+help: write a query: "SELECT COUNT(*) FROM t"
+----
+-- two statements
+SELECT COUNT(*) FROM people; SELECT COUNT(*) FROM people
+
+SQLError one-statement at 1:30+6
+error: a second statement, where one is allowed
+   1 | SELECT COUNT(*) FROM people; SELECT COUNT(*) FROM people
+     |                              ^^^^^^
+help: send one query at a time
+----
+-- injection
+SELECT COUNT(*) FROM people; DROP TABLE people
+
+SQLError one-statement at 1:30+4
+error: a second statement, where one is allowed
+   1 | SELECT COUNT(*) FROM people; DROP TABLE people
+     |                              ^^^^
+help: send one query at a time
+----
+-- create
+CREATE TABLE x AS SELECT * FROM people
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not CREATE
+   1 | CREATE TABLE x AS SELECT * FROM people
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- create macro
+CREATE MACRO f(x) AS x + 1
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not CREATE
+   1 | CREATE MACRO f(x) AS x + 1
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- drop
+DROP TABLE people
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not DROP
+   1 | DROP TABLE people
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- insert
+INSERT INTO people SELECT * FROM people
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not INSERT
+   1 | INSERT INTO people SELECT * FROM people
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- update
+UPDATE people SET age = 1
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not UPDATE
+   1 | UPDATE people SET age = 1
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- delete
+DELETE FROM people
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not DELETE
+   1 | DELETE FROM people
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- alter
+ALTER TABLE people ADD COLUMN x INT
+
+SQLError not-a-query at 1:1+5
+error: only queries are answered, not ALTER
+   1 | ALTER TABLE people ADD COLUMN x INT
+     | ^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- pragma
+PRAGMA table_info('people')
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not PRAGMA
+   1 | PRAGMA table_info('people')
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- set
+SET memory_limit = '1GB'
+
+SQLError not-a-query at 1:1+3
+error: only queries are answered, not SET
+   1 | SET memory_limit = '1GB'
+     | ^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- set variable
+SET VARIABLE x = (SELECT COUNT(*) FROM people)
+
+SQLError not-a-query at 1:1+3
+error: only queries are answered, not SET
+   1 | SET VARIABLE x = (SELECT COUNT(*) FROM people)
+     | ^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- reset
+RESET memory_limit
+
+SQLError not-a-query at 1:1+5
+error: only queries are answered, not RESET
+   1 | RESET memory_limit
+     | ^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- explain
+EXPLAIN SELECT COUNT(*) FROM people
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not EXPLAIN
+   1 | EXPLAIN SELECT COUNT(*) FROM people
+     | ^^^^^^^
+help: `dpsql explain` and session.explain() say what a query would do and cost, and spend nothing
+----
+-- explain analyze
+EXPLAIN ANALYZE SELECT COUNT(*) FROM people
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not EXPLAIN
+   1 | EXPLAIN ANALYZE SELECT COUNT(*) FROM people
+     | ^^^^^^^
+help: `dpsql explain` and session.explain() say what a query would do and cost, and spend nothing
+----
+-- summarize
+SUMMARIZE people
+
+SQLError not-a-query at 1:1+9
+error: only queries are answered, not SUMMARIZE
+   1 | SUMMARIZE people
+     | ^^^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- summarize in FROM
+SELECT * FROM (SUMMARIZE people)
+
+SQLError unsupported at 1:26+6
+error: only a SELECT can stand here
+   1 | SELECT * FROM (SUMMARIZE people)
+     |                          ^^^^^^
+help: write SELECT … FROM …
+----
+-- describe
+DESCRIBE people
+
+SQLError not-a-query at 1:1+8
+error: only queries are answered, not DESCRIBE
+   1 | DESCRIBE people
+     | ^^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- show tables
+SHOW TABLES
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not SHOW
+   1 | SHOW TABLES
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- copy out
+COPY people TO 'x.csv'
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not COPY
+   1 | COPY people TO 'x.csv'
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- copy in
+COPY people FROM 'x.csv'
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not COPY
+   1 | COPY people FROM 'x.csv'
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- attach
+ATTACH 'x.duckdb' AS x
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not ATTACH
+   1 | ATTACH 'x.duckdb' AS x
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- detach
+DETACH x
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not DETACH
+   1 | DETACH x
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- use
+USE x
+
+SQLError not-a-query at 1:1+3
+error: only queries are answered, not USE
+   1 | USE x
+     | ^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- install
+INSTALL httpfs
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not INSTALL
+   1 | INSTALL httpfs
+     | ^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- load
+LOAD httpfs
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not LOAD
+   1 | LOAD httpfs
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- call
+CALL duckdb_tables()
+
+SQLError not-a-query at 1:1+4
+error: only queries are answered, not CALL
+   1 | CALL duckdb_tables()
+     | ^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- checkpoint
+CHECKPOINT
+
+SQLError not-a-query at 1:1+10
+error: only queries are answered, not CHECKPOINT
+   1 | CHECKPOINT
+     | ^^^^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- vacuum
+VACUUM
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not VACUUM
+   1 | VACUUM
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- prepare
+PREPARE q AS SELECT COUNT(*) FROM people
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not PREPARE
+   1 | PREPARE q AS SELECT COUNT(*) FROM people
+     | ^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- execute
+EXECUTE q
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not EXECUTE
+   1 | EXECUTE q
+     | ^^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- begin
+BEGIN TRANSACTION
+
+SQLError not-a-query at 1:1+5
+error: only queries are answered, not BEGIN
+   1 | BEGIN TRANSACTION
+     | ^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- pivot statement
+PIVOT people ON region USING COUNT(*)
+
+SQLError not-a-query at 1:1+5
+error: only queries are answered, not PIVOT
+   1 | PIVOT people ON region USING COUNT(*)
+     | ^^^^^
+help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
+----
+-- pivot in FROM
+SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
+
+SQLError unsupported at 1:29+32
+error: PIVOT is not supported by this version
+   1 | SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
+     |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
+----
+-- unpivot
+UNPIVOT people ON age INTO NAME n VALUE v
+
+SQLError not-a-query at 1:1+7
+error: only queries are answered, not UNPIVOT
+   1 | UNPIVOT people ON age INTO NAME n VALUE v
+     | ^^^^^^^
+help: write one SELECT for each column, with UNION ALL between them
+----
+-- export
+EXPORT DATABASE 'x'
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not EXPORT
+   1 | EXPORT DATABASE 'x'
+     | ^^^^^^
+help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+----
+-- values statement with rows
+VALUES ((SELECT age FROM people))
+
+SQLError not-a-query at 1:1+6
+error: only queries are answered, not VALUES
+   1 | VALUES ((SELECT age FROM people))
+     | ^^^^^^
+help: write SELECT * FROM (VALUES (1, 2))
+----
+-- table statement
+TABLE people
+
+PrivacyError returns-rows at 1:7+6
+error: the query returns rows of a private table, people
+   1 | TABLE people
+     |       ^^^^^^
+help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
+----
+-- into
+SELECT COUNT(*) INTO x FROM people
+
+SQLError unsupported at 1:22+1
+error: SELECT INTO writes a table, and queries only read
+   1 | SELECT COUNT(*) INTO x FROM people
+     |                      ^
+help: leave it out
+----
+-- for update
+SELECT COUNT(*) FROM people FOR UPDATE
+
+SQLError unsupported at 1:8+20
+error: FOR UPDATE locks rows, and queries only read
+   1 | SELECT COUNT(*) FROM people FOR UPDATE
+     |        ^^^^^^^^^^^^^^^^^^^^
+help: leave it out
+----
+-- recursive CTE
+WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 5)
+SELECT SUM(i) FROM r
+
+SQLError recursive at 1:16+62
+error: WITH RECURSIVE is not supported
+   1 | WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 5)
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave RECURSIVE out, and write each step as a CTE of its own
+----
+-- recursive CTE over rows
+WITH RECURSIVE r AS (SELECT age FROM people UNION ALL SELECT age + 1 FROM r)
+SELECT COUNT(*) FROM r
+
+SQLError recursive at 1:16+61
+error: WITH RECURSIVE is not supported
+   1 | WITH RECURSIVE r AS (SELECT age FROM people UNION ALL SELECT age + 1 FROM r)
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave RECURSIVE out, and write each step as a CTE of its own
+----
+-- a file as a table
+SELECT COUNT(*) FROM 'people.parquet'
+
+SQLError unknown-table at 1:22+16
+error: there is no table people.parquet
+   1 | SELECT COUNT(*) FROM 'people.parquet'
+     |                      ^^^^^^^^^^^^^^^^
+help: did you mean people?
+----
+-- a path as a table
+SELECT COUNT(*) FROM "/etc/passwd"
+
+SQLError unknown-table at 1:22+13
+error: there is no table /etc/passwd
+   1 | SELECT COUNT(*) FROM "/etc/passwd"
+     |                      ^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- read_csv
+SELECT COUNT(*) FROM read_csv('/etc/passwd')
+
+SQLError unknown-table at 1:22+23
+error: table functions, files and other schemas can't be read
+   1 | SELECT COUNT(*) FROM read_csv('/etc/passwd')
+     |                      ^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- read_parquet
+SELECT COUNT(*) FROM read_parquet('people.parquet')
+
+SQLError unknown-table at 1:22+30
+error: table functions, files and other schemas can't be read
+   1 | SELECT COUNT(*) FROM read_parquet('people.parquet')
+     |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- read_text
+SELECT * FROM read_text('/etc/passwd')
+
+SQLError unknown-table at 1:15+24
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM read_text('/etc/passwd')
+     |               ^^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- glob
+SELECT * FROM glob('*')
+
+SQLError unknown-table at 1:15+9
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM glob('*')
+     |               ^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- parquet_metadata
+SELECT * FROM parquet_metadata('people.parquet')
+
+SQLError unknown-table at 1:15+34
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM parquet_metadata('people.parquet')
+     |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- json_execute_serialized_sql
+SELECT * FROM json_execute_serialized_sql('{}')
+
+SQLError unknown-table at 1:15+33
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM json_execute_serialized_sql('{}')
+     |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- pragma function
+SELECT * FROM pragma_table_info('people')
+
+SQLError unknown-table at 1:15+27
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM pragma_table_info('people')
+     |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- duckdb_settings
+SELECT * FROM duckdb_settings()
+
+SQLError unknown-table at 1:15+17
+error: table functions, files and other schemas can't be read
+   1 | SELECT * FROM duckdb_settings()
+     |               ^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- range in FROM
+SELECT COUNT(*) FROM range(1000000000)
+
+SQLError unknown-table at 1:22+17
+error: table functions, files and other schemas can't be read
+   1 | SELECT COUNT(*) FROM range(1000000000)
+     |                      ^^^^^^^^^^^^^^^^^
+help: tables of the policy: codes, items, orders, people, survey, visits
+----
+-- unnest in FROM
+SELECT COUNT(*) FROM unnest([1, 2, 3])
+
+SQLError unknown-table at 1:30+7
+error: only tables of the policy and subqueries can stand in FROM
+   1 | SELECT COUNT(*) FROM unnest([1, 2, 3])
+     |                              ^^^^^^^
+help: name a table of the policy (codes, items, orders, people, survey, visits) or write a subquery
+----
+-- question mark parameter
+SELECT COUNT(*) FROM people WHERE age > ?
+
+SQLError parameter at 1:41+1
+error: parameters are not supported
+   1 | SELECT COUNT(*) FROM people WHERE age > ?
+     |                                         ^
+help: write the value into the query
+----
+-- numbered parameter
+SELECT COUNT(*) FROM people WHERE age > $1
+
+SQLError parameter at 1:41+2
+error: parameters are not supported
+   1 | SELECT COUNT(*) FROM people WHERE age > $1
+     |                                         ^^
+help: write the value into the query
+----
+-- named parameter
+SELECT COUNT(*) FROM people WHERE age > $x
+
+SQLError parameter at 1:41+2
+error: parameters are not supported
+   1 | SELECT COUNT(*) FROM people WHERE age > $x
+     |                                         ^^
+help: write the value into the query
+----
+-- parameter as a limit
+SELECT region, COUNT(*) FROM people GROUP BY region LIMIT ?
+
+SQLError parameter at 1:59+1
+error: parameters are not supported
+   1 | SELECT region, COUNT(*) FROM people GROUP BY region LIMIT ?
+     |                                                           ^
+help: write the value into the query
+----
+-- syntax
+SELECT COUNT(* FROM people
+
+SQLError syntax at 1:16+4
+error: the SQL can't be parsed: expected ) at FROM
+   1 | SELECT COUNT(* FROM people
+     |                ^^^^
+help: check it near the mark
+----
+-- syntax on a later line
+SELECT COUNT(*)
+FROM people
+WHERE age >
+
+SQLError syntax at 3:11+1
+error: the SQL can't be parsed: something is missing at >
+   3 | WHERE age >
+     |           ^
+help: check it near the mark
+----
+-- misspelt keyword
+SELEC COUNT(*) FROM people
+
+SQLError not-a-query at 1:1+5
+error: only queries are answered, not SELEC
+   1 | SELEC COUNT(*) FROM people
+     | ^^^^^
+help: did you mean SELECT?
+----
+-- open quote
+SELECT COUNT(*) FROM people WHERE name = 'x
+
+SQLError syntax at 1:42+1
+error: a quote is never closed
+   1 | SELECT COUNT(*) FROM people WHERE name = 'x
+     |                                          ^
+help: close it with '; a quote inside a text is written twice
+----
+-- open comment
+SELECT COUNT(*) FROM people /* x
+
+SQLError syntax at 1:29+2
+error: a comment is never closed
+   1 | SELECT COUNT(*) FROM people /* x
+     |                             ^^
+help: close it with */
+----
+-- Google's clause
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
+
+SQLError not-yet at 1:8+46
+error: SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version
+   1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and --max-rows, or epsilon=, delta=, max_groups= and max_rows=
+----
+-- contribution bounds
+SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
+
+SQLError not-yet at 1:17+27
+error: contribution_bounds_per_row is not supported by this version
+   1 | SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
+     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: clip each row's value yourself: SUM(CLIP(x, 0, 100))
+----
+-- union by name
+SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
+
+SQLError unsupported at 1:8+76
+error: UNION BY NAME is not supported
+   1 | SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave BY NAME out, and list the columns in the same order on both sides
+----
+-- deep nesting
+SELECT COUNT(*) FROM people WHERE age > ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
+
+SQLError too-deep
+error: the query is nested too deeply
+help: split it into CTEs
+----
+-- deep expression
+SELECT SUM(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(age))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))) FROM people
+
+SQLError too-deep
+error: the query is nested too deeply
+help: split it into CTEs
+----
+-- colon parameter
+SELECT COUNT(*) FROM people WHERE age > :x
+
+SQLError parameter at 1:41+2
+error: parameters are not supported
+   1 | SELECT COUNT(*) FROM people WHERE age > :x
+     |                                         ^^
+help: write the value into the query
+----
+-- open name
+SELECT COUNT(*) FROM "people
+
+SQLError syntax at 1:22+1
+error: a quote is never closed
+   1 | SELECT COUNT(*) FROM "people
+     |                      ^
+help: close it with "; a quote inside a text is written twice
+----
+-- clause that ends early
+SELECT COUNT(*) FROM people WHERE
+
+SQLError syntax at 1:29+5
+error: the SQL can't be parsed: something is missing at WHERE
+   1 | SELECT COUNT(*) FROM people WHERE
+     |                             ^^^^^
+help: check it near the mark
+----
+-- explain among statements
+SELECT COUNT(*) FROM people; EXPLAIN SELECT 1
+
+SQLError one-statement at 1:30+7
+error: a second statement, where one is allowed
+   1 | SELECT COUNT(*) FROM people; EXPLAIN SELECT 1
+     |                              ^^^^^^^
+help: send one query at a time

@@ -1,0 +1,209 @@
+"""Golden files: SQL, and what binding, planning, explaining or refusing it says. --update-golden rewrites them.
+
+A file holds cases, separated by a line of four dashes. A case is a line `-- title`, perhaps a line
+`-- options: {"epsilon": 0}` (JSON), the SQL, a blank line, and the expected text.
+A file is read with policy.toml, or with the policy of its own name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import dpsql
+from dpsql.analyze.ownership import rows_promise
+from dpsql.plan.build import build
+from dpsql.plan.nodes import Expr, Filter, Plan, Relation
+from dpsql.sql.bind import bind
+from dpsql.sql.parse import parse
+
+FOLDER = Path(__file__).parent / "golden"
+SEPARATOR = "\n----\n"
+OPTIONS = "-- options: "
+PLACELESS = {"empty", "one-statement", "not-a-query", "too-deep"}  # the whole text is to blame
+
+PEOPLE = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("age", pa.int32()),
+        ("income", pa.decimal128(9, 2)),
+        ("height", pa.float64()),
+        ("region", pa.string()),
+        ("code", pa.string()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("us")),
+        ("member", pa.bool_()),
+        ("debt", pa.float64()),
+        ("secret", pa.string()),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+TABLES = {
+    "people": PEOPLE.empty_table(),
+    "survey": pa.table({c: pa.array([], pa.int32()) for c in ("answer", "wide", "n1", "n2")}),
+    "visits": pa.table({"id": pa.array([], pa.int64()), "age": pa.array([], pa.int64())}),
+    "orders": pa.table(
+        {"id": pa.array([], pa.int64()), "order_id": pa.array([], pa.int64()), "kind": pa.array([], "string")}
+    ),
+    "items": pa.table({"order_id": pa.array([], pa.int64())}),
+    "codes": pa.table({"code": ["x1", "x2"], "label": ["one", "two"]}),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a golden file."""
+
+    title: str
+    options: dict[str, Any]
+    sql: str
+    expected: str
+
+    @classmethod
+    def parse(cls, text: str) -> Case:
+        head, _, expected = text.strip("\n").partition("\n\n")
+        title, *lines = head.split("\n")
+        assert title.startswith("-- "), f"a case starts with its title: {title}"
+        options = {}
+        if lines and lines[0].startswith(OPTIONS):
+            options = json.loads(lines.pop(0).removeprefix(OPTIONS))
+        return cls(title.removeprefix("-- "), options, "\n".join(lines), expected)
+
+    def __str__(self) -> str:
+        options = f"{OPTIONS}{json.dumps(self.options)}\n" if self.options else ""
+        return f"-- {self.title}\n{options}{self.sql}\n\n{self.expected}"
+
+
+def read(folder: str) -> list[tuple[str, Case]]:
+    cases = []
+    for file in sorted((FOLDER / folder).glob("*.sql")):
+        cases += [(file.stem, Case.parse(text)) for text in file.read_text().split(SEPARATOR)]
+    return cases
+
+
+def golden(folder: str) -> pytest.MarkDecorator:
+    cases = read(folder)
+    return pytest.mark.parametrize(("file", "case"), cases, ids=[f"{file}: {case.title}" for file, case in cases])
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[Callable[[Path], dpsql.Session]]:
+    """A session for each policy, opened when it is first asked for."""
+    opened: dict[Path, dpsql.Session] = {}
+
+    def open_policy(path: Path) -> dpsql.Session:
+        if path not in opened:
+            opened[path] = dpsql.connect(path, sources=TABLES, ledger=":memory:")
+            engine = opened[path]._engine
+            promise = str(rows_promise(engine.policy.tables["people"]))
+            engine.ledger.record_promise("people", promise, engine.versions()["people"], True)
+        return opened[path]
+
+    yield open_policy
+    for session in opened.values():
+        session.close()
+
+
+@pytest.fixture
+def session(sessions: Callable[[Path], dpsql.Session], file: str) -> dpsql.Session:
+    """policy.toml, or the policy that has the file's own name."""
+    own = FOLDER / f"{file}.toml"
+    return sessions(own if own.is_file() else FOLDER / "policy.toml")
+
+
+@pytest.fixture
+def agree(request: pytest.FixtureRequest) -> Any:
+    """agree(folder, file, case, found): compares, or rewrites the file."""
+
+    def compare(folder: str, file: str, case: Case, found: str) -> None:
+        if not request.config.getoption("--update-golden"):
+            assert found == case.expected
+            return
+        path = FOLDER / folder / f"{file}.sql"
+        cases = [Case.parse(text) for text in path.read_text().split(SEPARATOR)]
+        assert len({c.title for c in cases}) == len(cases), f"{path}: a title stands twice"
+        cases = [replace(c, expected=found) if c.title == case.title else c for c in cases]
+        path.write_text(SEPARATOR.join(map(str, cases)) + "\n")
+
+    return compare
+
+
+# ---------------------------------------------------------------- the text of each stage
+
+
+def planned(session: dpsql.Session, sql: str) -> Plan:
+    engine = session._engine
+    return build(bind(parse(sql), engine.columns, engine.unlisted), engine.policy)
+
+
+def shown(node: Expr) -> str:
+    return node.sql(dialect="duckdb").replace('"', "")
+
+
+def relation(node: Relation) -> list[str]:
+    if isinstance(node, Filter):
+        return [*relation(node.input), f"filter {shown(node.condition)}"]
+    columns = [f"{plan} = {column}" for plan, column in node.columns if plan != column.lower()]
+    renamed = f" ({', '.join(columns)})" if columns else ""
+    return [f"scan {node.table}, unit {node.unit or 'row'}{renamed}"]
+
+
+def plan_text(plan: Plan) -> str:
+    lines = []
+    for i, release in enumerate(plan.releases):
+        lines += [f"r{i}:", *(f"  {line}" for line in relation(release.input))]
+        lines += [f"  key k{j} = {shown(key)}" for j, key in enumerate(release.keys)]
+        lines += [f"  a{j} = {shown(call.node)}" for j, call in enumerate(release.aggregates)]
+    lines += ["post:", *(f"  {line}" for line in plan.post.sql(dialect="duckdb", pretty=True).splitlines())]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- the tests
+
+
+@golden("bind")
+def test_a_bound_query_is_canonical(file: str, case: Case, session: dpsql.Session, agree: Any) -> None:
+    engine = session._engine
+    tree = parse(case.sql)
+    bound = bind(tree, engine.columns, engine.unlisted)
+    schema = ", ".join(f"{name} {kind}" for name, kind in engine.twin.describe(tree))
+    agree("bind", file, case, f"{bound.root.sql(dialect='duckdb', pretty=True)}\n:: {schema}")
+
+
+@golden("plan")
+def test_a_plan_is_releases_and_post_processing(file: str, case: Case, session: dpsql.Session, agree: Any) -> None:
+    agree("plan", file, case, plan_text(planned(session, case.sql)))
+
+
+@golden("explain")
+def test_a_quote_says_what_is_measured_and_what_it_costs(
+    file: str, case: Case, session: dpsql.Session, agree: Any
+) -> None:
+    agree("explain", file, case, str(session.explain(case.sql, **{"epsilon": 1, **case.options})))
+
+
+@golden("refuse")
+def test_a_refusal_says_what_and_where_and_what_to_do_and_costs_nothing(
+    file: str, case: Case, session: dpsql.Session, agree: Any
+) -> None:
+    before = session.budget
+    with pytest.raises(dpsql.Error) as refused:
+        session.query(case.sql, **{"epsilon": 1, **case.options})
+    error = refused.value
+    span = f" at {error.span.line}:{error.span.column}+{error.span.length}" if error.span else ""
+    agree("refuse", file, case, f"{type(error).__name__} {error.code}{span}\n{error}")
+    assert isinstance(error, dpsql.SQLError | dpsql.PrivacyError)
+    assert error.code and error.message
+    assert error.hint, "a refusal says what to write instead"
+    assert error.span or error.code in PLACELESS or file == "options", "a refusal points at the place"
+    assert session.budget == before
+    with pytest.raises(type(error)) as again:
+        session.explain(case.sql, **{"epsilon": 1, **case.options})
+    assert str(again.value) == str(error)

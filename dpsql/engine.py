@@ -68,7 +68,8 @@ class Engine:
         for one in self._guarded:
             name = one.table.name.lower()
             kinds = [(column, Type.parse(text)) for column, text in self.schema[name]]
-            risky = [c for c, kind in kinds if kind.is_timestamp or kind.is_text or kind.name in ("TIME", "INTERVAL")]
+            safe = [kind.is_integer or kind.is_decimal or kind.is_float or kind.is_boolean for _, kind in kinds]
+            risky = [c for (c, _), plain in zip(kinds, safe, strict=True) if not plain]
             if not risky:
                 continue
             version = self.ledger.recognise([one.source])[name]
@@ -163,6 +164,9 @@ def account(policy: Policy) -> Account:
 
 def _refuse_later(policy: Policy) -> None:
     """What the policy may name and this version can't do is refused, never ignored."""
+    for name, table in policy.tables.items():
+        if name.startswith("dpsql_"):  # statements use such names
+            raise PolicyError(f"tables.{table.name}: names may not start with dpsql_", code="name", hint="rename it")
     for path, value, later in (("budget.accountant", policy.budget.accountant, policy.budget.accountant != "basic"),):
         if later:
             raise PolicyError(

@@ -75,7 +75,11 @@ def bind(
 
     unlisted: columns that a source has and the policy must list first, for the message.
     """
-    root, _ = _Binder(schema, unlisted or {}).query(tree.root, {}, None)
+    binder = _Binder(schema, unlisted or {})
+    root, _ = binder.query(tree.root, {}, None)
+    for cte in binder.ctes:  # one that nobody reads is checked like the others, and leaves no trace
+        if cte.bound is None:
+            binder.query(cte.node.this, cte.visible, None)
     return Bound(tree.text, root)
 
 
@@ -84,6 +88,7 @@ class _Binder:
         self.schema = schema
         self.unlisted = unlisted
         self.aliases: set[str] = set()
+        self.ctes: list[_CTE] = []
         self.nodes = 0
 
     # ---------------------------------------------------------------- queries
@@ -121,6 +126,7 @@ class _Binder:
         visible = dict(ctes)
         for cte in clause.expressions:
             visible[cte.alias.lower()] = _CTE(cte, dict(visible))
+            self.ctes.append(visible[cte.alias.lower()])
         return visible
 
     def parenthesised(
@@ -200,6 +206,8 @@ class _Binder:
         def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None):  # type: ignore[no-untyped-def]  # a local closure
             return self.expression(e, scope, ctes, aliases, first)
 
+        if len(node.expressions) > MAX_OUTPUTS:
+            raise SQLError(f"one SELECT has at most {MAX_OUTPUTS} columns", code="too-large", hint="select fewer")
         outputs: list[exp.Expr] = []
         names: list[str] = []
         aliases: dict[str, exp.Expr] = {}
@@ -230,8 +238,6 @@ class _Binder:
                     hint="use GROUP BY, and an aggregate for the other columns",
                 )
             bound.set("distinct", exp.Distinct())
-        if len(outputs) > MAX_OUTPUTS:
-            raise SQLError(f"one SELECT has at most {MAX_OUTPUTS} columns", code="too-large", hint="select fewer")
         unique = _unique(names)
         bound.set("expressions", [_aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
@@ -285,6 +291,8 @@ class _Binder:
         if group.args.get("all"):
             return [o.copy() for o in outputs if not holds_aggregate(o)]
         keys: list[exp.Expr] = []
+        if len(group.expressions) > MAX_OUTPUTS:
+            raise SQLError(f"GROUP BY takes at most {MAX_OUTPUTS} keys", code="too-large", hint="group by fewer")
         for item in group.expressions:
             if isinstance(item, exp.Cube | exp.Rollup | exp.GroupingSets):
                 raise refuse(
@@ -435,6 +443,14 @@ class _Binder:
             width = len(node.expressions[0].expressions) if node.expressions else 0
             for row in node.expressions:
                 for cell in row.expressions:
+                    if cell.find(exp.Query):
+                        raise refuse(
+                            SQLError,
+                            "VALUES takes constants, not queries",
+                            cell,
+                            code="unsupported",
+                            hint="select the value in a query of its own",
+                        )
                     self.expression(cell, _Scope([], None), {}, {}, None)
             tree, columns, name = node, tuple(f"col{i}" for i in range(width)), node.alias or "valueslist"
         else:

@@ -45,6 +45,8 @@ _PARTS = (
     exp.Interval,
 )  # fmt: skip
 
+MAX_LIST = 2_000
+
 
 def aggregate_name(node: exp.Expr) -> str:
     """DuckDB's name of an aggregate call, upper case."""
@@ -99,3 +101,11 @@ def check_node(node: exp.Expr) -> None:
         return
     if lookup(node) is None:
         raise refusal(node)
+    if isinstance(node, exp.In) and len(node.expressions) > MAX_LIST:
+        raise refuse(
+            SQLError,
+            f"an IN list has at most {MAX_LIST:,} values",
+            node.this,
+            code="too-large",
+            hint="make the list a public table, and join it to the result",
+        )

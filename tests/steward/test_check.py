@@ -38,7 +38,7 @@ class Folder:
     def verified(self) -> frozenset[str]:
         engine = Engine(Policy.load(self.path / "policy.toml"), {}, None)
         try:
-            return engine.promises()["visits"]
+            return engine.promises()["visits"] - {"csv", "readable"}  # what opening the data finds out
         finally:
             engine.close()
 

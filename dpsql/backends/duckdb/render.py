@@ -27,8 +27,9 @@ from dpsql.plan.nodes import (
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
-CELLS = "cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
+CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
 CELL = "cell"
+OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
 WEIGHT = "w"
 ROWS = "m"  # a unit's number of rows
 
@@ -142,9 +143,11 @@ def _weight(node: Weight) -> exp.Select:
         .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(node.mass)))
     )
     whole = exp.func("coalesce", _column(WEIGHT, "h"), _whole(node.bits))
+    # Rows outside of the public cells don't count for m; here they may stay, OnCells drops them.
+    rows = node.input.input if isinstance(node.input, OnDomain) else node.input
     return (
         exp.select("r.*", _alias(whole, WEIGHT))
-        .from_(_subquery(_gridded_rows(node.input), "r"))
+        .from_(_subquery(_gridded_rows(rows), "r"))
         .join(_subquery(heavy, "h"), on=_equal(UNIT, "r", "h"), join_type="LEFT")
     )
 
@@ -189,8 +192,14 @@ def _own_tally(tally: Tally) -> exp.Expr:
 
 def _cap(node: CapGroups) -> exp.Select:
     """Theorem CAP-1. Units with more keys keep those with the smallest hash, ties broken by the keys themselves."""
-    inner = node.input
-    total = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[_column(UNIT)])
+    inner, limit = node.input, exp.Literal.number(node.limit)
+    count = exp.Count(this=exp.Star())
+    many = (
+        exp.select(_column(UNIT))
+        .from_(exp.to_table(OWNED))
+        .group_by(_column(UNIT))
+        .having(exp.GT(this=count, expression=limit))
+    )
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_column(UNIT)],
@@ -198,17 +207,20 @@ def _cap(node: CapGroups) -> exp.Select:
             expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys, node.secret), *map(_column, inner.keys))]
         ),
     )
-    counted = exp.select("*", _alias(total, "groups")).from_(_subquery(_per_unit(inner), "u"))
-    limit = exp.Literal.number(node.limit)
-    light = exp.select("*").from_(exp.to_table("counted")).where(_compare(exp.LTE, "groups", limit))
-    heavy = exp.select("*").from_(exp.to_table("counted")).where(_compare(exp.GT, "groups", limit))
+    light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI")
+    heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI")
     cut = exp.select("*").from_(_subquery(heavy, "x")).qualify(exp.LTE(this=ranked, expression=limit.copy()))
-    both = exp.union(light, cut, distinct=False)
+    both = exp.Subquery(this=exp.union(light, cut, distinct=False), alias=_table_alias("b"))
     return (
         exp.select("*")
-        .from_(exp.Subquery(this=both, alias=_table_alias("b")))
-        .with_("counted", as_=counted, materialized=True)
+        .from_(both)
+        .with_(OWNED, as_=_per_unit(inner), materialized=True)
+        .with_(MANY, as_=many, materialized=True)
     )
+
+
+def _owned() -> exp.Select:
+    return exp.select(f"{OWNED}.*").from_(OWNED)
 
 
 def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
@@ -220,30 +232,55 @@ def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
 
 def _weight_units(node: WeightUnits) -> exp.Select:
     """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
-    source = _units(node.input)
-    named = (node.input.input if isinstance(node.input, CapGroups) else node.input).tallies
-    keys = (node.input.input if isinstance(node.input, CapGroups) else node.input).keys
+    per_unit = node.input.input if isinstance(node.input, CapGroups) else node.input
     peaked: exp.Expr = _whole(node.bits)
     if node.peak is not None:
         peaked = exp.func("least", _whole(node.bits), _heavy_weight(node.peak, node.bits, _column(ROWS)))
-    with_peak = exp.select("*", _alias(peaked, "p")).from_(_subquery(source, "q"))
-    weight: exp.Expr = _column("p")
-    if node.mass is not None:
-        part = exp.Mul(this=_column("p"), expression=_cast(_column(ROWS), "HUGEINT"))
-        total = exp.Window(this=exp.Sum(this=part), partition_by=[_column(UNIT)]) if keys else part
-        limit = _cast(exp.Literal.number(node.mass * 2**node.bits), "HUGEINT")
-        scaled = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=_column("p"), expression=limit)), expression=_column("s"))
-        with_peak = exp.select("*", _alias(total, "s")).from_(_subquery(with_peak, "y"))
-        above = exp.If(this=exp.GT(this=_column("s"), expression=limit.copy()), true=_cast(scaled, "BIGINT"))
-        weight = exp.Case(ifs=[above], default=_column("p"))
-    weighted = exp.select("*", _alias(weight, WEIGHT)).from_(_subquery(with_peak, "z"))
-    outputs = [
-        _column(name)
-        if t.kind == "units"
-        else _alias(exp.Mul(this=_cast(_column(name), "HUGEINT"), expression=_column(WEIGHT)), name)
-        for name, t in named
-    ]
-    return exp.select(*map(_column, keys), *outputs).from_(_subquery(weighted, "n"))
+    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"))
+    keys = [_column(k) for k in per_unit.keys]
+    if node.mass is None:
+        return exp.select(*keys, *_weighted(per_unit, _column("p"))).from_(_subquery(rows, "n"))
+    limit = exp.Literal.number(node.mass * 2**node.bits)
+    whole = exp.Sum(this=exp.Mul(this=_column("p"), expression=_column(ROWS)))
+    heavy = (
+        exp.select(_column(UNIT), _alias(whole, "s"))
+        .from_(WEIGHED)
+        .group_by(_column(UNIT))
+        .having(exp.GT(this=whole.copy(), expression=limit))
+    )
+    # ⌊p · mass · 2^bits / s⌋, in 128 bits, for the few units above the limit.
+    scaled = exp.IntDiv(
+        this=exp.Paren(this=exp.Mul(this=_cast(_column("p"), "HUGEINT"), expression=_cast(limit.copy(), "HUGEINT"))),
+        expression=_column("s"),
+    )
+    weight = exp.func("coalesce", _cast(scaled, "BIGINT"), _column("p"))
+    return (
+        exp.select(*keys, *_weighted(per_unit, _column(WEIGHT)))
+        .from_(
+            _subquery(
+                exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
+                .from_(WEIGHED)
+                .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT"),
+                "n",
+            )
+        )
+        .with_(WEIGHED, as_=rows, materialized=True)
+        .with_(HEAVY, as_=heavy, materialized=True)
+    )
+
+
+def _weighted(node: PerUnit, weight: exp.Expr) -> list[exp.Expr]:
+    """A unit's tallies times its weight; sums in 128 bits, and a unit counts as one."""
+    found: list[exp.Expr] = []
+    for name, tally in node.tallies:
+        value: exp.Expr = _column(name)
+        if tally.kind == "units":
+            found.append(value)
+            continue
+        if tally.kind == "total":
+            value = _cast(value, "HUGEINT")
+        found.append(_alias(exp.Mul(this=value, expression=weight.copy()), name))
+    return found
 
 
 def _whole(bits: int) -> exp.Expr:
@@ -384,10 +421,6 @@ def _same(keys: tuple[str, ...], left: str, right: str) -> exp.Expr:
 
 def _equal(name: str, left: str, right: str) -> exp.Expr:
     return exp.EQ(this=_column(name, left), expression=_column(name, right))
-
-
-def _compare(kind: type[exp.LTE] | type[exp.GT], name: str, value: exp.Expr) -> exp.Expr:
-    return kind(this=_column(name), expression=value.copy())
 
 
 def _or_zero(e: exp.Expr) -> exp.Expr:

@@ -33,13 +33,13 @@ QUERIES = {
 
 
 def events(rows: int) -> Path:
-    """Each user has a log-normal appetite: 4 to 5% of the rows are beyond a user's 50th; rows are shuffled."""
+    """Each user has a log-normal appetite: about 4% of the rows are beyond a user's 50th; rows are shuffled."""
     path = DATA / f"people_{rows}.parquet"
     if not path.exists():
         DATA.mkdir(exist_ok=True)
         users = rows // 20
         random = np.random.default_rng(1)
-        appetite = random.lognormal(0, 0.7, users)
+        appetite = random.lognormal(0, 0.63, users)
         counts = random.multinomial(rows, appetite / appetite.sum())
         owner = random.permutation(np.repeat(np.arange(users, dtype=np.int32), counts))
         table = duckdb.connect()

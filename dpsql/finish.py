@@ -35,8 +35,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     releases = frozenset(tables)
     root, thread = _thread(_ordered(quote.plan.post.copy(), releases), releases)
     try:
-        made = public.types(post(root), tables)
-        result = public.table(post(root), tables)
+        result, made = public.run(post(root), tables)
     except duckdb.Error as error:
         # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
         raise DataError(

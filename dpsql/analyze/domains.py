@@ -32,8 +32,12 @@ class PublicEngine(Protocol):
     def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
         """Run a query over public tables and these Arrow tables."""
 
-    def types(self, query: exp.Query, tables: Mapping[str, Arrow]) -> list[str]:
-        """The DuckDB types of such a query's columns."""
+    def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
+        """The same with the DuckDB types of its columns."""
+
+    @property
+    def memo(self) -> dict[object, Arrow]:
+        """What was computed from the policy alone, and need not be again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,10 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
     known, said = column.scalar, column.policy
     nulls = [None] if known.range.nullable else []
     if said is not None and said.values is not None:
-        values = pa.array([*_plain(said.values), *nulls])
-        return Domain(_cast(values, known, said, public), f"values of {column.table}.{said.name}")
+        remembered = (column.table, said.name, known.type, known.range.nullable)
+        if remembered not in public.memo:
+            public.memo[remembered] = _cast(pa.array([*_plain(said.values), *nulls]), known, said, public)
+        return Domain(public.memo[remembered], f"values of {column.table}.{said.name}")
     if said is not None and said.references is not None:
         ref = said.references
         query = (

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -110,6 +111,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # an answer that was paid for must not fail on a character
             stream.reconfigure(errors="replace")
     sys.meta_path.insert(0, _WithoutPandas())
+    gc.set_threshold(100_000)  # imports make many objects that stay: looking through them again and again is slow
     cli(prog_name="dpsql")
 
 

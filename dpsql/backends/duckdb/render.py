@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import assert_never
 
 from sqlglot import exp
@@ -40,7 +41,7 @@ def render(statement: Statement) -> exp.Select:
         case Group():
             query = _group(statement)
             order = [exp.Ordered(this=_column(k), nulls_first=False) for k in statement.keys]
-            return query.order_by(*order) if order else query
+            return query.order_by(*order, copy=False) if order else query
         case OnCells():
             return _on_cells(statement)
         case _:
@@ -52,15 +53,15 @@ def _on_cells(node: OnCells) -> exp.Select:
     tallies = [_alias(_or_zero(_column(name, "g")), name) for name, _ in group.tallies]
     return (
         exp.select(_column(CELL, CELLS), *tallies)
-        .from_(_cells(group.keys, node.types))
-        .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT")
+        .from_(_cells(group.keys, node.types), copy=False)
+        .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT", copy=False)
     )
 
 
 def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
     """The public cells, their keys in the very types that the rows' keys have."""
     typed = [_alias(_cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
-    return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS)), CELLS)
+    return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS), copy=False), CELLS)
 
 
 # ---------------------------------------------------------------- sums
@@ -79,8 +80,8 @@ def _group(node: Group) -> exp.Select:
             assert_never(node.input)
     outputs = [*keys, *(_alias(tally(name, t), name) for name, t in node.tallies)]
     # Keys alone, all of them public: nothing to read.
-    query = exp.select(*(outputs or [exp.Literal.number(1)])).from_(_subquery(source, "v"))
-    return query.group_by(*(k.copy() for k in keys)) if keys else query
+    query = exp.select(*(outputs or [exp.Literal.number(1)])).from_(_subquery(source, "v"), copy=False)
+    return query.group_by(*(k.copy() for k in keys), copy=False) if keys else query
 
 
 def _row_tally(name: str, tally: Tally) -> exp.Expr:
@@ -138,17 +139,17 @@ def _weight(node: Weight) -> exp.Select:
     """Theorem WEIGHT-1. Only units above the limit need a weight: a left join to those few."""
     heavy = (
         exp.select(_column(UNIT), _alias(_heavy_weight(node.mass, node.bits, exp.Count(this=exp.Star())), WEIGHT))
-        .from_(_subquery(_gridded_rows(node.input), "c"))
-        .group_by(_column(UNIT))
-        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(node.mass)))
+        .from_(_subquery(_gridded_rows(node.input), "c"), copy=False)
+        .group_by(_column(UNIT), copy=False)
+        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(node.mass)), copy=False)
     )
     whole = exp.func("coalesce", _column(WEIGHT, "h"), _whole(node.bits))
     # Rows outside of the public cells don't count for m; here they may stay, OnCells drops them.
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
     return (
         exp.select("r.*", _alias(whole, WEIGHT))
-        .from_(_subquery(_gridded_rows(rows), "r"))
-        .join(_subquery(heavy, "h"), on=_equal(UNIT, "r", "h"), join_type="LEFT")
+        .from_(_subquery(_gridded_rows(rows), "r"), copy=False)
+        .join(_subquery(heavy, "h"), on=_equal(UNIT, "r", "h"), join_type="LEFT", copy=False)
     )
 
 
@@ -175,8 +176,8 @@ def _per_unit(node: PerUnit) -> exp.Select:
     rows = _alias(exp.Count(this=exp.Star()), ROWS)
     return (
         exp.select(_column(UNIT), *keys, rows, *tallies)
-        .from_(_subquery(_gridded_rows(node.input), "o"))
-        .group_by(_column(UNIT), *(k.copy() for k in keys))
+        .from_(_subquery(_gridded_rows(node.input), "o"), copy=False)
+        .group_by(_column(UNIT), *(k.copy() for k in keys), copy=False)
     )
 
 
@@ -196,9 +197,9 @@ def _cap(node: CapGroups) -> exp.Select:
     count = exp.Count(this=exp.Star())
     many = (
         exp.select(_column(UNIT))
-        .from_(exp.to_table(OWNED))
-        .group_by(_column(UNIT))
-        .having(exp.GT(this=count, expression=limit))
+        .from_(exp.to_table(OWNED), copy=False)
+        .group_by(_column(UNIT), copy=False)
+        .having(exp.GT(this=count, expression=limit), copy=False)
     )
     ranked = exp.Window(
         this=exp.RowNumber(),
@@ -207,20 +208,24 @@ def _cap(node: CapGroups) -> exp.Select:
             expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys, node.secret), *map(_column, inner.keys))]
         ),
     )
-    light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI")
-    heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI")
-    cut = exp.select("*").from_(_subquery(heavy, "x")).qualify(exp.LTE(this=ranked, expression=limit.copy()))
-    both = exp.Subquery(this=exp.union(light, cut, distinct=False), alias=_table_alias("b"))
+    light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI", copy=False)
+    heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI", copy=False)
+    cut = (
+        exp.select("*")
+        .from_(_subquery(heavy, "x"), copy=False)
+        .qualify(exp.LTE(this=ranked, expression=limit.copy()), copy=False)
+    )
+    both = exp.Subquery(this=exp.union(light, cut, distinct=False, copy=False), alias=_table_alias("b"))
     return (
         exp.select("*")
-        .from_(both)
-        .with_(OWNED, as_=_per_unit(inner), materialized=True)
-        .with_(MANY, as_=many, materialized=True)
+        .from_(both, copy=False)
+        .with_(OWNED, as_=_per_unit(inner), materialized=True, copy=False)
+        .with_(MANY, as_=many, materialized=True, copy=False)
     )
 
 
 def _owned() -> exp.Select:
-    return exp.select(f"{OWNED}.*").from_(OWNED)
+    return exp.select(f"{OWNED}.*").from_(OWNED, copy=False)
 
 
 def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
@@ -236,17 +241,17 @@ def _weight_units(node: WeightUnits) -> exp.Select:
     peaked: exp.Expr = _whole(node.bits)
     if node.peak is not None:
         peaked = exp.func("least", _whole(node.bits), _heavy_weight(node.peak, node.bits, _column(ROWS)))
-    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"))
+    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"), copy=False)
     keys = [_column(k) for k in per_unit.keys]
     if node.mass is None:
-        return exp.select(*keys, *_weighted(per_unit, _column("p"))).from_(_subquery(rows, "n"))
+        return exp.select(*keys, *_weighted(per_unit, _column("p"))).from_(_subquery(rows, "n"), copy=False)
     limit = exp.Literal.number(node.mass * 2**node.bits)
     whole = exp.Sum(this=exp.Mul(this=_column("p"), expression=_column(ROWS)))
     heavy = (
         exp.select(_column(UNIT), _alias(whole, "s"))
-        .from_(WEIGHED)
-        .group_by(_column(UNIT))
-        .having(exp.GT(this=whole.copy(), expression=limit))
+        .from_(WEIGHED, copy=False)
+        .group_by(_column(UNIT), copy=False)
+        .having(exp.GT(this=whole.copy(), expression=limit), copy=False)
     )
     # ⌊p · mass · 2^bits / s⌋, in 128 bits, for the few units above the limit.
     scaled = exp.IntDiv(
@@ -259,13 +264,14 @@ def _weight_units(node: WeightUnits) -> exp.Select:
         .from_(
             _subquery(
                 exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
-                .from_(WEIGHED)
-                .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT"),
+                .from_(WEIGHED, copy=False)
+                .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT", copy=False),
                 "n",
-            )
+            ),
+            copy=False,
         )
-        .with_(WEIGHED, as_=rows, materialized=True)
-        .with_(HEAVY, as_=heavy, materialized=True)
+        .with_(WEIGHED, as_=rows, materialized=True, copy=False)
+        .with_(HEAVY, as_=heavy, materialized=True, copy=False)
     )
 
 
@@ -297,8 +303,8 @@ def _gridded_rows(node: Gridded) -> exp.Select:
         case OnDomain():
             return (
                 exp.select("d.*")
-                .from_(_subquery(_to_grid(node.input), "d"))
-                .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI")
+                .from_(_subquery(_to_grid(node.input), "d"), copy=False)
+                .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False)
             )
         case _:
             assert_never(node)
@@ -308,12 +314,14 @@ def _to_grid(node: ToGrid) -> exp.Select:
     needed = {value for _, value, _ in node.values}
     kept: list[exp.Expr] = [_column(name) for name, _ in node.input.columns if name not in needed]
     made = [_alias(_gridded(_column(value), grid), name) for name, value, grid in node.values]
-    rows = exp.select(*([*kept, *made] or [exp.Literal.number(1)])).from_(_subquery(_project(node.input), "p"))
+    rows = exp.select(*([*kept, *made] or [exp.Literal.number(1)])).from_(
+        _subquery(_project(node.input), "p"), copy=False
+    )
     squared = [(name, grid) for name, _, grid in node.values if grid.resolution]
     if not squared:
         return rows
     parts = [_alias(part, f"{name}b{i}") for name, grid in squared for i, part in _bernstein(name, grid)]
-    return exp.select("*", *parts).from_(_subquery(rows, "e"))
+    return exp.select("*", *parts).from_(_subquery(rows, "e"), copy=False)
 
 
 def _bernstein(name: str, grid: Grid) -> list[tuple[int, exp.Expr]]:
@@ -381,7 +389,7 @@ def _present(value: exp.Expr) -> exp.Expr:
 
 def _project(node: Project) -> exp.Select:
     outputs = [_alias(e.copy(), name) for name, e in node.columns] or [exp.Literal.number(1)]
-    return exp.select(*outputs).from_(_subquery(relation(node.input), "s"))
+    return exp.select(*outputs).from_(_subquery(relation(node.input), "s"), copy=False)
 
 
 def relation(node: Relation) -> exp.Select:
@@ -390,7 +398,11 @@ def relation(node: Relation) -> exp.Select:
         case Scan():
             return _scan(node)
         case Filter():
-            return exp.select("*").from_(_subquery(relation(node.input), "f")).where(node.condition.copy())
+            return (
+                exp.select("*")
+                .from_(_subquery(relation(node.input), "f"), copy=False)
+                .where(node.condition.copy(), copy=False)
+            )
         case _:
             assert_never(node)
 
@@ -402,13 +414,13 @@ def _scan(node: Scan) -> exp.Select:
     if node.links:
         assert node.unit is not None and node.owner is not None
         columns.append(_alias(_column(node.owner, last), node.unit))
-    rows = exp.select(*columns).from_(exp.alias_(exp.Table(this=_quoted(node.table)), "t0", table=True))
+    rows = exp.select(*columns).from_(exp.alias_(exp.Table(this=_quoted(node.table)), "t0", table=True), copy=False)
     for i, link in enumerate(node.links):
         there = exp.alias_(exp.Table(this=_quoted(link.table)), f"t{i + 1}", table=True)
         equal = [exp.EQ(this=_column(a, f"t{i}"), expression=_column(b, f"t{i + 1}")) for a, b in link.on]
-        rows = rows.join(there, on=exp.and_(*equal))
+        rows = rows.join(there, on=exp.and_(*equal), copy=False)
     if node.owner is not None:
-        rows = rows.where(_present(_column(node.owner, last)))
+        rows = rows.where(_present(_column(node.owner, last)), copy=False)
     return rows
 
 
@@ -446,11 +458,16 @@ def _decimal(integer: int, step: Fraction) -> exp.Expr:
 
 
 def _cast(e: exp.Expr, to: str) -> exp.Expr:
-    return exp.cast(e, to, dialect="duckdb")
+    return exp.Cast(this=e, to=_type(to).copy())
+
+
+@cache
+def _type(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="duckdb")
 
 
 def _alias(e: exp.Expr, name: str) -> exp.Expr:
-    return exp.alias_(e, name, quoted=True)
+    return exp.Alias(this=e, alias=_quoted(name))
 
 
 def _subquery(query: exp.Select, alias: str) -> exp.Subquery:

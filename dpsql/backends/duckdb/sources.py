@@ -368,6 +368,7 @@ class PublicDatabase:
     def __init__(self, located: tuple[Located, ...]) -> None:
         public = tuple(one for one in located if one.table.public)
         self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
+        self.memo: dict[object, Arrow] = {}
         self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET error_on_division_by_zero = false")
@@ -382,13 +383,13 @@ class PublicDatabase:
 
     def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
         """Run a query over public tables and these Arrow tables; gives an Arrow table."""
-        with self._cursor(tables) as cursor:
-            return cursor.sql(query.sql(dialect="duckdb")).to_arrow_table()
+        return self.run(query, tables)[0]
 
-    def types(self, query: exp.Query, tables: Mapping[str, Arrow]) -> list[str]:
-        """The DuckDB types of such a query's columns."""
+    def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
+        """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            return [str(t) for t in cursor.sql(query.sql(dialect="duckdb")).types]
+            relation = cursor.sql(query.sql(dialect="duckdb"))
+            return relation.to_arrow_table(), [str(t) for t in relation.types]
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Connection]:

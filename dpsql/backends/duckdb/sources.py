@@ -330,7 +330,8 @@ def _own_names(one: Located, shown: list[str]) -> list[str]:
     if one.object is not None:
         return list(one.object.column_names)
     lowered = {c.lower() for c in shown}
-    if one.table.kind != "parquet" or not any(c.rpartition("_")[0] in lowered for c in lowered):
+    renamed = [c for c in lowered if c.rpartition("_")[2].isdigit() and c.rpartition("_")[0] in lowered]
+    if one.table.kind != "parquet" or not renamed:
         return shown
     import pyarrow.parquet as pq
 

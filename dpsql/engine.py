@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from dpsql.accounting.account import Account
 from dpsql.accounting.ledger import Ledger
@@ -33,7 +36,9 @@ class Engine:
         _refuse_later(policy)
         self.policy = policy
         self.located = locate(policy, sources)
-        self._private = open_private(self.located)
+        spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
+        self._remove_spill = finalize(self, rmtree, spill, ignore_errors=True)
+        self._private = open_private(self.located, spill)
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
@@ -119,6 +124,7 @@ class Engine:
     def close(self) -> None:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
         self._private.close()
+        self._remove_spill()
         self.public.close()
         self.twin.close()
         self.ledger.close()

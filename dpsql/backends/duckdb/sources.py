@@ -139,10 +139,12 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 # ---------------------------------------------------------------- the private engine
 
 
-def open_private(located: tuple[Located, ...]) -> Connection:
-    """An engine over all sources, closed to everything else."""
+def open_private(located: tuple[Located, ...], spill: str) -> Connection:
+    """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET temp_directory = {_literal(spill)}")
+    connection.execute("SET max_temp_directory_size = '64GB'")
     for i, one in enumerate(located):
         if one.object is None:
             _view(connection, one, f"source{i}")

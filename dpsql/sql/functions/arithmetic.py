@@ -138,6 +138,9 @@ def remainder(node: exp.Expr, scope: Scope) -> Scalar:
     a, b = as_number(scope(node.this), node.this), as_number(scope(node.expression), node.expression)
     known = a.range.mod(b.range)
     if a.type.is_integer and b.type.is_integer:
+        if b.range.is_finite and b.range.magnitude >= 1:  # whole numbers: the remainder is smaller than the divisor
+            most = b.range.magnitude - 1
+            known = known.intersect(Range(-most, most))
         return _whole(node, a, b, known, "%")
     safe = _never_zero(b)
     a, b = align([a, b], [node.this, node.expression])

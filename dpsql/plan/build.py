@@ -17,10 +17,12 @@ from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
 from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
+from dpsql.plan.windows import over_results
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import rebuilt
 
 MAX_KEYS, MAX_AGGREGATES = 50, 200
 
@@ -268,16 +270,7 @@ class _Builder:
                 return self.plan_column(e, rows)
             if is_privacy_unit(e):
                 raise only_counted(e)
-            copy = type(e)()
-            copy.meta.update(e.meta)
-            for key, value in e.args.items():
-                if isinstance(value, exp.Expr):
-                    copy.set(key, rewrite(value))
-                elif isinstance(value, list):
-                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
-                else:
-                    copy.set(key, value)
-            return copy
+            return rebuilt(e, rewrite)
 
         return rewrite(node)
 
@@ -338,17 +331,8 @@ class _Builder:
             if is_privacy_unit(e):
                 raise only_counted(e)
             if isinstance(e, exp.Window):
-                return self.window(e, rewrite)
-            copy = type(e)()
-            copy.meta.update(e.meta)
-            for key, value in e.args.items():
-                if isinstance(value, exp.Expr):
-                    copy.set(key, rewrite(value))
-                elif isinstance(value, list):
-                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
-                else:
-                    copy.set(key, value)
-            return copy
+                return over_results(e, rewrite)
+            return rebuilt(e, rewrite)
 
         post = exp.Select()
         post.set("expressions", [rewrite(o) for o in node.selects])
@@ -358,7 +342,7 @@ class _Builder:
             if clause := node.args.get(part):
                 post.set(part, rewrite(clause))
         if windows := node.args.get("windows"):
-            post.set("windows", [rewrite_window(w, rewrite) for w in windows])
+            post.set("windows", [over_results(w, rewrite) for w in windows])
         for part in ("limit", "offset", "distinct"):
             if clause := node.args.get(part):
                 post.set(part, clause.copy())
@@ -384,9 +368,6 @@ class _Builder:
         if isinstance(e, exp.Subquery):
             return exp.Subquery(this=self.answered(e.this))
         return self.answered(e)
-
-    def window(self, node: exp.Window, rewrite) -> exp.Expr:  # type: ignore[no-untyped-def]  # closure
-        return rewrite_window(node, rewrite)
 
     def try_key(self, e: Expr, rows: _Rows) -> Expr | None:
         try:
@@ -444,39 +425,6 @@ class _Builder:
             raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
         plan = self.row_level(argument, rows) if argument is not None else None
         return Aggregate(name, plan, distinct, where, node)
-
-
-def rewrite_window(node: exp.Window, rewrite) -> exp.Window:  # type: ignore[no-untyped-def]  # closure
-    """A window over results: its function stays, its arguments, partition and order are rewritten."""
-    copy = exp.Window()
-    for key, value in node.args.items():
-        if key == "this" and isinstance(value, exp.Expr) and not isinstance(value, exp.Identifier):
-            copy.set("this", _window_function(value, rewrite))
-        elif isinstance(value, exp.Expr):
-            copy.set(key, rewrite(value) if not isinstance(value, exp.Identifier | exp.WindowSpec) else value.copy())
-        elif isinstance(value, list):
-            copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
-        else:
-            copy.set(key, value)
-    return copy
-
-
-def _window_function(node: Expr, rewrite) -> Expr:  # type: ignore[no-untyped-def]  # closure
-    if isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        around = type(node)(**{k: v for k, v in node.args.items() if k != "this"})
-        around.set("this", _window_function(node.this, rewrite))
-        if isinstance(node, exp.Filter):
-            around.set("expression", exp.Where(this=rewrite(node.expression.this)))
-        return around
-    copy = type(node)()
-    for key, value in node.args.items():
-        if isinstance(value, exp.Expr):
-            copy.set(key, value.copy() if isinstance(value, exp.Star) else rewrite(value))
-        elif isinstance(value, list):
-            copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
-        else:
-            copy.set(key, value)
-    return copy
 
 
 def _is_call(e: Expr) -> bool:

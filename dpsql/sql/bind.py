@@ -16,6 +16,7 @@ from dpsql.errors import SQLError, nearest
 from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.trees import Rewrite, rebuilt
 
 MAX_NODES = 20_000
 MAX_OUTPUTS = 500
@@ -203,7 +204,7 @@ class _Binder:
         scope = _Scope([], outer)
         self.sources(node, bound, scope, ctes)
 
-        def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None):  # type: ignore[no-untyped-def]  # a local closure
+        def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None) -> exp.Expr:
             return self.expression(e, scope, ctes, aliases, first)
 
         if len(node.expressions) > MAX_OUTPUTS:
@@ -284,7 +285,7 @@ class _Binder:
             raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
         return found
 
-    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve):  # type: ignore[no-untyped-def]  # private, resolve is a closure
+    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> list[exp.Expr] | None:
         group = node.args.get("group")
         if group is None:
             return None
@@ -332,7 +333,7 @@ class _Binder:
             )
         return outputs[position - 1]
 
-    def order_by(self, node: exp.Expr, bound: exp.Query, outputs: list[exp.Expr], resolve) -> None:  # type: ignore[no-untyped-def]  # private, resolve is a closure
+    def order_by(self, node: exp.Expr, bound: exp.Query, outputs: list[exp.Expr], resolve: Rewrite) -> None:
         order = node.args.get("order")
         if order is None:
             return
@@ -594,16 +595,7 @@ class _Binder:
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
             check_node(e)
-            copy = type(e)()
-            copy.meta.update(e.meta)
-            for key, value in e.args.items():
-                if isinstance(value, exp.Expr):
-                    copy.set(key, walk(value, depth + 1))
-                elif isinstance(value, list):
-                    copy.set(key, [walk(v, depth + 1) if isinstance(v, exp.Expr) else v for v in value])
-                else:
-                    copy.set(key, value)
-            return copy
+            return rebuilt(e, lambda child: walk(child, depth + 1))
 
         return walk(node, 0)
 

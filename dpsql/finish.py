@@ -168,7 +168,7 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
     if column.type == wanted:
         return column
     if text in ("HUGEINT", "UHUGEINT"):
-        return saturated(np.array([None if v is None else int(v) for v in column.to_pylist()], dtype=object))
+        return saturated(np.array([None if v is None else round(v) for v in column.to_pylist()], dtype=object))
     try:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -377,7 +377,7 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
         public = session._engine.public
         assert public.catalog() == []
         given: list[set[str]] = []
-        run = public.table
+        run = public.run
 
         def spy(query: Any, tables: Any) -> Any:
             given.append(set(tables))
@@ -385,7 +385,7 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
                 assert name not in tables
             return run(query, tables)
 
-        monkeypatch.setattr(public, "table", spy)
+        monkeypatch.setattr(public, "run", spy)
         session.query(sql, epsilon=1)
         assert given[-1] == {"r0"}
         assert public.catalog() == []

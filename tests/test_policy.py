@@ -27,7 +27,7 @@ from dpsql.policy import (
     parse_epsilon,
     source_kind,
 )
-from dpsql.policy_read import TYPES, column_type
+from dpsql.policy_values import TYPES, column_type
 
 EXAMPLE = """
 [budget]

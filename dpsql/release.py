@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpsql.aggregates.base import Rational
 from dpsql.backends.duckdb.run import Exact
 from dpsql.calibrate import Measurement, Step
-from dpsql.statistics.base import Integers
+from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear
 
 
@@ -38,7 +38,7 @@ class Noisy:
         total: Integers = np.zeros(self.count, dtype=np.int64)
         for (statistic, column), weight in linear.terms:
             factor = int(weight * denominator)
-            total = _sum(total, _times(self.columns[statistic][column], factor))
+            total = plus(total, times(self.columns[statistic][column], factor))
         return Rational(total, denominator)
 
 
@@ -58,7 +58,7 @@ def _noisy(measurement: Measurement, exact: Exact, cells: int) -> tuple[Integers
     true = measurement.statistic.columns([exact.tallies[t] for t in measurement.statistic.tallies])
     # Theorems LAP-1 and GAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's support
     # is the same on all neighbours.
-    return tuple(_sum(column, measurement.noise.draw(cells)) for column in true)
+    return tuple(plus(column, measurement.noise.draw(cells)) for column in true)
 
 
 def _take(cells: Any, kept: NDArray[np.bool_]) -> Any:
@@ -75,20 +75,3 @@ def _plain(cells: Any) -> Any:
         return cells
     plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
     return pa.table(plain, names=cells.column_names)
-
-
-def _sum(a: Integers, b: Integers) -> Integers:
-    """Exact: in int64 where that can't overflow, else in Python integers."""
-    if a.dtype != object and b.dtype != object and _top(a) + _top(b) < 2**63:
-        return np.asarray(a + b)
-    return np.asarray(a.astype(object) + b.astype(object))
-
-
-def _times(a: Integers, factor: int) -> Integers:
-    if a.dtype != object and _top(a) * abs(factor) < 2**63:
-        return np.asarray(a * factor)
-    return np.asarray(a.astype(object) * factor)
-
-
-def _top(a: Integers) -> int:
-    return max(abs(int(a.max(initial=0))), abs(int(a.min(initial=0))))

@@ -133,7 +133,7 @@ def _structural(key: exp.Expr, known: Mapping[str, Scalar], total: Scalar, publi
 
     nulls = [None] if total.range.nullable else []
     arms = _arms(key)
-    if arms is not None:
+    if arms is not None and total.type.is_key:
         parts = []
         for arm in arms:
             part = _image(scalar(arm, known), {}, (), public) if not list(arm.find_all(exp.Column)) else None
@@ -141,11 +141,13 @@ def _structural(key: exp.Expr, known: Mapping[str, Scalar], total: Scalar, publi
             if part is None:
                 return None
             parts.append(part.values)
+        # Each arm in the type of the whole: a number may stand beside a decimal, a text beside NULL.
         kind = exp.DataType.build(total.type.sql, dialect="duckdb")
-        tables = {"arms": pa.table({"k": pa.concat_arrays([pa.array(p.to_pylist()) for p in parts if len(p)])})}
-        query = exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).distinct().from_("arms")
+        typed = exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).from_("arm")
+        cast = [public.table(typed, {"arm": pa.table({"k": p})}).column("k").combine_chunks() for p in parts]
+        query = exp.select(_identifier("k")).distinct().from_("arms")
         query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
-        values = public.table(query, tables).column("k").combine_chunks()
+        values = public.table(query, {"arms": pa.table({"k": pa.concat_arrays(cast)})}).column("k").combine_chunks()
         if not total.range.nullable:
             values = values.filter(values.is_valid())
         return Domain(values, "the values that CASE can give")

@@ -119,7 +119,7 @@ class Type:
     def is_key(self) -> bool:
         """Can it be grouped by? Types whose equal values may look different (intervals) or are nested can't."""
         plain = self.is_numeric or self.is_boolean or self.is_text or self.is_date or self.is_timestamp
-        return plain or self.is_null or self.name in ("TIME", "UUID")
+        return plain or self.name in ("TIME", "UUID")
 
     @property
     def is_numeric(self) -> bool:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.statistics.exact import Integers
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
-Integers = NDArray[np.int64] | NDArray[np.object_]
+__all__ = ["Integers", "Quantity", "Statistic", "Value"]
 
 
 @dataclass(frozen=True, slots=True)

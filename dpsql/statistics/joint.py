@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.exact import minus, times
 from dpsql.statistics.tally import Tally
 
 
@@ -41,8 +42,8 @@ class Joint:
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         grid = self.value.grid
         total, present = tallies[0], tallies[1]
-        cells = [total - grid.low * present, grid.high * present - total]
-        return [*cells, grid.span * (tallies[2] - present)] if self.rows else cells
+        cells = [minus(total, times(present, grid.low)), minus(times(present, grid.high), total)]
+        return [*cells, times(minus(tallies[2], present), grid.span)] if self.rows else cells
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
         grid = self.value.grid

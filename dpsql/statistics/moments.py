@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.exact import minus, times
 from dpsql.statistics.tally import Tally
 
 RESOLUTION_BITS = 20  # at most: a row's three parts add up to 2^bits
@@ -57,8 +58,8 @@ class Moments:
 
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         first, last, present = tallies[0], tallies[1], tallies[2]
-        parts = [first, self.resolution * present - first - last, last]
-        return [*parts, self.resolution * (tallies[3] - present)] if self.rows else parts
+        parts = [first, minus(minus(times(present, self.resolution), first), last), last]
+        return [*parts, times(minus(tallies[3], present), self.resolution)] if self.rows else parts
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
         grid = self.value.grid

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.exact import minus, times
 from dpsql.statistics.tally import Tally
 
 
@@ -43,7 +44,7 @@ class Sum:
         return unit.bounded(Fraction(grid.low - self.centre), Fraction(grid.high - self.centre))
 
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
-        return [tallies[0] - self.centre * tallies[1] if self.centred else tallies[0]]
+        return [minus(tallies[0], times(tallies[1], self.centre)) if self.centred else tallies[0]]
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
         # A centred sum gives the total only together with the number of values: see strategy.py.

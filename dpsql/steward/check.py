@@ -194,7 +194,10 @@ def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
     if bare:
         yield "note", f"no SUM or AVG of {_listed(bare)}: no min and max (a query may still clip: CLIP(x, 0, 500))"
     if ungrouped:
-        yield "note", f"no GROUP BY {_listed(ungrouped)}: no values or references, so the keys aren't public"
+        yield (
+            "note",
+            f"GROUP BY {_listed(ungrouped)}: not public, so keys are selected privately (δ > 0 and max_groups)",
+        )
 
 
 def _listed(names: list[str]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -201,3 +203,41 @@ def test_tables_may_be_called_like_our_own_parts(connect: Connect) -> None:
             (2, 1, 1),
             (3, 1, 1),
         ]
+
+
+def test_integers_never_wrap_around_before_they_get_noise() -> None:
+    from dpsql.statistics.base import Value
+    from dpsql.statistics.grid import Grid
+    from dpsql.statistics.joint import Joint
+    from dpsql.statistics.moments import Moments
+    from dpsql.statistics.total import Sum
+
+    top = 2**40 - 1
+    value = Value("v", Grid(Fraction(1), 0, top, "integer", 2**20), True, "x")
+    for rows in (2**22, 2**23, 2**24):  # 2^63 is passed on the way
+        n = np.array([rows], dtype=np.int64)
+        total = np.array([rows * top], dtype=object)
+        assert [int(c[0]) for c in Joint(value, None, True).columns([total, n, n + 1])] == [rows * top, 0, top]
+        assert int(Sum(value, None, True).columns([total, n])[0][0]) == rows * top - rows * (top // 2)
+    n = np.array([2**44], dtype=np.int64)
+    zero = np.array([0], dtype=np.int64)
+    assert [int(c[0]) for c in Moments(value, None, True).columns([zero, zero, n, n])] == [0, 2**64, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["CASE WHEN x > 1 THEN 'a' END", "CASE WHEN x > 1 THEN 1 ELSE 2.5 END", "CASE WHEN x > 1 THEN 1 ELSE 2e0 END"],
+)
+def test_a_case_key_takes_arms_of_several_types(connect: Connect, key: str) -> None:
+    session = connect(
+        {"t": pa.table({"x": [0.0, 2.0]})}, {"tables": {"t": {**ROW, "columns": {"x": {"min": 0, "max": 9}}}}}
+    )
+    rows = session.query(f"SELECT {key} AS g, COUNT(*) FROM t GROUP BY g HAVING COUNT(*) > 0", epsilon=10**6).rows
+    assert [count for _, count in rows] == [1, 1]
+
+
+@pytest.mark.parametrize("key", ["NULL", "CASE WHEN x > 1 THEN NULL END"])
+def test_a_key_that_is_always_null_is_refused(connect: Connect, key: str) -> None:
+    session = connect({"t": pa.table({"x": [0.0, 2.0]})}, {"tables": {"t": ROW}})
+    with pytest.raises(dpsql.SQLError, match="group key"):
+        session.query(f"SELECT {key} AS g, COUNT(*) FROM t GROUP BY g", epsilon=1)

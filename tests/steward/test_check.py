@@ -59,7 +59,7 @@ def test_a_plain_check_says_what_is_declared_and_verifies_nothing(folder: Folder
         "ranges   cost 0 to 9",
         "keys     ward (2 values), ok (true, false)",
         "no SUM or AVG of weight",
-        "no GROUP BY note",
+        "GROUP BY note: not public",
     ):
         assert piece in done.stdout, done.stdout
     assert folder.verified() == frozenset()

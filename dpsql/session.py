@@ -82,6 +82,7 @@ class Session:
                     noisy.append(release(step, exact))
             finally:
                 cursor.close()
+            engine.versions()  # refused if a source changed meanwhile: promises were verified for what it was
             answer = finish(quote, noisy, receipt, engine.public)
             return replace(answer, receipt=engine.ledger.released(receipt))
 

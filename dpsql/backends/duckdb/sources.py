@@ -187,7 +187,7 @@ def _same_schemas(connection: Connection, one: Located) -> None:
     """All files of a glob must have the same columns: DuckDB would cast row by row, and fail on some row."""
     if len(one.files) == 1:
         return
-    columns = "list((name, type, CAST(logical_type AS VARCHAR), converted_type, num_children))"
+    columns = "list((name, type, CAST(logical_type AS VARCHAR), converted_type, num_children) ORDER BY name)"
     per_file = f"SELECT {columns} AS s FROM parquet_schema({_paths(one.files)}) GROUP BY file_name"
     found = connection.execute(f"SELECT COUNT(DISTINCT s) FROM ({per_file})").fetchone()
     if found is not None and found[0] > 1:
@@ -204,13 +204,14 @@ def _typed(connection: Connection, table: Table, rows: str) -> str:
     columns = []
     for name, kind, *_ in found:
         said = table.column(name)
-        if said is not None and said.type is not None and said.type != kind:
+        pinned = said.type if said is not None and said.type is not None else kind
+        # UHUGEINT: compared with other integers it would be a double, or fail.
+        wanted = "HUGEINT" if pinned == "UHUGEINT" else pinned
+        if wanted != kind:
             # NULLIF: DuckDB would push a bare cast of a CSV column into its reader, where a value that doesn't fit is
             # an error of the whole row.
             text = f"NULLIF({_name(name)}, '')" if table.kind == "csv" else _name(name)
-            columns.append(f"TRY_CAST({text} AS {said.type}) AS {_name(name)}")
-        elif kind == "UHUGEINT":  # compared with other integers it would be a double, or fail
-            columns.append(f"TRY_CAST({_name(name)} AS HUGEINT) AS {_name(name)}")
+            columns.append(f"TRY_CAST({text} AS {wanted}) AS {_name(name)}")
         elif table.kind == "duckdb" and kind == "VARCHAR":
             # A collation would make two spellings one group, and show either.
             columns.append(f'{_name(name)} COLLATE "binary" AS {_name(name)}')

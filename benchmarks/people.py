@@ -9,20 +9,17 @@ deviation, and the bias that max_rows leaves.
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from common import DATA, median
 
 import dpsql
 
-DATA = Path(__file__).parent / "data"
 OPTIONS = {"epsilon": 1, "delta": "1e-7", "max_rows": 50, "max_groups": 50}
 QUERIES = {
     "Q1 count": "SELECT COUNT(*) FROM events",
@@ -70,16 +67,6 @@ def policy(path: Path) -> dpsql.Policy:
     return dpsql.Policy.from_dict({"budget": {"epsilon": 10**6, "delta": 1e-4}, "tables": {"events": table}})
 
 
-def median(run: Callable[[], object], times: int = 3) -> float:
-    run()
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
-
-
 def speed(rows: int) -> None:
     path = events(rows)
     plain = duckdb.connect()
@@ -92,8 +79,8 @@ def speed(rows: int) -> None:
     print(f"{'query':<26} {'DuckDB':>9} {'dpsql':>9} {'ratio':>6}")
     with dpsql.connect(policy(path), ledger=":memory:") as session:
         for name, sql in QUERIES.items():
-            base = median(lambda sql=sql: plain.execute(sql).fetchall())
-            ours = median(lambda sql=sql: session.query(sql, **OPTIONS).rows)
+            base = median(lambda sql=sql: plain.execute(sql).fetchall(), 3)
+            ours = median(lambda sql=sql: session.query(sql, **OPTIONS).rows, 3)
             print(f"{name:<26} {base:>8.3f}s {ours:>8.3f}s {ours / base:>6.1f}")
 
 

@@ -7,18 +7,14 @@ Prints the median of five warm runs, and the ratio. The target for COUNT/SUM/AVG
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+from common import DATA, median
 
 import dpsql
-
-DATA = Path(__file__).parent / "data"
 
 QUERIES = {
     "count": "SELECT COUNT(*) FROM events",
@@ -71,25 +67,17 @@ def policy(path: Path) -> dpsql.Policy:
     )
 
 
-def median(run: Callable[[], object], times: int = 5) -> float:
-    run()
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
-
-
 def start_up() -> None:
     """`dpsql query` on a small file, as a process, against the bare import of what it needs."""
     folder = Path(__file__).parent.parent / "examples" / "adult"
     imports = [sys.executable, "-c", "import duckdb, sqlglot, numpy, pyarrow, click"]
     command = [sys.executable, "-m", "dpsql", "explain", "SELECT COUNT(*) FROM people"]
-    bare = median(lambda: subprocess.run(imports, check=True))
-    whole = median(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True))
-    shown = median(lambda: subprocess.run([sys.executable, "-m", "dpsql", "--help"], check=True, capture_output=True))
-    nothing = median(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    bare = median(lambda: subprocess.run(imports, check=True), 5)
+    whole = median(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True), 5)
+    shown = median(
+        lambda: subprocess.run([sys.executable, "-m", "dpsql", "--help"], check=True, capture_output=True), 5
+    )
+    nothing = median(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 5)
     print(f"start-up: bare imports {bare:.3f} s, a query's plan and price {whole:.3f} s, ratio {whole / bare:.2f}")
     print(f"          --help {shown:.3f} s, python itself {nothing:.3f} s")
 
@@ -103,8 +91,8 @@ def main() -> None:
     print(f"{'query':<24} {'DuckDB':>9} {'dpsql':>9} {'ratio':>6}")
     with dpsql.connect(policy(path), ledger=":memory:") as session:
         for name, sql in QUERIES.items():
-            base = median(lambda sql=sql: plain.execute(sql).fetchall())
-            ours = median(lambda sql=sql: session.query(sql, epsilon=1).rows)
+            base = median(lambda sql=sql: plain.execute(sql).fetchall(), 5)
+            ours = median(lambda sql=sql: session.query(sql, epsilon=1).rows, 5)
             print(f"{name:<24} {base:>8.3f}s {ours:>8.3f}s {ours / base:>6.2f}")
     start_up()
 

@@ -8,11 +8,12 @@ that are on no list are refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
+from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import offsets, refuse
@@ -28,20 +29,6 @@ class Bound:
 
     text: str
     root: exp.Query
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    name: str  # as the query spells it
-    alias: str  # unique in the whole query
-    columns: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Scope:
-    sources: list[_Source]
-    outer: _Scope | None
-    merged: dict[str, str] = field(default_factory=dict)  # USING: lower name -> alias of the side that is kept
 
 
 @dataclass(slots=True)
@@ -69,9 +56,7 @@ _REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
 }
 
 
-def bind(
-    tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Mapping[str, frozenset[str]] | None = None
-) -> Bound:
+def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted | None = None) -> Bound:
     """Resolve a parsed query against the tables of the policy (lower-case name -> column names).
 
     unlisted: columns that a source has and the policy must list first, for the message.
@@ -85,7 +70,7 @@ def bind(
 
 
 class _Binder:
-    def __init__(self, schema: Mapping[str, tuple[str, ...]], unlisted: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted) -> None:
         self.schema = schema
         self.unlisted = unlisted
         self.aliases: set[str] = set()
@@ -94,9 +79,7 @@ class _Binder:
 
     # ---------------------------------------------------------------- queries
 
-    def query(
-        self, node: exp.Expr, ctes: Mapping[str, _CTE], outer: _Scope | None
-    ) -> tuple[exp.Query, tuple[str, ...]]:
+    def query(self, node: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> tuple[exp.Query, tuple[str, ...]]:
         ctes = self.with_ctes(node, ctes)
         match node:
             case exp.Select():
@@ -131,7 +114,7 @@ class _Binder:
         return visible
 
     def parenthesised(
-        self, node: exp.Subquery, ctes: Mapping[str, _CTE], outer: _Scope | None
+        self, node: exp.Subquery, ctes: Mapping[str, _CTE], outer: Scope | None
     ) -> tuple[exp.Query, tuple[str, ...]]:
         modifiers = {k: v for k, v in node.args.items() if v and k not in ("this", "alias", "with_")}
         if not modifiers:
@@ -151,7 +134,7 @@ class _Binder:
         return self.select(wrapped, ctes, outer)
 
     def set_operation(
-        self, node: exp.SetOperation, ctes: Mapping[str, _CTE], outer: _Scope | None
+        self, node: exp.SetOperation, ctes: Mapping[str, _CTE], outer: Scope | None
     ) -> tuple[exp.Query, tuple[str, ...]]:
         extra = {k for k, v in node.args.items() if v} - {
             "this", "expression", "distinct", "order", "limit", "offset", "with_",
@@ -195,13 +178,13 @@ class _Binder:
     # ---------------------------------------------------------------- one SELECT
 
     def select(
-        self, node: exp.Select, ctes: Mapping[str, _CTE], outer: _Scope | None
+        self, node: exp.Select, ctes: Mapping[str, _CTE], outer: Scope | None
     ) -> tuple[exp.Select, tuple[str, ...]]:
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
                 raise _unsupported(part, value, node)
         bound = exp.Select()
-        scope = _Scope([], outer)
+        scope = Scope([], outer)
         self.sources(node, bound, scope, ctes)
 
         def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None) -> exp.Expr:
@@ -239,23 +222,23 @@ class _Binder:
                     hint="use GROUP BY, and an aggregate for the other columns",
                 )
             bound.set("distinct", exp.Distinct())
-        unique = _unique(names)
-        bound.set("expressions", [_aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
+        unique = unique_names(names)
+        bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
         self.limits(node, bound)
         self.count(bound)
         return bound, tuple(unique)
 
     def outputs(
-        self, item: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE], aliases: Mapping[str, exp.Expr]
+        self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE], aliases: Mapping[str, exp.Expr]
     ) -> list[tuple[str, exp.Expr]]:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             return self.star(item, scope, ctes)
         value = item.this if isinstance(item, exp.Alias) else item
         bound = self.expression(value, scope, ctes, aliases, None)
-        return [(_output_name(item), bound)]
+        return [(output_name(item), bound)]
 
-    def star(self, item: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE]) -> list[tuple[str, exp.Expr]]:
+    def star(self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> list[tuple[str, exp.Expr]]:
         star = item if isinstance(item, exp.Star) else item.this
         table = item.table.lower() if isinstance(item, exp.Column) and item.table else None
         excluded = {e.name.lower() for e in star.args.get("except_") or []}
@@ -268,17 +251,17 @@ class _Binder:
         for source in scope.sources:
             if table is not None and source.name.lower() != table:
                 continue
-            for column in source.columns:
-                lower = column.lower()
+            for name in source.columns:
+                lower = name.lower()
                 if lower in excluded or scope.merged.get(lower, source.alias) != source.alias:
                     continue
                 value = replaced.get(lower)
                 if value is not None:
-                    found.append((column, self.expression(value, scope, ctes, {}, None)))
+                    found.append((name, self.expression(value, scope, ctes, {}, None)))
                     continue
-                expanded = _column(source.alias, column)
+                expanded = column(source.alias, name)
                 expanded.this.meta.update(star.meta, star=True)
-                found.append((column, expanded))
+                found.append((name, expanded))
         if not found:
             sources = ", ".join(s.name for s in scope.sources)
             hint = f"sources here: {sources}" if sources else "add a FROM"
@@ -382,7 +365,7 @@ class _Binder:
 
     # ---------------------------------------------------------------- FROM
 
-    def sources(self, node: exp.Select, bound: exp.Select, scope: _Scope, ctes: Mapping[str, _CTE]) -> None:
+    def sources(self, node: exp.Select, bound: exp.Select, scope: Scope, ctes: Mapping[str, _CTE]) -> None:
         from_ = node.args.get("from_")
         if from_ is None:
             return
@@ -393,7 +376,7 @@ class _Binder:
         if joins:
             bound.set("joins", joins)
 
-    def join(self, node: exp.Join, scope: _Scope, ctes: Mapping[str, _CTE]) -> exp.Join:
+    def join(self, node: exp.Join, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Join:
         kind, side, method = (node.args.get(k) or "" for k in ("kind", "side", "method"))
         if method.upper() not in ("", "NATURAL") or kind.upper() not in ("", "INNER", "CROSS", "OUTER"):
             raise refuse(
@@ -414,8 +397,8 @@ class _Binder:
         condition = self.expression(on, scope, ctes, {}, None) if on is not None else None
         for name, place in using.items():
             pair = exp.EQ(
-                this=self.lookup(_Scope(left, None, dict(scope.merged)), name, None, place),
-                expression=self.lookup(_Scope([right], None), name, None, place),
+                this=lookup(Scope(left, None, dict(scope.merged)), name, None, place, self.unlisted),
+                expression=lookup(Scope([right], None), name, None, place, self.unlisted),
             )
             condition = pair if condition is None else exp.and_(condition, pair)
             keep = right.alias if side.upper() == "RIGHT" else pair.this.table
@@ -430,7 +413,7 @@ class _Binder:
             )
         return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
 
-    def source(self, node: exp.Expr, scope: _Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
+    def source(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
         extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
         if extra - {"db", "catalog"}:
             part = min(extra - {"db", "catalog"})
@@ -452,7 +435,7 @@ class _Binder:
                             code="unsupported",
                             hint="select the value in a query of its own",
                         )
-                    self.expression(cell, _Scope([], None), {}, {}, None)
+                    self.expression(cell, Scope([], None), {}, {}, None)
             tree, columns, name = node, tuple(f"col{i}" for i in range(width)), node.alias or "valueslist"
         else:
             raise refuse(
@@ -471,7 +454,7 @@ class _Binder:
                 code="column-count",
                 hint=f"give {name} at most {len(columns)}",
             )
-        shown = tuple(_unique([*renamed, *columns[len(renamed) :]]))
+        shown = tuple(unique_names([*renamed, *columns[len(renamed) :]]))
         if any(s.name.lower() == name.lower() for s in scope.sources) and node.alias:
             raise refuse(
                 SQLError,
@@ -481,7 +464,7 @@ class _Binder:
                 hint=f"rename one of them: … AS {name}2",
             )
         alias = self.fresh(name)
-        scope.sources.append(_Source(name, alias, shown))
+        scope.sources.append(Source(name, alias, shown))
         identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         quoted = [exp.to_identifier(c, quoted=True) for c in shown]
         if isinstance(tree, exp.Table):
@@ -571,7 +554,7 @@ class _Binder:
     def expression(
         self,
         node: exp.Expr,
-        scope: _Scope,
+        scope: Scope,
         ctes: Mapping[str, _CTE],
         aliases: Mapping[str, exp.Expr],
         keys: Iterable[exp.Expr] | None,
@@ -602,7 +585,7 @@ class _Binder:
     def column(
         self,
         node: exp.Column,
-        scope: _Scope,
+        scope: Scope,
         aliases: Mapping[str, exp.Expr],
         keys: Iterable[exp.Expr] | None,
         alias_first: bool,
@@ -620,7 +603,7 @@ class _Binder:
         alias = aliases.get(name.lower()) if not node.table else None
         if alias is not None and alias_first:
             return self.counted(alias)
-        found = self.lookup(scope, name, node.table or None, node, missing_ok=alias is not None)
+        found = lookup(scope, name, node.table or None, node, self.unlisted, missing_ok=alias is not None)
         if found is not None and keys is not None and alias is not None and found not in list(keys):
             return self.counted(alias)
         if found is None:
@@ -628,86 +611,9 @@ class _Binder:
             return self.counted(alias)
         return found
 
-    def lookup(
-        self, scope: _Scope, name: str, table: str | None, node: exp.Expr, *, missing_ok: bool = False
-    ) -> exp.Column | None:
-        level: _Scope | None = scope
-        while level is not None:
-            hits = [
-                (s, c)
-                for s in level.sources
-                if table is None or s.name.lower() == table.lower()
-                for c in s.columns
-                if c.lower() == name.lower()
-            ]
-            if len(hits) > 1 and name.lower() in level.merged and table is None:
-                hits = [h for h in hits if h[0].alias == level.merged[name.lower()]]
-            if len(hits) > 1:
-                raise refuse(
-                    SQLError,
-                    f"{name} is ambiguous: it is in {' and '.join(s.name for s, _ in hits)}",
-                    node,
-                    code="ambiguous-column",
-                    hint=f"write {hits[0][0].name}.{name}",
-                )
-            if hits:
-                source, column = hits[0]
-                found = _column(source.alias, column)
-                found.this.meta.update(_meta(node))
-                return found
-            level = level.outer
-        if missing_ok:
-            return None
-        known = [c for s in scope.sources for c in s.columns]
-        tables = [s.name for s in scope.sources]
-        if table is not None and table.lower() not in [t.lower() for t in tables]:
-            near = nearest(table, tables, cutoff=0.7)
-            hint = f"did you mean {near}?" if near else f"sources here: {', '.join(tables) or 'none'}"
-            raise refuse(SQLError, f"there is no source {table} here", node, code="unknown-column", hint=hint)
-        for owner, hidden in self.unlisted.items():
-            if name.lower() in hidden:
-                hint = f'it is in the file; list it with its type: [tables.{owner}.columns] {name} = {{ type = "…" }}'
-                raise refuse(SQLError, f"the policy doesn't list the column {name}", node, code="unlisted", hint=hint)
-        near = nearest(name, known, cutoff=0.7)
-        hint = f"did you mean {near}?" if near else f"columns here: {', '.join(known[:20]) or 'none'}"
-        raise refuse(SQLError, f"there is no column {name}", node, code="unknown-column", hint=hint)
-
 
 def _unsupported(part: str, value: object, node: exp.Expr) -> SQLError:
     """A part of a SELECT or of a source that no rule knows; node is the whole of it."""
     reason, hint = _REASONS.get(part, (f"{part.strip('_').upper()} is not supported here", "leave it out"))
     place = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr)]
     return refuse(SQLError, reason, place if offsets(place) else node, code="unsupported", hint=hint)
-
-
-def _meta(node: exp.Expr) -> dict[str, object]:
-    identifier = node.this if isinstance(node, exp.Column) else node
-    return dict(identifier.meta) if isinstance(identifier, exp.Expr) else {}
-
-
-def _column(alias: str, name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
-
-
-def _aliased(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
-
-
-def _output_name(item: exp.Expr) -> str:
-    if isinstance(item, exp.Alias | exp.Column):
-        return item.alias_or_name
-    if isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star)):
-        return "count_star()"
-    return item.sql(dialect="duckdb").lower()
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
-    unique: list[str] = []
-    for name in names:
-        candidate, n = name, 1
-        while candidate.lower() in seen:
-            candidate, n = f"{name}_{n}", n + 1
-        seen.add(candidate.lower())
-        unique.append(candidate)
-    return unique

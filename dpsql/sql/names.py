@@ -1,0 +1,110 @@
+"""Names: which column a name means in a scope, and what outputs are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.errors import SQLError, nearest
+from dpsql.sql.refuse import refuse
+
+Unlisted = Mapping[str, frozenset[str]]  # columns that a source has and the policy must list first, by table
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: str  # as the query spells it
+    alias: str  # unique in the whole query
+    columns: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    sources: list[Source]
+    outer: Scope | None
+    merged: dict[str, str] = field(default_factory=dict)  # USING: lower name -> alias of the side that is kept
+
+
+def lookup(
+    scope: Scope, name: str, table: str | None, node: exp.Expr, unlisted: Unlisted, *, missing_ok: bool = False
+) -> exp.Column | None:
+    """The column that a name means: in this scope, else in the ones around it; None only where that is allowed."""
+    level: Scope | None = scope
+    while level is not None:
+        hits = [
+            (s, c)
+            for s in level.sources
+            if table is None or s.name.lower() == table.lower()
+            for c in s.columns
+            if c.lower() == name.lower()
+        ]
+        if len(hits) > 1 and name.lower() in level.merged and table is None:
+            hits = [h for h in hits if h[0].alias == level.merged[name.lower()]]
+        if len(hits) > 1:
+            raise refuse(
+                SQLError,
+                f"{name} is ambiguous: it is in {' and '.join(s.name for s, _ in hits)}",
+                node,
+                code="ambiguous-column",
+                hint=f"write {hits[0][0].name}.{name}",
+            )
+        if hits:
+            source, name_there = hits[0]
+            found = column(source.alias, name_there)
+            found.this.meta.update(_meta(node))
+            return found
+        level = level.outer
+    if missing_ok:
+        return None
+    known = [c for s in scope.sources for c in s.columns]
+    tables = [s.name for s in scope.sources]
+    if table is not None and table.lower() not in [t.lower() for t in tables]:
+        near = nearest(table, tables, cutoff=0.7)
+        hint = f"did you mean {near}?" if near else f"sources here: {', '.join(tables) or 'none'}"
+        raise refuse(SQLError, f"there is no source {table} here", node, code="unknown-column", hint=hint)
+    for owner, hidden in unlisted.items():
+        if name.lower() in hidden:
+            hint = f'it is in the file; list it with its type: [tables.{owner}.columns] {name} = {{ type = "…" }}'
+            raise refuse(SQLError, f"the policy doesn't list the column {name}", node, code="unlisted", hint=hint)
+    near = nearest(name, known, cutoff=0.7)
+    hint = f"did you mean {near}?" if near else f"columns here: {', '.join(known[:20]) or 'none'}"
+    raise refuse(SQLError, f"there is no column {name}", node, code="unknown-column", hint=hint)
+
+
+def _meta(node: exp.Expr) -> dict[str, object]:
+    identifier = node.this if isinstance(node, exp.Column) else node
+    return dict(identifier.meta) if isinstance(identifier, exp.Expr) else {}
+
+
+def column(alias: str, name: str) -> exp.Column:
+    """A bound column."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def aliased(value: exp.Expr, name: str) -> exp.Alias:
+    """An output with its name."""
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
+
+
+def output_name(item: exp.Expr) -> str:
+    """What DuckDB would call an output."""
+    if isinstance(item, exp.Alias | exp.Column):
+        return item.alias_or_name
+    if isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star)):
+        return "count_star()"
+    return item.sql(dialect="duckdb").lower()
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The same names, apart from case all different."""
+    seen: set[str] = set()
+    unique: list[str] = []
+    for name in names:
+        candidate, n = name, 1
+        while candidate.lower() in seen:
+            candidate, n = f"{name}_{n}", n + 1
+        seen.add(candidate.lower())
+        unique.append(candidate)
+    return unique

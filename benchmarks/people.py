@@ -73,7 +73,7 @@ def speed(rows: int) -> None:
     plain.execute(f"CREATE VIEW events AS SELECT * FROM '{path}'")
     print(f"{rows:,} rows, unit = user, max_rows = 50, median of three")
     per_user = median(
-        lambda: plain.execute("SELECT MAX(n) FROM (SELECT COUNT(*) n FROM events GROUP BY user_id)").fetchall()
+        lambda: plain.execute("SELECT MAX(n) FROM (SELECT COUNT(*) n FROM events GROUP BY user_id)").fetchall(), 3
     )
     print(f"{'one GROUP BY user':<26} {per_user:>8.3f}s")
     print(f"{'query':<26} {'DuckDB':>9} {'dpsql':>9} {'ratio':>6}")

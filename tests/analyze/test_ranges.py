@@ -120,7 +120,7 @@ def _columns() -> dict[str, Scalar]:
         ("ROUND(price / 7, 1)", 0, Fraction(1429, 10)),
         ("FLOOR(age / 7)", 0, 17),
         ("age // 7", 0, 17),
-        ("age % 7", 0, 7),
+        ("age % 7", 0, 6),
         ("CAST(ok AS INTEGER)", 0, 1),
         ("CAST(x > 5 AS INTEGER)", 0, 1),
         ("ok", 0, 1),

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
 import traceback
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import click
 
@@ -105,6 +107,15 @@ class _WithoutPandas:
             raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 
+def _leave(code: int) -> NoReturn:
+    """End the process. Everything is closed and on disk by now; to take the engines apart as well would be slow."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a reader that has gone away
+            stream.flush()
+    os._exit(code)
+
+
 def main() -> None:
     """The console script."""
     for stream in (sys.stdout, sys.stderr):
@@ -112,7 +123,12 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     sys.meta_path.insert(0, _WithoutPandas())
     gc.set_threshold(100_000)  # imports make many objects that stay: looking through them again and again is slow
-    cli(prog_name="dpsql")
+    code: object = 0
+    try:
+        cli(prog_name="dpsql")
+    except SystemExit as leaving:
+        code = leaving.code
+    _leave(code if isinstance(code, int) else int(bool(code)))
 
 
 if __name__ == "__main__":

@@ -56,10 +56,9 @@ def test_every_command_takes_a_policy_and_explains_itself(dpsql: Run, name: str)
 def test_help_and_version_load_no_engine(arguments: list[str]) -> None:
     code = f"""
 import sys
-from dpsql.cli.main import main
-sys.argv = ["dpsql", *{arguments!r}]
+from dpsql.cli.main import cli
 try:
-    main()
+    cli({arguments!r}, prog_name="dpsql")
 except SystemExit as stop:
     assert not stop.code
 print("LOADED", sorted({{m.split(".")[0] for m in sys.modules}} & set({HEAVY!r})))

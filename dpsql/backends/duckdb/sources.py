@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -145,6 +146,8 @@ def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET temp_directory = {_literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
+    connection.execute("SET memory_limit = '75%'")
+    connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
     for i, one in enumerate(located):
         if one.object is None:
             _view(connection, one, f"source{i}")

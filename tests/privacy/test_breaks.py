@@ -241,3 +241,16 @@ def test_a_key_that_is_always_null_is_refused(connect: Connect, key: str) -> Non
     session = connect({"t": pa.table({"x": [0.0, 2.0]})}, {"tables": {"t": ROW}})
     with pytest.raises(dpsql.SQLError, match="group key"):
         session.query(f"SELECT {key} AS g, COUNT(*) FROM t GROUP BY g", epsilon=1)
+
+
+def test_a_promise_is_verified_for_the_types_it_was_looked_at_with() -> None:
+    from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
+
+    names = []
+    for kind in ("VARCHAR", "INTEGER"):  # '1' and '01' are two units as text and one as a number
+        columns = {"id": {"type": kind, "nullable": False}}
+        table = {"unit": "id", "rows_per_unit": 1, "key": "id", "columns": columns}
+        policy = dpsql.Policy.from_dict({"budget": {"epsilon": 1, "delta": 0}, "tables": {"t": table}})
+        found = policy.tables["t"]
+        names.append({rows_promise(found), key_promise(found), nullable_promise(found, "id")})
+    assert not names[0] & names[1]

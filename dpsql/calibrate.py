@@ -15,6 +15,8 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.fitting import Fits
+from dpsql.accounting.zcdp import Conversion, pure_epsilon
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
@@ -23,6 +25,7 @@ from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (
     CapGroups,
     Gridded,
@@ -101,6 +104,7 @@ class Quote:
     epsilon: Fraction
     split: Split
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
+    fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
 
     @property
     def price(self) -> Cost:
@@ -108,7 +112,9 @@ class Quote:
         measured = [m for s in self.steps for m in s.measurements]
         noise = self.split.cost([m.sensitivity for m in measured], [m.noise for m in measured])
         selection = sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
-        return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
+        if noise.rho is None:
+            return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
+        return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
 
     def __str__(self) -> str:
         from dpsql.plan.show import show
@@ -121,13 +127,19 @@ class Ask:
     """What a query may spend, and how."""
 
     epsilon: Fraction
-    delta: Fraction
+    delta: Fraction  # under zcdp: for key selection alone
     mechanism: str = "auto"
+    conversion: Conversion | None = None  # what ε means in ρ; None under basic accounting
+
+    @property
+    def pure(self) -> Fraction:
+        """The ε of the Laplace noise that it buys."""
+        return self.epsilon if self.conversion is None else pure_epsilon(self.conversion.rho(self.epsilon))
 
 
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
-    drafts = [_draft(release, ask.epsilon) for release in checked.releases]
+    drafts = [_draft(release, ask.pure) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:
         raise no_delta(next(u for d in drafts if (u := d.checked.unlisted) is not None))
@@ -144,6 +156,12 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
     Gaussian noise needs δ; beside key selection it gets half of it.
     """
     splits: list[tuple[Split, Fraction]] = []
+    if ask.conversion is not None:  # ρ pays for either kind of noise; all of δ is for key selection
+        if ask.mechanism in ("auto", "laplace"):
+            splits.append((ZcdpLaplace(ask.epsilon, ask.conversion), ask.delta))
+        if ask.mechanism in ("auto", "gaussian"):
+            splits.append((ZcdpGaussian(ask.epsilon, ask.conversion), ask.delta))
+        return splits
     if ask.mechanism in ("auto", "laplace"):
         splits.append((LaplaceSplit(ask.epsilon), ask.delta))
     if ask.mechanism == "gaussian" and not ask.delta:

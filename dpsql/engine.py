@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-from dpsql.accounting.account import Account
+from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.ledger import Ledger
 from dpsql.backends.duckdb.sources import (
     Connection,
@@ -33,7 +33,7 @@ class Engine:
     """Opened once; each query takes a cursor of its own."""
 
     def __init__(self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None) -> None:
-        _refuse_later(policy)
+        _check_names(policy)
         self.policy = policy
         self.located = locate(policy, sources)
         spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
@@ -165,18 +165,20 @@ def _check_links(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
 def account(policy: Policy) -> Account:
     """What the ledger is an account of."""
     budget = policy.budget
-    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation())
+    renew = "" if budget.renew == "never" else budget.renew
+    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation(), renew)
 
 
-def _refuse_later(policy: Policy) -> None:
-    """What the policy may name and this version can't do is refused, never ignored."""
+def quota(policy: Policy, analyst: str) -> Quota | None:
+    """The part of the budget that this analyst may spend; None: all of it."""
+    quotas = policy.budget.analysts
+    if analyst in quotas and analyst != "*":
+        return Quota(analyst, quotas[analyst])
+    return Quota("everybody else", quotas["*"], frozenset(quotas)) if "*" in quotas else None
+
+
+def _check_names(policy: Policy) -> None:
+    """Statements use names of their own."""
     for name, table in policy.tables.items():
-        if name.startswith("dpsql_"):  # statements use such names
+        if name.startswith("dpsql_"):
             raise PolicyError(f"tables.{table.name}: names may not start with dpsql_", code="name", hint="rename it")
-    for path, value, later in (("budget.accountant", policy.budget.accountant, policy.budget.accountant != "basic"),):
-        if later:
-            raise PolicyError(
-                f"{path} = {value!r} is not supported by this version",
-                code="not-yet",
-                hint="leave it out",
-            )

@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any
 
 from dpsql.accounting.account import Balance
+from dpsql.accounting.fitting import fitting
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import analyze
 from dpsql.answer import Answer
 from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Ask, Quote, calibrate
-from dpsql.engine import Engine
+from dpsql.engine import Engine, account
 from dpsql.errors import Error, PrivacyError
 from dpsql.finish import finish
 from dpsql.plan.build import build
@@ -89,7 +90,11 @@ class Session:
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            return self._quote(sql, options)
+            quote = self._quote(sql, options)
+            measured = [(m.sensitivity, m.noise) for step in quote.steps for m in step.measurements]
+            ledger = self._engine.ledger
+            fits = fitting(ledger.account.filter, ledger.balance.remaining, quote.price, measured)
+            return replace(quote, fits=fits)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
@@ -148,9 +153,10 @@ def _later(name: str) -> PrivacyError:
 def asked(options: Options, policy: Policy) -> tuple[Ask, Limits]:
     """What a query may spend and how much one unit may contribute: the call's word, then the policy's."""
     epsilon = _epsilon(options, policy)
+    filter_ = account(policy).filter
     if options.delta is None:
         # A share of the policy's δ; nothing of it is spent where nothing needs it.
-        delta = policy.budget.delta * min(Fraction(1), epsilon / policy.budget.epsilon)
+        delta = filter_.share(epsilon)
     else:
         delta = parse_delta(options.delta, where="delta", error=PrivacyError)
     privacy = policy.privacy
@@ -165,7 +171,7 @@ def asked(options: Options, policy: Policy) -> tuple[Ask, Limits]:
         max_groups=_limit("max_groups", options.max_groups, privacy.max_groups),
         min_units=privacy.min_units,
     )
-    return Ask(epsilon, delta, mechanism), limits
+    return Ask(epsilon, delta, mechanism, filter_.conversion), limits
 
 
 def _limit(name: str, given: object, policy: int | None) -> int | None:

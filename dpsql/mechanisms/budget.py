@@ -76,7 +76,7 @@ class GaussianSplit:
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
         # Theorem GAUSS-3: statistic i gets σᵢ = σ · √m · Δᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
         count = len(sensitivities)
-        return tuple(Gaussian(self.unit.sigma * _root_up(count * s.l2_squared)) for s in sensitivities)
+        return tuple(Gaussian(self.unit.sigma * root_up(count * s.l2_squared)) for s in sensitivities)
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [len(sensitivities) * s.l2_squared * self.unit.sigma**2 for s in sensitivities]
@@ -93,7 +93,7 @@ class GaussianSplit:
         return Gaussian(Fraction(1)).cost(Sensitivity(squared, squared), self.epsilon)
 
 
-def _root_up(x: Fraction) -> Fraction:
+def root_up(x: Fraction) -> Fraction:
     """√x, rounded up by less than 2⁻⁴⁰ of itself."""
     if not x:
         return Fraction(0)

@@ -109,6 +109,10 @@ class Engine:
         files = [one.source for one in self._guarded if one.object is None]
         return {**self._objects, **self.ledger.recognise(files)}
 
+    def identities(self) -> dict[str, str]:
+        """Each private table's data version, with the types that its columns are read as."""
+        return {table: f"{version} {self.schema[table]}" for table, version in self.versions().items()}
+
     def promises(self) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}

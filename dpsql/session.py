@@ -19,14 +19,16 @@ from dpsql.accounting.fitting import fitting
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import analyze
 from dpsql.answer import Answer
+from dpsql.archive import replay
 from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Ask, Quote, calibrate
-from dpsql.engine import Engine, account
+from dpsql.engine import Engine, account, quota
 from dpsql.errors import Error, PrivacyError
 from dpsql.finish import finish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import release
+from dpsql.reuse import find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 
@@ -58,23 +60,25 @@ def connect(
     """Open a policy: a path, or a Policy with the tables that it names passed as `sources`."""
     objects = sources or {}
     loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
-    if analyst is not None:
-        raise _later("analyst")
-    return Session(Engine(loaded, objects, ledger))
+    return Session(Engine(loaded, objects, ledger), checked_analyst(analyst))
 
 
 class Session:
     """One analyst's way in. Close it, or use it in a with statement."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, analyst: str = "") -> None:
         self._engine = engine
+        self._analyst = analyst
 
     def query(self, sql: str, **options: Any) -> Answer:
         """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
-        engine = self._engine
+        engine, who = self._engine, self._analyst
         with _located(sql):
             quote = self._quote(sql, options)
-            receipt = engine.ledger.reserve(quote.price, {"sql": sql})
+            versions = engine.identities()
+            if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
+                return finish(quote, found.noisy, found.receipt, engine.public)
+            receipt = engine.ledger.reserve(quote.price, {"sql": sql}, analyst=who, quota=quota(engine.policy, who))
             noisy = []
             cursor = engine.cursor()
             try:
@@ -85,7 +89,7 @@ class Session:
                 cursor.close()
             engine.versions()  # refused if a source changed meanwhile: promises were verified for what it was
             answer = finish(quote, noisy, receipt, engine.public)
-            return replace(answer, receipt=engine.ledger.released(receipt))
+            return replace(answer, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, answer)))
 
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
@@ -104,6 +108,14 @@ class Session:
         plan = build(bound, engine.policy)
         checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
         return calibrate(checked, ask, engine.twin.describe(tree))
+
+    def is_stored(self, quote: Quote) -> bool:
+        """Whether a stored release answers this query, so that it costs nothing."""
+        return find(quote, self._engine.identities(), self._engine.ledger) is not None
+
+    def replay(self, id: str) -> Answer:
+        """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
+        return replay(self._engine.ledger, id)
 
     @property
     def budget(self) -> Balance:
@@ -141,9 +153,20 @@ def _options(given: Mapping[str, Any]) -> Options:
     for name in ("accuracy", "confidence"):
         if getattr(options, name) is not None:
             raise _later(name)
-    if options.fresh:
-        raise _later("fresh")
     return options
+
+
+def checked_analyst(name: str | None) -> str:
+    """An analyst's name as the ledger writes it; "" for nobody in particular."""
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100 or name == "*":
+        raise PrivacyError(
+            "an analyst's name is a text of 1 to 100 printable characters, and not *",
+            code="analyst",
+            hint='for instance analyst="marketing"',
+        )
+    return name.strip()
 
 
 def _later(name: str) -> PrivacyError:

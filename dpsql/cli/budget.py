@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli.options import policy_option, steward_option
+from dpsql.cli.output import FORMATS, choose
 
 if TYPE_CHECKING:
     from dpsql.accounting.account import Balance, Entry
@@ -18,12 +19,23 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--history", is_flag=True, help="Each release, oldest first.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--replay", metavar="ID", help="Show the answer of an earlier release once more; it is free.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="With --replay: as for dpsql query.")
+@click.option("-o", "--output", metavar="FILE", help="With --replay: as for dpsql query.")
 @click.option("--accept-data-change", is_flag=True, help="Record that the data's new version is meant to be.")
 @click.option("--accept-policy-change", is_flag=True, help="Record that the policy's new budget is meant to be.")
 @steward_option
 @policy_option
 def budget(
-    policy: str, history: bool, as_json: bool, accept_data_change: bool, accept_policy_change: bool, steward: bool
+    policy: str,
+    history: bool,
+    as_json: bool,
+    replay: str | None,
+    format_: str | None,
+    output: str | None,
+    accept_data_change: bool,
+    accept_policy_change: bool,
+    steward: bool,
 ) -> None:
     """Show what was spent and what is left.
 
@@ -34,9 +46,14 @@ def budget(
             raise click.UsageError(f"{flag} is the steward's act: add --steward")
     if steward and not (accept_data_change or accept_policy_change):
         raise click.UsageError("--steward goes with --accept-data-change or --accept-policy-change")
+    if (format_ or output) and replay is None:
+        raise click.UsageError("--format and -o go with --replay ID")
     from dpsql.policy import Policy
 
     loaded = Policy.load(policy)
+    if replay is not None:
+        _replay(loaded, replay, format_, output)
+        return
     if accept_policy_change:
         _accept_policy_change(loaded)
     if accept_data_change:
@@ -62,6 +79,24 @@ def _read(policy: Policy) -> tuple[Balance, list[Entry]]:
         return Balance(opened.total, ZERO, opened.total), []
     with Ledger(policy.ledger_path, opened) as ledger:
         return ledger.balance, ledger.history()
+
+
+def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
+    """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
+    from dpsql.accounting.ledger import Ledger
+    from dpsql.archive import replay
+    from dpsql.engine import account
+
+    if not policy.ledger_path.exists():
+        raise click.UsageError(f"there is no ledger {policy.ledger_path}")
+    with choose(output, format_) as target, Ledger(policy.ledger_path, account(policy)) as ledger:
+        answer = replay(ledger, id)
+        target.write(answer)
+        click.echo(f"cost nothing: release {answer.receipt.id[:8]} of {_moment(answer.receipt.time)}", err=True)
+
+
+def _moment(time: str) -> str:
+    return time[:19].replace("T", " ")
 
 
 def _accept_policy_change(policy: Policy) -> None:
@@ -115,7 +150,8 @@ def _show_history(entries: list[Entry]) -> None:
     for entry in entries:
         sql = printable(" ".join(str(entry.note.get("sql", "")).split()))
         state = "" if entry.state == "released" else "  (paid, no answer)"
-        click.echo(f"{entry.time[:19].replace('T', ' ')}  {guarantee(entry.cost, up=True)}  {sql}{state}")
+        who = f"  {printable(entry.analyst)}" if entry.analyst else ""
+        click.echo(f"{entry.id[:8]}  {_moment(entry.time)}{who}  {guarantee(entry.cost, up=True)}  {sql}{state}")
 
 
 def _as_dict(policy: Policy, balance: Balance, entries: list[Entry] | None) -> dict[str, Any]:
@@ -128,7 +164,9 @@ def _as_dict(policy: Policy, balance: Balance, entries: list[Entry] | None) -> d
     }
     if entries is not None:
         found["history"] = [
-            {"id": e.id, "time": e.time, "state": e.state, "cost": _cost(e.cost), **dict(e.note)} for e in entries
+            {"id": e.id, "time": e.time, "analyst": e.analyst or None, "state": e.state, "cost": _cost(e.cost)}
+            | dict(e.note)
+            for e in entries
         ]
     return found
 

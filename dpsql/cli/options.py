@@ -45,7 +45,7 @@ _QUERY: tuple[Any, ...] = (
     click.option("--fresh", is_flag=True, help="Pay for new noise where a stored answer would do."),
     click.option("--accuracy", metavar="A", help="Spend no more than this error needs."),
     click.option("--confidence", type=float, metavar="C", help="… with this confidence."),
-    click.option("--analyst", metavar="NAME", hidden=True),
+    click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts]."),
 )
 
 

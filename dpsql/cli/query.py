@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.cli.options import given, policy_option, query_options, read_sql
 from dpsql.cli.output import FORMATS, choose
+
+if TYPE_CHECKING:
+    from dpsql.accounting.account import Balance
+    from dpsql.answer import Answer
 
 
 @click.command()
@@ -37,13 +41,13 @@ def query(
         with connect(policy, analyst=analyst) as session:
             answer = session.query(text, **given(options))
             target.write(answer)
-            click.echo(_receipt(answer.cost, session.budget), err=True)
+            click.echo(_receipt(answer, session.budget), err=True)
 
 
-def _receipt(cost: Any, balance: Any) -> str:
+def _receipt(answer: Answer, balance: Balance) -> str:
     from dpsql.cli.render import guarantee
 
-    return (
-        f"cost {guarantee(cost, up=True)} · "
-        f"left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"
-    )
+    cost = f"cost {guarantee(answer.cost, up=True)}"
+    if answer.receipt.reused:
+        cost = f"cost nothing: the stored release {answer.receipt.id[:8]} answers it (--fresh pays for new noise)"
+    return f"{cost} · left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"

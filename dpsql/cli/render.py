@@ -81,6 +81,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "time": answer.receipt.time,
             "epsilon": str(answer.receipt.cost.epsilon),
             "delta": str(answer.receipt.cost.delta),
+            "reused": answer.receipt.reused,
         },
     }
 
@@ -268,6 +269,10 @@ def _table(shown: Sequence[Shown]) -> Table:
     return table
 
 
+def _cost(answer: Answer) -> str:
+    return "cost nothing: a stored release" if answer.receipt.reused else f"cost {guarantee(answer.cost, up=True)}"
+
+
 def _more(answer: Answer, limit: int | None) -> str:
     hidden = answer.to_arrow().num_rows - limit if limit is not None else 0
     return f"… {hidden:,} more rows" if hidden > 0 else ""
@@ -288,5 +293,5 @@ def html_table(answer: Answer) -> str:
         f"<tr>{''.join(cell('td', text, c) for text, c in zip(row, shown, strict=True))}</tr>"
         for row in zip(*(c.cells for c in shown), strict=True)
     )
-    notes = " · ".join(n for n in (_more(answer, SHORT), f"cost {guarantee(answer.cost, up=True)}") if n)
+    notes = " · ".join(n for n in (_more(answer, SHORT), _cost(answer)) if n)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(notes)}</p>"

@@ -134,10 +134,8 @@ def test_an_epsilon_that_is_none_is_refused(dpsql: Run, epsilon: str) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--fresh"],
         ["--accuracy", "10"],
         ["--confidence", "0.9"],
-        ["--analyst", "ada"],
     ],
 )
 @pytest.mark.parametrize("command", ["query", "explain"])
@@ -158,8 +156,10 @@ def test_ten_times_a_tenth_is_one_on_the_command_line(dpsql: Run, folder: Path) 
     policy = folder / "policy.toml"
     policy.write_text(policy.read_text().replace("epsilon = 100", "epsilon = 1"))
     for _ in range(10):
-        assert dpsql("query", COUNT, "--epsilon", "0.1").exit_code == 0
-    assert dpsql("query", COUNT, "--epsilon", "0.000001").exit_code == 4
+        assert dpsql("query", COUNT, "--epsilon", "0.1", "--fresh").exit_code == 0
+    assert dpsql("query", COUNT, "--epsilon", "0.000001", "--fresh").exit_code == 4
+    free = dpsql("query", COUNT, "--epsilon", "0.000001")
+    assert free.exit_code == 0 and "cost nothing" in free.stderr
 
 
 def test_a_missing_policy_exits_with_5(dpsql: Run) -> None:
@@ -290,4 +290,33 @@ def test_a_changed_budget_is_refused_until_the_steward_accepts_it(dpsql: Run, fo
     assert dpsql("query", COUNT).exit_code == 5
     accepted = dpsql("budget", "--accept-policy-change", "--steward")
     assert accepted.exit_code == 0 and "epsilon: 100 -> 200" in accepted.stderr
-    assert "left ε = 198 of ε = 200" in dpsql("query", COUNT).stderr
+    assert "left ε = 198 of ε = 200" in dpsql("query", COUNT, "--fresh").stderr
+
+
+def test_a_repeat_costs_nothing_and_says_so(dpsql: Run) -> None:
+    first = dpsql("query", COUNT)
+    again = dpsql("query", COUNT)
+    assert again.stdout == first.stdout and "cost nothing: the stored release" in again.stderr
+    assert "left ε = 99 of ε = 100" in again.stderr
+    assert "a stored release answers it" in dpsql("explain", COUNT).stderr
+    assert "a stored release" not in dpsql("explain", COUNT, "--fresh").stderr
+    told = json.loads(dpsql("query", COUNT, "--format", "json").stdout)
+    assert told["receipt"]["reused"] is True and told["cost"]["epsilon"] == 0
+    fresh = json.loads(dpsql("query", COUNT, "--format", "json", "--fresh").stdout)
+    assert fresh["receipt"]["reused"] is False and fresh["cost"]["epsilon"] == 1
+
+
+def test_a_lost_reply_is_shown_again_without_looking_at_the_data(dpsql: Run, folder: Path) -> None:
+    sql = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
+    first = dpsql("query", sql)
+    (line,) = dpsql("budget", "--history").stdout.splitlines()[-1:]
+    id = line.split()[0]
+    (folder / "people.parquet").unlink()
+    again = dpsql("budget", "--replay", id)
+    assert again.exit_code == 0 and again.stdout == first.stdout and "cost nothing" in again.stderr
+    as_json = json.loads(dpsql("budget", "--replay", id, "--format", "json").stdout)
+    assert as_json["receipt"]["id"].startswith(id) and as_json["intervals"]["n"]
+    assert dpsql("budget", "--replay", id, "-o", "again.csv").exit_code == 0
+    assert (folder / "again.csv").read_text() == first.stdout
+    assert dpsql("budget", "--replay", "ffffffff").exit_code == 5
+    assert dpsql("budget", "--format", "json").exit_code == 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -93,12 +93,12 @@ def observe(rows: Sequence[Row], sql: str, *, unit: str = "row", keys: int = 0) 
     try:
         quote = session.explain(sql, epsilon=1)
         scales = [(m.noise, m.sensitivity) for s in quote.steps for m in s.measurements]
-        answer = session.query(sql, epsilon=1)
+        answer = session.query(sql, epsilon=1, fresh=True)
     except dpsql.Error as error:
         return Seen(error.code, str(error), None, None, None, session.budget.spent.epsilon - before)
     shown = [row[:keys] for row in answer.rows]
     spent = session.budget.spent.epsilon - before
-    return Seen("answered", str(quote), answer.to_arrow().schema, shown, scales, spent)
+    return Seen("answered", str(replace(quote, fits=None)), answer.to_arrow().schema, shown, scales, spent)
 
 
 def assert_same(sql: str, person: Row = PERSON, *, unit: str = "row", keys: int = 0) -> None:
@@ -726,10 +726,10 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
 def test_31_ten_times_a_tenth_exhausts_one_exactly() -> None:
     with open_session(OTHERS, epsilon=1) as session:
         for _ in range(10):
-            session.query("SELECT COUNT(*) FROM t", epsilon=0.1)
+            session.query("SELECT COUNT(*) FROM t", epsilon=0.1, fresh=True)
         assert session.budget.remaining.epsilon == 0
         with pytest.raises(dpsql.BudgetError):
-            session.query("SELECT COUNT(*) FROM t", epsilon="0.000001")
+            session.query("SELECT COUNT(*) FROM t", epsilon="0.000001", fresh=True)
 
 
 @pytest.mark.parametrize(

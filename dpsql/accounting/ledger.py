@@ -141,7 +141,7 @@ class Ledger:
             self._add_up(db)
             period = self._now(versions.now())
         filter_, spent = self._account.filter, self._sum(period)
-        names = sorted({analyst for when, analyst in self._spent if when == period})
+        names = sorted({analyst for when, analyst in self._spent if _within(when, period)})
         by_analyst = {n: filter_.shown(self._sum(period, n.__eq__)) for n in names}
         return Balance(filter_.total, filter_.shown(spent), filter_.remaining(spent), by_analyst, period)
 
@@ -243,7 +243,7 @@ class Ledger:
         """What was spent in a period, by those analysts that count."""
         total = self._account.filter.nothing
         for (when, analyst), cost in self._spent.items():
-            if when == period and counts(analyst):
+            if _within(when, period) and counts(analyst):
                 total += cost  # Theorems COMP-1 and COMP-2
         return total
 
@@ -257,6 +257,11 @@ class Ledger:
 
     def _number(self, text: str) -> Fraction:
         return _number(self._store, text)
+
+
+def _within(when: str, period: str) -> bool:
+    """Does a spend count in this period? An account for life counts them all, and its own spends count for ever."""
+    return when == period or not when or not period
 
 
 def _secret(db: sqlite3.Connection) -> bytes:

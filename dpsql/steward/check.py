@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
+from dpsql.accounting.beside import others
 from dpsql.accounting.cost import show_rounded
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
@@ -59,7 +60,7 @@ def check(policy_path: str | Path, steward: bool) -> Report:
             (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
             for name, table in policy.tables.items()
         )
-        return Report(tuple(_heading(policy)), tables, tuple(broken))
+        return Report((*_heading(policy), *_other_accounts(engine)), tables, tuple(broken))
     finally:
         engine.close()
 
@@ -83,6 +84,19 @@ def _heading(policy: Policy) -> Iterator[Line]:
     total = f"ε = {show_rounded(budget.epsilon, up=False)}, δ = {show_rounded(budget.delta, up=False)} in all"
     yield "budget", f"{total}; {each}"
     yield "ledger", str(policy.ledger_path)
+
+
+def _other_accounts(engine: Engine) -> Iterator[Line]:
+    """Another ledger that serves the same data spends on the same people, and neither knows of the other."""
+    private = [one for one in engine.located if not one.table.public]
+    files = [file for one in private for file in one.files]
+    for ledger, releases in others(engine.policy.ledger_path, [one.table.name for one in private], files):
+        plural = "" if releases == 1 else "s"
+        yield (
+            "WARNING",
+            f"{ledger} is another account of the same data ({releases:,} release{plural}): what both release adds up, "
+            "and neither counts the other's. Let both policies name one ledger",
+        )
 
 
 def _title(table: Table) -> str:

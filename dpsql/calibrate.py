@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import Fits
+from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
@@ -109,12 +110,26 @@ class Quote:
     @property
     def price(self) -> Cost:
         """Computed from the noise objects that will be drawn from, and from the thresholds that will be used."""
-        measured = [m for s in self.steps for m in s.measurements]
-        noise = self.split.cost([m.sensitivity for m in measured], [m.noise for m in measured])
-        selection = sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
+        noise = self.split.cost([s for s, _ in self.measured], [n for _, n in self.measured])
+        selection = self._threshold
         if noise.rho is None:
             return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
         return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
+
+    @property
+    def measured(self) -> list[tuple[Sensitivity, Noise]]:
+        """Every noise that will be drawn, with the sensitivity of what it is added to."""
+        return [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+
+    @property
+    def _threshold(self) -> Fraction:
+        return sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
+
+    @property
+    def note(self) -> dict[str, object]:
+        """What the ledger notes beside the price."""
+        found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
+        return {**found, "threshold": str(self._threshold)} if self._threshold else found
 
     def __str__(self) -> str:
         from dpsql.plan.show import show

@@ -78,7 +78,7 @@ class Session:
             versions = engine.identities()
             if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
                 return finish(quote, found.noisy, found.receipt, engine.public)
-            receipt = engine.ledger.reserve(quote.price, {"sql": sql}, analyst=who, quota=quota(engine.policy, who))
+            receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = []
             cursor = engine.cursor()
             try:
@@ -95,9 +95,8 @@ class Session:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
             quote = self._quote(sql, options)
-            measured = [(m.sensitivity, m.noise) for step in quote.steps for m in step.measurements]
             ledger = self._engine.ledger
-            fits = fitting(ledger.account.filter, ledger.balance.remaining, quote.price, measured)
+            fits = fitting(ledger.account.filter, ledger.balance.remaining, quote.price, quote.measured)
             return replace(quote, fits=fits)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:

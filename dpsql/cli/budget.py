@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli.options import policy_option, steward_option
 from dpsql.cli.output import FORMATS, choose
+from dpsql.cli.statement import as_dict, lines, moment
 
 if TYPE_CHECKING:
-    from dpsql.accounting.account import Balance, Entry
-    from dpsql.accounting.cost import Cost
+    from dpsql.accounting.statement import Statement
     from dpsql.policy import Policy
 
 
@@ -58,27 +58,25 @@ def budget(
         _accept_policy_change(loaded)
     if accept_data_change:
         _accept_data_change(loaded)
-    balance, entries = _read(loaded)
+    found = _read(loaded)
     if as_json:
-        click.echo(json.dumps(_as_dict(loaded, balance, entries if history else None), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))
         return
-    _show(loaded, balance, len(entries))
-    if history:
-        _show_history(entries)
+    for line in lines(found, loaded.budget.accountant, history=history):
+        click.echo(line)
+    plural = "" if len(found.entries) == 1 else "s"
+    click.echo(f"{len(found.entries):,} release{plural} · ledger {loaded.ledger_path}", err=True)
 
 
-def _read(policy: Policy) -> tuple[Balance, list[Entry]]:
+def _read(policy: Policy) -> Statement:
     """What the ledger says; a ledger that isn't there yet has spent nothing, and looking doesn't create it."""
-    from dpsql.accounting.account import Balance
-    from dpsql.accounting.cost import ZERO
     from dpsql.accounting.ledger import Ledger
+    from dpsql.accounting.statement import statement
     from dpsql.engine import account
 
     opened = account(policy)
-    if not policy.ledger_path.exists():
-        return Balance(opened.total, ZERO, opened.total), []
-    with Ledger(policy.ledger_path, opened) as ledger:
-        return ledger.balance, ledger.history()
+    with Ledger(policy.ledger_path if policy.ledger_path.exists() else ":memory:", opened) as ledger:
+        return statement(opened, ledger.balance, ledger.history(), policy.budget.analysts)
 
 
 def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
@@ -92,11 +90,7 @@ def _replay(policy: Policy, id: str, format_: str | None, output: str | None) ->
     with choose(output, format_) as target, Ledger(policy.ledger_path, account(policy)) as ledger:
         answer = replay(ledger, id)
         target.write(answer)
-        click.echo(f"cost nothing: release {answer.receipt.id[:8]} of {_moment(answer.receipt.time)}", err=True)
-
-
-def _moment(time: str) -> str:
-    return time[:19].replace("T", " ")
+        click.echo(f"cost nothing: release {answer.receipt.id[:8]} of {moment(answer.receipt.time)}", err=True)
 
 
 def _accept_policy_change(policy: Policy) -> None:
@@ -121,56 +115,3 @@ def _accept_data_change(policy: Policy) -> None:
         click.echo(line, err=True)
     if lines:
         click.echo("promises of the policy hold for the new data once it is checked: dpsql check --steward", err=True)
-
-
-def _show(policy: Policy, balance: Balance, releases: int) -> None:
-    from dpsql.accounting.cost import show_rounded
-
-    deltas = any(cost.delta for cost in (balance.total, balance.spent))
-    rows = [("", "ε", "δ")]
-    for name, cost, up in (
-        ("total", balance.total, False),
-        ("spent", balance.spent, True),
-        ("left", balance.remaining, False),
-    ):
-        rows.append((name, show_rounded(cost.epsilon, up=up), show_rounded(cost.delta, up=up)))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    for name, epsilon, delta in rows:
-        line = f"{name:<{widths[0]}}  {epsilon:>{widths[1]}}" + (f"  {delta:>{widths[2]}}" if deltas else "")
-        click.echo(line)
-    plural = "" if releases == 1 else "s"
-    click.echo(f"{releases:,} release{plural} · ledger {policy.ledger_path}", err=True)
-
-
-def _show_history(entries: list[Entry]) -> None:
-    from dpsql.cli.render import guarantee, printable
-
-    if entries:
-        click.echo()
-    for entry in entries:
-        sql = printable(" ".join(str(entry.note.get("sql", "")).split()))
-        state = "" if entry.state == "released" else "  (paid, no answer)"
-        who = f"  {printable(entry.analyst)}" if entry.analyst else ""
-        click.echo(f"{entry.id[:8]}  {_moment(entry.time)}{who}  {guarantee(entry.cost, up=True)}  {sql}{state}")
-
-
-def _as_dict(policy: Policy, balance: Balance, entries: list[Entry] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "ledger": str(policy.ledger_path),
-        "accountant": policy.budget.accountant,
-        "total": _cost(balance.total),
-        "spent": _cost(balance.spent),
-        "remaining": _cost(balance.remaining),
-    }
-    if entries is not None:
-        found["history"] = [
-            {"id": e.id, "time": e.time, "analyst": e.analyst or None, "state": e.state, "cost": _cost(e.cost)}
-            | dict(e.note)
-            for e in entries
-        ]
-    return found
-
-
-def _cost(cost: Cost) -> dict[str, float | None]:
-    rho = None if cost.rho is None else float(cost.rho)
-    return {"epsilon": float(cost.epsilon), "delta": float(cost.delta), "rho": rho}

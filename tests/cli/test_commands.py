@@ -251,7 +251,7 @@ def test_budget_shows_total_spent_and_left_exactly(dpsql: Run) -> None:
     dpsql("query", COUNT, "--epsilon", "0.1")
     dpsql("query", COUNT, "--epsilon", "0.2")
     lines = [line.split() for line in dpsql("budget").stdout.splitlines()]
-    assert lines == [["ε"], ["total", "100"], ["spent", "0.3"], ["left", "99.7"]]
+    assert lines[:5] == [["ε"], ["total", "100"], ["spent", "0.3"], ["left", "99.7"], []]
 
 
 def test_looking_at_the_budget_creates_no_ledger(dpsql: Run, folder: Path) -> None:

@@ -182,14 +182,6 @@ PrivacyError mechanism
 error: unknown mechanism 'magic'
 help: use "auto", "laplace" or "gaussian"
 ----
--- fresh
--- options: {"fresh": true}
-SELECT COUNT(*) FROM people
-
-PrivacyError not-yet
-error: fresh is not supported by this version
-help: leave it out
-----
 -- accuracy
 -- options: {"accuracy": 5}
 SELECT COUNT(*) FROM people

@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsql.accounting.account import Balance
 from dpsql.accounting.fitting import fitting
+from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import analyze
 from dpsql.answer import Answer
@@ -23,7 +24,7 @@ from dpsql.archive import replay
 from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine, account, quota
-from dpsql.errors import Error, PrivacyError
+from dpsql.errors import BudgetError, Error, PrivacyError
 from dpsql.finish import finish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
@@ -33,11 +34,13 @@ from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 
 Number = str | int | float | Fraction
+PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
+"""The ε that `prices` shows, where the policy allows as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a query may ask for besides its SQL. Fields that this version can't do are refused when given."""
+    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it."""
 
     epsilon: Number | None = None
     delta: Number | None = None
@@ -78,7 +81,8 @@ class Session:
             versions = engine.identities()
             if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
                 return finish(quote, found.noisy, found.receipt, engine.public)
-            receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+            with self._loosest(sql, options):
+                receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = []
             cursor = engine.cursor()
             try:
@@ -101,12 +105,39 @@ class Session:
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
-        ask, limits = asked(_options(options), engine.policy)
+        wanted = _options(options)
+        goal = Goal.parse(wanted.accuracy, wanted.confidence)
+        ask, limits = asked(wanted, engine.policy)
         tree = parse(sql)
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
         checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
-        return calibrate(checked, ask, engine.twin.describe(tree))
+        result = engine.twin.describe(tree)
+        if goal is not None:
+            return goal.least(lambda e: calibrate(checked, at(wanted, e, engine.policy), result), ask.epsilon)
+        return calibrate(checked, ask, result)
+
+    def prices(self, sql: str, **options: Any) -> list[Quote]:
+        """Quotes for the same query at several ε, the smallest first; spends nothing."""
+        with _located(sql):
+            given = options.pop("epsilon", None)
+            budget = self._engine.policy.budget
+            most = min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
+            wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
+            return [self.explain(sql, **options, epsilon=e) for e in sorted(wanted or {most})]
+
+    @contextmanager
+    def _loosest(self, sql: str, options: Mapping[str, Any]) -> Iterator[None]:
+        """Tell who asked for an accuracy that can't be paid which one could be."""
+        try:
+            yield
+        except BudgetError as error:
+            goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
+            if goal is not None and error.fits is not None:
+                rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
+                loosest = goal.show(goal.loosest(self._quote(sql, {**rest, "epsilon": error.fits})))
+                error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
+            raise
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether a stored release answers this query, so that it costs nothing."""
@@ -148,11 +179,7 @@ def _options(given: Mapping[str, Any]) -> Options:
     for name in given:
         if name not in known:
             raise TypeError(f"unknown option {name!r}; options are {', '.join(sorted(known))}")
-    options = Options(**given)
-    for name in ("accuracy", "confidence"):
-        if getattr(options, name) is not None:
-            raise _later(name)
-    return options
+    return Options(**given)
 
 
 def checked_analyst(name: str | None) -> str:
@@ -166,10 +193,6 @@ def checked_analyst(name: str | None) -> str:
             hint='for instance analyst="marketing"',
         )
     return name.strip()
-
-
-def _later(name: str) -> PrivacyError:
-    return PrivacyError(f"{name} is not supported by this version", code="not-yet", hint="leave it out")
 
 
 def asked(options: Options, policy: Policy) -> tuple[Ask, Limits]:
@@ -206,8 +229,19 @@ def _limit(name: str, given: object, policy: int | None) -> int | None:
     return given
 
 
+def at(options: Options, epsilon: Fraction, policy: Policy) -> Ask:
+    """The same query at another ε."""
+    return asked(replace(options, accuracy=None, confidence=None, epsilon=epsilon), policy)[0]
+
+
 def _epsilon(options: Options, policy: Policy) -> Fraction:
     budget = policy.budget
+    if options.accuracy is not None:  # the most that may be spent to reach it
+        if options.epsilon is not None:
+            raise PrivacyError(
+                "epsilon and accuracy are two ways to say the same", code="accuracy", hint="give one of them"
+            )
+        return min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
     if options.epsilon is None:
         if budget.query_epsilon is None:
             raise PrivacyError(

@@ -181,7 +181,9 @@ def refusal(filter_: Filter, spent: Cost, price: Cost, who: str = "") -> BudgetE
         hint = f"the largest epsilon that fits is {show_rounded(fits, up=False)}"
         if takes > left.delta:
             hint += f", with delta at most {show_rounded(left.delta, up=False)}"
-    return BudgetError(message, code="analyst-quota" if who else "budget-exhausted", hint=hint)
+    error = BudgetError(message, code="analyst-quota" if who else "budget-exhausted", hint=hint)
+    error.fits = fits if fits >= SMALLEST_EPSILON else None
+    return error
 
 
 def _rho(cost: Cost) -> Fraction:

@@ -118,3 +118,23 @@ def test_a_monthly_account_says_its_month(dpsql: Run, folder: Path) -> None:
     period = statement(dpsql)["period"]
     assert isinstance(period, str) and len(period) == 7
     assert f"in {period}:" in dpsql("budget").stdout
+
+
+def test_price_shows_what_accuracy_costs_and_spends_nothing(dpsql: Run) -> None:
+    sql = "SELECT region, COUNT(*) AS n, AVG(income) AS mean, COUNT(*) * 2 AS twice FROM people GROUP BY region"
+    done = dpsql("price", sql, "--epsilon", "0.7")
+    assert done.exit_code == 0
+    head, *rows = [line.split() for line in done.stdout.splitlines()]
+    assert head == ["ε", "±", "n", "±", "mean", "±", "twice", "fits"]
+    assert [row[0] for row in rows] == ["0.01", "0.03", "0.1", "0.3", "0.7", "1", "3", "10"]
+    assert rows[0][-2:] == ["10,000", "times"] and rows[0][3] == "?"
+    found = json.loads(dpsql("price", sql, "--json").stdout)
+    assert found[0]["errors"]["n"] > found[-1]["errors"]["n"] and found[0]["cost"]["epsilon"] == 0.01
+    assert json.loads(dpsql("budget", "--json").stdout)["spent"]["epsilon"] == 0
+
+
+def test_accuracy_on_the_command_line(dpsql: Run) -> None:
+    done = dpsql("query", COUNT, "--accuracy", "10", "--confidence", "0.9", "--format", "json")
+    told = json.loads(done.stdout)
+    assert 0.1 < told["cost"]["epsilon"] < 0.4
+    assert dpsql("query", "SELECT AVG(age) FROM people", "--accuracy", "1").exit_code == 3

@@ -131,22 +131,6 @@ def test_an_epsilon_that_is_none_is_refused(dpsql: Run, epsilon: str) -> None:
     assert done.exit_code == 3 and "ε must be a number" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--accuracy", "10"],
-        ["--confidence", "0.9"],
-    ],
-)
-@pytest.mark.parametrize("command", ["query", "explain"])
-def test_a_flag_of_a_later_version_is_refused_by_name_and_not_ignored(
-    dpsql: Run, command: str, flags: list[str]
-) -> None:
-    done = dpsql(command, COUNT, *flags)
-    assert done.exit_code == 3 and "not supported by this version" in done.stderr
-    assert flags[0].strip("-").replace("-", "_") in done.stderr
-
-
 def test_the_budgets_end_exits_with_4(dpsql: Run) -> None:
     done = dpsql("query", COUNT, "--epsilon", "100.01")
     assert done.exit_code == 4 and done.stdout == "" and "100" in done.stderr

@@ -122,22 +122,26 @@ def pack_answer(answer: Answer) -> Kept:
     return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
 
 
-def replay(ledger: Ledger, id: str) -> Answer:
-    """The very answer that left under this receipt, once more and for free (Theorem FREE-1)."""
+def replays(ledger: Ledger, id: str) -> list[Answer]:
+    """The very answer that left under this receipt (of a batch: answers), once more and for free (Theorem FREE-1)."""
     entry, kept = ledger.kept(id)
-    last = next((k for k in kept if k.kind == "answer"), None)
-    if last is None:
+    answers = [k for k in kept if k.kind == "answer"]
+    if not answers:
         why = "was paid for and not answered" if entry.state == "reserved" else "was too large to keep"
         raise LedgerError(
             f"there is no answer to show again: release {entry.id[:8]} {why}",
             code="no-answer",
             hint="nothing is refunded once rows may have been read; ask again",
         )
-    facts = json.loads(last.facts)
     noisy = tuple(unpack_release(k).noisy for k in kept if k.kind == "release")
-    origins = tuple(None if o is None else Origin(*o) for o in facts["origins"])
     receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", reused=True)
-    return Answer(from_bytes(last.data), noisy, origins, facts["cells"], receipt.cost, receipt)
+    return [_unpack_answer(k, noisy, receipt) for k in answers]
+
+
+def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
+    facts = json.loads(kept.facts)
+    origins = tuple(None if o is None else Origin(*o) for o in facts["origins"])
+    return Answer(from_bytes(kept.data), noisy, origins, facts["cells"], receipt.cost, receipt)
 
 
 # ---------------------------------------------------------------- bytes

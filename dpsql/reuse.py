@@ -68,8 +68,8 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
     return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
 
 
-def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answer: Answer) -> list[Kept]:
-    """What to store of a query that has been answered: its noisy tables, then its answer."""
+def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer]) -> list[Kept]:
+    """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
     kept = []
     for step, one in zip(quote.steps, noisy, strict=True):
         names = _Names()
@@ -86,7 +86,7 @@ def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answ
             values, wheres = {}, {}
         threshold = None if step.selection is None else step.selection.threshold
         kept.append(pack_release(release_key(step, versions), one, _offers(step), values, wheres, threshold))
-    return [*kept, pack_answer(answer)]
+    return [*kept, *map(pack_answer, answers)]
 
 
 # ---------------------------------------------------------------- the key of a release plan

@@ -18,17 +18,18 @@ from dpsql.accounting.account import Balance
 from dpsql.accounting.fitting import fitting
 from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
-from dpsql.analyze.checked import analyze
+from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
-from dpsql.archive import replay
+from dpsql.archive import replays
 from dpsql.backends.duckdb.run import execute
+from dpsql.batch import Result, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine, account, quota
-from dpsql.errors import BudgetError, Error, PrivacyError
+from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError
 from dpsql.finish import finish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.release import release
+from dpsql.release import Noisy, release
 from dpsql.reuse import find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
@@ -83,17 +84,34 @@ class Session:
                 return finish(quote, found.noisy, found.receipt, engine.public)
             with self._loosest(sql, options):
                 receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
-            noisy = []
-            cursor = engine.cursor()
-            try:
-                for step in quote.steps:
-                    exact = execute(step, cursor)
-                    noisy.append(release(step, exact))
-            finally:
-                cursor.close()
+            noisy = self._measure(quote)
             engine.versions()  # refused if a source changed meanwhile: promises were verified for what it was
-            answer = finish(quote, noisy, receipt, engine.public)
-            return replace(answer, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, answer)))
+            done = finish(quote, noisy, receipt, engine.public)
+            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
+
+    def batch(self, sql: str, **options: Any) -> list[Answer]:
+        """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
+
+        What two statements need is measured once. Either all of them are answered or nothing is paid.
+        """
+        engine, who = self._engine, self._analyst
+        with _located(sql):
+            wanted = _options(options)
+            if wanted.accuracy is not None:
+                raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+            ask, limits = asked(wanted, engine.policy)
+            together = merge(sql, [self._checked(text, limits) for text in statements(sql)])
+            quote = share(calibrate(together.checked, ask, ()))
+            versions = engine.identities()
+            found = None if wanted.fresh else find(quote, versions, engine.ledger)
+            if found is not None:
+                return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
+            receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+            noisy = self._measure(quote)
+            engine.versions()  # as for a single query
+            answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
+            done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers))
+            return [replace(one, receipt=done) for one in answers]
 
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
@@ -108,11 +126,7 @@ class Session:
         wanted = _options(options)
         goal = Goal.parse(wanted.accuracy, wanted.confidence)
         ask, limits = asked(wanted, engine.policy)
-        tree = parse(sql)
-        bound = bind(tree, engine.columns, engine.unlisted)
-        plan = build(bound, engine.policy)
-        checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
-        result = engine.twin.describe(tree)
+        checked, result = self._checked(sql, limits)
         if goal is not None:
             return goal.least(lambda e: calibrate(checked, at(wanted, e, engine.policy), result), ask.epsilon)
         return calibrate(checked, ask, result)
@@ -145,7 +159,35 @@ class Session:
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
-        return replay(self._engine.ledger, id)
+        first, *others = self.replays(id)
+        if others:
+            raise LedgerError(f"release {id} was a batch", code="no-answer", hint="session.replays(id) has all of it")
+        return first
+
+    def replays(self, id: str) -> list[Answer]:
+        """The same for a batch: all its answers."""
+        return replays(self._engine.ledger, id)
+
+    def _checked(self, sql: str, limits: Limits) -> tuple[Checked, Result]:
+        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
+        engine = self._engine
+        tree = parse(sql)
+        bound = bind(tree, engine.columns, engine.unlisted)
+        plan = build(bound, engine.policy)
+        checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
+        return checked, engine.twin.describe(tree)
+
+    def _measure(self, quote: Quote) -> list[Noisy]:
+        """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
+        noisy: list[Noisy] = []
+        cursor = self._engine.cursor()
+        try:
+            for step in quote.steps:
+                exact = execute(step, cursor)
+                noisy.append(release(step, exact))
+        finally:
+            cursor.close()
+        return noisy
 
     @property
     def budget(self) -> Balance:

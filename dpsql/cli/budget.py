@@ -82,15 +82,16 @@ def _read(policy: Policy) -> Statement:
 def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
     """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
     from dpsql.accounting.ledger import Ledger
-    from dpsql.archive import replay
+    from dpsql.archive import replays
     from dpsql.engine import account
 
     if not policy.ledger_path.exists():
         raise click.UsageError(f"there is no ledger {policy.ledger_path}")
     with choose(output, format_) as target, Ledger(policy.ledger_path, account(policy)) as ledger:
-        answer = replay(ledger, id)
-        target.write(answer)
-        click.echo(f"cost nothing: release {answer.receipt.id[:8]} of {moment(answer.receipt.time)}", err=True)
+        answers = replays(ledger, id)
+        target.write(*answers)
+        receipt = answers[0].receipt
+        click.echo(f"cost nothing: release {receipt.id[:8]} of {moment(receipt.time)}", err=True)
 
 
 def _accept_policy_change(policy: Policy) -> None:

@@ -58,6 +58,15 @@ def encode(answer: Answer, format_: str) -> bytes:
             raise ValueError(f"unknown format {format_}")
 
 
+def encode_all(answers: Sequence[Answer], format_: str) -> bytes:
+    """One answer as it is; those of a batch as a JSON list, or with an empty line between them."""
+    if len(answers) == 1:
+        return encode(answers[0], format_)
+    if format_ == "json":
+        return (json.dumps([as_json(a) for a in answers], ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return b"\n".join(encode(a, format_) for a in answers)
+
+
 # ---------------------------------------------------------------- for programs
 
 

@@ -20,7 +20,7 @@ import dpsql.session as pipeline
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting import store
 from dpsql.accounting.ledger import Ledger
-from dpsql.archive import replay
+from dpsql.archive import replays
 from dpsql.engine import account
 
 SQL = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k"
@@ -130,11 +130,11 @@ def main(folder: str, trials: int) -> None:
                 answers += 1
                 (entry,) = [e for e in history if e.id == id]
                 assert entry.state == "released", "an answer left that the ledger doesn't know"
-                assert replay(ledger, id).to_arrow().to_pylist() == rows, "a lost reply must be the reply"
+                assert replays(ledger, id)[0].to_arrow().to_pylist() == rows, "a lost reply must be the reply"
             released = [e for e in history if e.state == "released"]
             assert len(released) >= answers
             if released:
-                replay(ledger, released[-1].id)
+                assert replays(ledger, released[-1].id)
     print(json.dumps({"points": points, "killed": killed, "steps": len(steps), "reads": reads, "answers": answers,
                       "spends": len(history), "released": len(released)}))  # fmt: skip
 

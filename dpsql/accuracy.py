@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from dpsql.accounting.cost import show_rounded
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument
@@ -86,8 +87,9 @@ class Goal:
         )
 
     def show(self, error: Fraction) -> str:
-        """An error in the goal's own terms."""
-        return f"{float(error * 100):.3g}% of range" if self.share else f"{float(error):.4g}"
+        """An error in the goal's own terms, rounded up: what is offered can be had."""
+        text = show_rounded(error * 100 if self.share else error, up=True, digits=4)
+        return f"{text}% of range" if self.share else text
 
     def _reached(self, quote: Quote) -> bool:
         return self.loosest(quote) <= self.error

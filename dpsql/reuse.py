@@ -63,7 +63,7 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
         noisy.append(hit[1])
     if not ids:
         return None
-    entry, _ = ledger.kept(ids[0])
+    entry = ledger.entry(ids[0])
     free = ledger.account.filter.nothing
     return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
 

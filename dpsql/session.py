@@ -92,7 +92,7 @@ class Session:
     def batch(self, sql: str, **options: Any) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
 
-        What two statements need is measured once. Either all of them are answered or nothing is paid.
+        What two statements need is measured once. If one of them is refused, nothing is paid and none is answered.
         """
         engine, who = self._engine, self._analyst
         with _located(sql):
@@ -118,7 +118,8 @@ class Session:
         with _located(sql):
             quote = self._quote(sql, options)
             ledger = self._engine.ledger
-            fits = fitting(ledger.account.filter, ledger.balance.remaining, quote.price, quote.measured)
+            left = ledger.left(quota(self._engine.policy, self._analyst))
+            fits = fitting(ledger.account.filter, left, quote.price, quote.measured)
             return replace(quote, fits=fits)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:

@@ -126,12 +126,6 @@ def test_another_release_is_paid_for(session: dpsql.Session, sql: str, options: 
     assert not other.receipt.reused and spent(session) == Fraction(11, 10)
 
 
-def test_a_thousand_repeats_are_one_charge_and_one_answer(session: dpsql.Session) -> None:
-    sql = "SELECT COUNT(*) FROM t"
-    answers = {tuple(session.query(sql, epsilon=1).rows) for _ in range(1000)}
-    assert len(answers) == 1 and spent(session) == 1
-
-
 def test_a_stored_release_is_free_even_when_the_budget_is_gone(connect: Connect) -> None:
     session = connect({"t": TABLE}, POLICY, epsilon=1)
     first = session.query(BY_KEY, epsilon=1)

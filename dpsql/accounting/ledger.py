@@ -122,16 +122,31 @@ class Ledger:
         """What was released under this key, the newest first, each with the id of the spend that paid for it."""
         return stored.releases(self._store, key)
 
-    def kept(self, id: str) -> tuple[Entry, list[Kept]]:
-        """One spend, by its id or the beginning of it, and what was kept with it."""
-        found = [e for e in self.history() if e.id.startswith(id)] if len(id) >= 4 else []
+    def entry(self, id: str) -> Entry:
+        """One spend, by its id or the beginning of it."""
+        found = self._entries("WHERE substr(id, 1, ?) = ?", (len(id), id)) if len(id) >= 4 else []
         if len(found) != 1:
             raise LedgerError(
                 f"the ledger holds {'several releases' if found else 'no release'} {id}",
                 code="receipt-unknown",
                 hint="`dpsql budget --history` shows the id of each release; its first 8 characters will do",
             )
-        return found[0], stored.of_receipt(self._store, found[0].id)
+        return found[0]
+
+    def kept(self, id: str) -> tuple[Entry, list[Kept]]:
+        """One spend, and what was kept with it."""
+        entry = self.entry(id)
+        return entry, stored.of_receipt(self._store, entry.id)
+
+    def left(self, quota: Quota | None) -> Cost:
+        """What may still be spent: of the account, and of the quota where that is less."""
+        left = self.balance.remaining
+        if quota is None:
+            return left
+        share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
+        mine = share.remaining(self._sum(self.balance.period, quota.counts))
+        tighter = mine.epsilon < left.epsilon if left.rho is None else (mine.rho or 0) < left.rho
+        return Cost(mine.epsilon, left.delta, mine.rho, left.parts) if tighter else left
 
     @property
     def balance(self) -> Balance:
@@ -147,8 +162,11 @@ class Ledger:
 
     def history(self) -> list[Entry]:
         """Every spend, oldest first."""
+        return self._entries("", ())
+
+    def _entries(self, where: str, values: tuple[object, ...]) -> list[Entry]:
         with self._store.snapshot() as db:
-            rows = db.execute(f"SELECT state, {_CHAINED} FROM release ORDER BY seq").fetchall()
+            rows = db.execute(f"SELECT state, {_CHAINED} FROM release {where} ORDER BY seq", values).fetchall()
         return [
             Entry(id, time, self._cost(*numbers), state, _parsed(self._store, note), analyst, period)
             for state, id, time, period, analyst, *numbers, note in rows

@@ -114,8 +114,10 @@ def main(folder: str, trials: int) -> None:
     _, points, status = attempt(policy, 10**9)
     assert status == 0 and points is not None and points > 40, (points, status)
     reads, answers, killed, steps = 2, 2, 0, set()
-    for trial in range(trials):
-        point = 1 + trial * points // trials if trials < points else 1 + trial % points
+    trial = 0
+    while killed < trials:
+        point = 1 + (trial * points // trials if trials < points else trial) % points
+        trial += 1
         seen, _, status = attempt(policy, point)
         assert status in (signal.SIGKILL, 0), status
         killed += status == signal.SIGKILL

@@ -44,7 +44,7 @@ def test_kill_9_at_any_step_never_leaves_less_spent_than_released(tmp_path: Path
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     print(found)
-    assert found["killed"] >= trials * 0.9
+    assert found["killed"] == trials
     assert found["spends"] >= found["reads"] >= found["answers"] and found["spends"] >= found["released"]
     assert found["reads"] > 1 and found["spends"] > found["released"]  # some died before, some between, some after
 

@@ -46,6 +46,8 @@ def test_an_analyst_has_a_quota_and_others_have_the_rest(accountant: str, tmp_pa
             counts(marketing, "0.4")
         assert refused.value.code == "analyst-quota" and "quota of marketing" in refused.value.message
         offered = (refused.value.hint or "").split("fits is ")[1]
+        quote = marketing.explain("SELECT COUNT(*) FROM t", epsilon="0.4")
+        assert quote.fits is not None and quote.fits.more == 0  # the quota counts, not just what is left in all
         counts(marketing, offered)
         counts(research, "0.4")
         with pytest.raises(BudgetError) as empty:

@@ -25,6 +25,7 @@ from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.plan.nodes import (
     CapGroups,
+    Filter,
     Gridded,
     Group,
     Named,
@@ -33,6 +34,8 @@ from dpsql.plan.nodes import (
     PerUnit,
     Plan,
     Project,
+    Relation,
+    Scan,
     Statement,
     ToGrid,
     Weight,
@@ -441,7 +444,9 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if keys and not checked.private_keys and enforced:
         rows = OnDomain(gridded, keys, types)
-    if bounding.cap is not None or bounding.peak is not None or (bounding.mass is not None and not keys):
+    # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
+    once = bounding.mass is not None and (not keys or not isinstance(_bottom(checked.relation), Scan))
+    if bounding.cap is not None or bounding.peak is not None or once or checked.owner.numbered:
         per_unit = PerUnit(rows, keys, named)
         units: PerUnit | CapGroups = (
             per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap, secrets.randbits(64))
@@ -455,6 +460,12 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     else:
         group = Group(rows, keys, named)
     return OnCells(group, types) if keys and not checked.private_keys else group
+
+
+def _bottom(relation: Relation) -> Relation:
+    while isinstance(relation, Filter):
+        relation = relation.input
+    return relation
 
 
 def _cells(checked: CheckedRelease) -> Any:

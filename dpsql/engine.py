@@ -12,6 +12,7 @@ from weakref import finalize
 
 from dpsql.accounting.account import Account
 from dpsql.accounting.ledger import Ledger
+from dpsql.analyze.relations import Catalog
 from dpsql.backends.duckdb.sources import (
     Connection,
     Located,
@@ -112,6 +113,10 @@ class Engine:
     def promises(self) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
+
+    def catalog(self) -> Catalog:
+        """What analyze knows besides the query."""
+        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)
 
     def cursor(self) -> Connection:
         """A cursor on the private engine, which is locked."""

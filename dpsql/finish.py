@@ -17,8 +17,9 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer import Answer, Origin
-from dpsql.calibrate import Quote
+from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
 
@@ -49,6 +50,24 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
     return Answer(table, tuple(noisy), origins, cells, quote.price, receipt)
+
+
+def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
+    """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
+    import duckdb
+
+    wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
+    if not wanted:
+        return {}
+    tables = {n.step.name: noisy_table(n) for n in noisy}
+    try:
+        return {name: public.table(post(one.query.copy()), tables) for name, one in wanted.items()}
+    except duckdb.Error as error:
+        raise DataError(
+            f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
+            code="post-processing",
+            hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
+        ) from None
 
 
 def noisy_table(noisy: Noisy) -> Arrow:

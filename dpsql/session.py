@@ -22,10 +22,10 @@ from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
-from dpsql.finish import finish
+from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.release import release
+from dpsql.release import Noisy, release
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 
@@ -74,11 +74,11 @@ class Session:
         with _located(sql):
             quote = self._quote(sql, options)
             receipt = engine.ledger.reserve(quote.price, {"sql": sql})
-            noisy = []
+            noisy: list[Noisy] = []
             cursor = engine.cursor()
             try:
                 for step in quote.steps:
-                    exact = execute(step, cursor)
+                    exact = execute(step, cursor, publish(step, noisy, engine.public))
                     noisy.append(release(step, exact))
             finally:
                 cursor.close()
@@ -97,7 +97,7 @@ class Session:
         tree = parse(sql)
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
+        checked = analyze(plan, limits, engine.catalog())
         return calibrate(checked, ask, engine.twin.describe(tree))
 
     @property

@@ -49,15 +49,16 @@ def no_number(call: Aggregate, value: Scalar) -> SQLError:
     )
 
 
-def no_range(call: Aggregate, value: Scalar, known: Known, table: str) -> PrivacyError:
+def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str, KeyColumn]) -> PrivacyError:
     """An aggregate over a value that one row could make as large as it likes."""
     argument, written = call.argument, _written(call)
     assert argument is not None
-    named = f"{table}.{shown(argument)}" if isinstance(argument, exp.Column) else shown(written)
+    table = columns[argument.name].table if isinstance(argument, exp.Column) else ""
+    named = f"{table}.{shown(argument)}" if table else shown(written)
     low, high = value.range.low, value.range.high
     side = "" if low is None and high is None else f": it has no {'lower' if low is None else 'upper'} end"
     here = shown(argument) == shown(written)  # else it is written in a subquery, and its parts have no names here
-    found = _declared(argument, known, table), _away_from_zero(argument, known) if here else None
+    found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]
     ways.append(f"clip it in the query: {call.function}(CLIP({shown(written, 200)}, 0, 500))")
     return refuse(
@@ -79,9 +80,13 @@ def _written(call: Aggregate) -> exp.Expr:
     return argument
 
 
-def _declared(argument: exp.Expr, known: Known, table: str) -> str | None:
+def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]) -> str | None:
     """Ranges for the columns that have none, where that gives the whole expression one."""
     lacking = [n for n in dict.fromkeys(c.name for c in argument.find_all(exp.Column)) if _could_have(known[n])]
+    tables = {columns[n].table for n in lacking}
+    if len(tables) != 1 or any(columns[n].values is not None or not columns[n].table for n in lacking):
+        return None  # computed columns have no place in the policy
+    table = tables.pop()
     for low, high in ((0, 500), (1, 500)):
         examples = {n: _example(known[n], low, high) for n in lacking}
         given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}

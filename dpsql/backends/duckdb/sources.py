@@ -12,7 +12,7 @@ import gzip
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -448,6 +448,12 @@ class TwinDatabase:
             raise refusal from None
         finally:
             cursor.close()
+        return tuple((name, text) for name, text, *_ in rows)
+
+    def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
+        """Names and types of a part of a query that was described as a whole already."""
+        with closing(self._connection.cursor()) as cursor:
+            rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
         return tuple((name, text) for name, text, *_ in rows)
 
     def close(self) -> None:

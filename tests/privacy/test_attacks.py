@@ -391,6 +391,16 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
         assert public.catalog() == []
 
 
+def test_14_the_twin_beside_that_engine_has_no_row() -> None:
+    with open_session([*OTHERS, PERSON]) as session:
+        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        cursor = session._engine.public.cursor()
+        twins = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'dpsql_twin'").fetchall()
+        assert twins == [("t",)]
+        assert cursor.execute("SELECT COUNT(*) FROM dpsql_twin.t").fetchall() == [(0,)]
+        assert cursor.execute("SELECT DISTINCT database_name FROM duckdb_tables()").fetchall() == [("dpsql_twin",)]
+
+
 def test_14_the_decision_follows_the_noisy_value_and_not_the_true_one() -> None:
     with open_session(OTHERS) as session:
         sql = "SELECT COUNT(*) AS n FROM t HAVING COUNT(*) > 59"

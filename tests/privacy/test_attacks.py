@@ -632,6 +632,18 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
         assert list(tmp_path.iterdir()) == [outside]
 
 
+@pytest.mark.parametrize("engine", ["_private", "public", "twin"])
+def test_23_a_cursor_has_the_settings_of_its_engine(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    with open_session(OTHERS) as session:
+        held = getattr(session._engine, engine)
+        cursor = (held if engine == "_private" else held._connection).cursor()
+        assert cursor.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
+        if engine == "public":
+            assert cursor.execute("SELECT current_setting('max_execution_time')").fetchall() == [(60_000,)]
+            assert cursor.execute("SELECT 1 // 0").fetchall() == [(None,)]
+
+
 # ---------------------------------------------------------------- 24 to 26: names and owners
 
 BAD_NAME = 'x"; DROP TABLE t; --'

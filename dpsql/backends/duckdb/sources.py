@@ -3,6 +3,8 @@
 Two engines, both in memory. The private one has a view over each source and then loses every other way to the outside
 (allowed paths, not directories: those would allow writes). The public one has public tables only, and is where
 post-processing runs. Beside them it has the twin: an empty table for each source, to ask for names and types.
+
+Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what is set on its connection.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET temp_directory = {_literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
     connection.execute("SET memory_limit = '75%'")
@@ -377,11 +379,11 @@ class PublicDatabase:
         self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
         self.memo: dict[object, Arrow] = {}
         self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute("SET error_on_division_by_zero = false")
+        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
         # Post-processing is of an analyst's making: it must not take the process down.
         self._connection.execute("SET memory_limit = '4GB'")
-        self._connection.execute("SET max_execution_time = 60000")
+        self._connection.execute("SET GLOBAL max_execution_time = 60000")
         self._connection.execute(_CLIP)
         for i, one in enumerate(public):
             if one.object is None:

@@ -480,5 +480,6 @@ def _cells(checked: CheckedRelease) -> Any:
         size = len(domain.values)
         repeat = repeat // size if size else 0
         index = np.tile(np.repeat(np.arange(size), repeat), total // (size * repeat) if size and repeat else 0)
-        columns[f"k{i}"] = domain.values.take(pa.array(index))
+        # One key: its values as they are. take() imports all of pyarrow.compute, which is slow.
+        columns[f"k{i}"] = domain.values if size == total else domain.values.take(pa.array(index))
     return pa.table(columns)

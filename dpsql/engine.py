@@ -44,7 +44,7 @@ class Engine:
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         self.public = PublicDatabase(self.located)
-        self.twin = TwinDatabase(self.schema)
+        self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._check_csv()
         self._check_readable()
@@ -130,8 +130,8 @@ class Engine:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
         self._private.close()
         self._remove_spill()
-        self.public.close()
         self.twin.close()
+        self.public.close()
         self.ledger.close()
 
 

@@ -103,14 +103,16 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
         return Domain(public.memo[remembered], f"values of {column.table}.{said.name}")
     if said is not None and said.references is not None:
         ref = said.references
+        value = exp.cast(_identifier(ref.column), known.type.sql)
         query = (
-            exp.select(exp.alias_(exp.cast(_identifier(ref.column), known.type.sql), "k"))
+            exp.select(exp.alias_(value, "k"))
             .distinct()
             .from_(exp.Table(this=_quoted(ref.table.lower())))
+            .where(value.is_(exp.Null()).not_())
         )
         query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
         found = public.table(query, {}).column("k").combine_chunks()
-        values = pa.concat_arrays([found.filter(found.is_valid()), pa.array(nulls, found.type)])
+        values = pa.concat_arrays([found, pa.array(nulls, found.type)])
         return Domain(values, f"{ref.table}.{ref.column}")
     return _implied(known, nulls)
 

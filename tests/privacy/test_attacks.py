@@ -391,6 +391,16 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
         assert public.catalog() == []
 
 
+def test_14_the_twin_beside_that_engine_has_no_row() -> None:
+    with open_session([*OTHERS, PERSON]) as session:
+        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        cursor = session._engine.public.cursor()
+        twins = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'dpsql_twin'").fetchall()
+        assert twins == [("t",)]
+        assert cursor.execute("SELECT COUNT(*) FROM dpsql_twin.t").fetchall() == [(0,)]
+        assert cursor.execute("SELECT DISTINCT database_name FROM duckdb_tables()").fetchall() == [("dpsql_twin",)]
+
+
 def test_14_the_decision_follows_the_noisy_value_and_not_the_true_one() -> None:
     with open_session(OTHERS) as session:
         sql = "SELECT COUNT(*) AS n FROM t HAVING COUNT(*) > 59"
@@ -626,6 +636,18 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
             with pytest.raises(duckdb.Error):
                 connection.execute(sql)
         assert list(tmp_path.iterdir()) == [outside]
+
+
+@pytest.mark.parametrize("engine", ["_private", "public", "twin"])
+def test_23_a_cursor_has_the_settings_of_its_engine(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    with open_session(OTHERS) as session:
+        held = getattr(session._engine, engine)
+        cursor = (held if engine == "_private" else held._connection).cursor()
+        assert cursor.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
+        if engine == "public":
+            assert cursor.execute("SELECT current_setting('max_execution_time')").fetchall() == [(60_000,)]
+            assert cursor.execute("SELECT 1 // 0").fetchall() == [(None,)]
 
 
 # ---------------------------------------------------------------- 24 to 26: names and owners

@@ -74,8 +74,8 @@ def integers(column: Any) -> Integers:
     if not len(array):
         return np.zeros(0, dtype=np.int64)
     if not pa.types.is_decimal(array.type):
-        # From the buffer: to_numpy() would import pandas where it is installed.
-        whole = array.cast(pa.int64())
+        # From the buffer: to_numpy() would import pandas where it is installed, and cast() all of pyarrow.compute.
+        whole = array if array.type == pa.int64() else array.cast(pa.int64())
         return np.frombuffer(whole.buffers()[1], dtype=np.int64)[whole.offset :][: len(whole)].copy()
     limbs = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)]
     low, high = limbs[0::2], limbs[1::2]

@@ -440,10 +440,8 @@ class TwinDatabase:
 
     def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
-        cursor = self._connection.cursor()
         try:
-            cursor.execute("USE dpsql_twin")
-            rows = cursor.execute(f"DESCRIBE {tree.root.sql(dialect='duckdb')}").fetchall()
+            return self.types(tree.root)
         except duckdb.Error as error:
             message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
             refusal = SQLError(
@@ -453,13 +451,11 @@ class TwinDatabase:
             )
             refusal.offsets = _quoted_place(message, tree.text)
             raise refusal from None
-        finally:
-            cursor.close()
-        return tuple((name, text) for name, text, *_ in rows)
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
-        """Names and types of a part of a query that was described as a whole already."""
+        """Names and types of a query, or of a part of one that was described as a whole already."""
         with closing(self._connection.cursor()) as cursor:
+            cursor.execute("USE dpsql_twin")
             rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
         return tuple((name, text) for name, text, *_ in rows)
 

@@ -324,6 +324,45 @@ UNORDERED = {
     "truncated to days": "SELECT DATE_TRUNC('day', ts) AS d, COUNT(*) FROM t GROUP BY d",
     "truncated to hours": "SELECT DATE_TRUNC('hour', ts) AS h, COUNT(*) FROM t GROUP BY h",
     "timestamp to date": "SELECT ts::DATE AS d, COUNT(*) FROM t GROUP BY d",
+    "rollup": "SELECT k, ok, COUNT(*), SUM(age), AVG(x) FROM t GROUP BY ROLLUP (k, ok)",
+    "cube": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY CUBE (k, ok, kind)",
+    "grouping sets": "SELECT k, ok, SUM(age) FROM t GROUP BY GROUPING SETS ((k, ok), k, (ok), ())",
+    "a null key and a total are two rows": "SELECT k, GROUPING(k) AS g, COUNT(*) FROM t GROUP BY ROLLUP (k)",
+    "grouping of several keys": "SELECT k, ok, GROUPING(k, ok) AS a, GROUPING(ok, k) AS b, GROUPING_ID(ok) AS c, "
+    "COUNT(*) FROM t GROUP BY CUBE (k, ok)",
+    "grouping names": "SELECT GROUPING(k, ok), COUNT(*) FROM t GROUP BY ROLLUP (k, ok)",
+    "grouping without sets": "SELECT k, GROUPING(k), COUNT(*) FROM t GROUP BY k",
+    "composite elements": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY ROLLUP (k, (ok, kind))",
+    "composite elements of a cube": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY CUBE ((k, ok), kind)",
+    "keys beside a rollup": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY k, ROLLUP (ok, kind)",
+    "two rollups": "SELECT k, ok, COUNT(*) FROM t GROUP BY ROLLUP (k), CUBE (ok)",
+    "sets in sets": "SELECT k, ok, COUNT(*) FROM t GROUP BY GROUPING SETS (ROLLUP (k, ok), GROUPING SETS (ok, ()))",
+    "sets of ordinals and aliases": "SELECT UPPER(k) AS u, ok, COUNT(*) FROM t GROUP BY ROLLUP (u, 2)",
+    "a set given twice": "SELECT k, COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (k), ())",
+    "a key in two places": "SELECT k, ok, COUNT(*) FROM t GROUP BY k, GROUPING SETS (k, ok)",
+    "the empty set": "SELECT COUNT(*), SUM(age) FROM t GROUP BY ()",
+    "the empty set without rows": "SELECT COUNT(*) FROM t WHERE age > 1000 GROUP BY GROUPING SETS ((), ())",
+    "keys in parentheses": "SELECT k, ok, COUNT(*) FROM t GROUP BY (k, ok)",
+    "rolled-up expressions": "SELECT age // 10 AS d, age // 10 + 1, COALESCE(k, '-') AS c, COUNT(*) FROM t "
+    "GROUP BY ROLLUP (age // 10, k)",
+    "having over sets": "SELECT k, ok, COUNT(*) AS n FROM t GROUP BY CUBE (k, ok) HAVING GROUPING(k) = 1 AND n > 10",
+    "having of rolled-up nulls": "SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k) HAVING k IS NULL",
+    "windows over sets": "SELECT k, ok, COUNT(*) AS n, SUM(COUNT(*)) OVER (PARTITION BY GROUPING(k, ok)) AS s FROM t "
+    "GROUP BY CUBE (k, ok)",
+    "qualify over sets": "SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ROLLUP (k, ok) "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY GROUPING(k, ok) ORDER BY k, ok) = 1",
+    "distinct over sets": "SELECT DISTINCT GROUPING(k) AS g FROM t GROUP BY ROLLUP (k)",
+    "keys alone in sets": "SELECT k, ok FROM t GROUP BY ROLLUP (k, ok)",
+    "a sum of its own key": "SELECT tiny, SUM(tiny), COUNT(tiny) FROM t WHERE tiny >= 0 GROUP BY ROLLUP (tiny)",
+    "sets inside a query": "SELECT label, n FROM (SELECT code, COUNT(*) AS n FROM t GROUP BY ROLLUP (code)) AS q "
+    "LEFT JOIN codes ON q.code = codes.code",
+    "sets over results": "WITH q AS (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY k, ok) "
+    "SELECT k, ok, GROUPING(k) AS g, SUM(n) AS s FROM q GROUP BY CUBE (k, ok)",
+    "sets over a public table": "SELECT code, SUM(weight) FROM codes GROUP BY ROLLUP (code)",
+    "sets of sets": "WITH q AS (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ROLLUP (k, ok)) "
+    "SELECT k, SUM(n) FROM q GROUP BY ROLLUP (k)",
+    "two queries share a set": "SELECT 'all' AS w, COUNT(*) FROM t UNION ALL "
+    "SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",
     "arithmetic over aggregates": "SELECT k, SUM(age) / COUNT(*) AS r, SUM(age) * 2 + COUNT(*) AS s, -COUNT(*) AS n "
     "FROM t GROUP BY k",
@@ -408,6 +447,8 @@ UNORDERED = {
 }  # fmt: skip
 
 ORDERED = {
+    "order over sets": "SELECT k, ok, COUNT(*) FROM t GROUP BY CUBE (k, ok) ORDER BY GROUPING(k, ok), k, ok LIMIT 7",
+    "offset over sets": "SELECT k, COUNT(*) AS n FROM t GROUP BY ROLLUP (k) ORDER BY n DESC LIMIT 2 OFFSET 1",
     "unordered answers come by key, NULLs last": (
         "SELECT k, ok, COUNT(*) FROM t GROUP BY k, ok",
         "SELECT k, ok, COUNT(*) FROM t GROUP BY k, ok ORDER BY k NULLS LAST, ok NULLS LAST",

@@ -15,11 +15,13 @@ from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
 from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
 from dpsql.plan.windows import over_results
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
+from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import rebuilt
@@ -298,19 +300,18 @@ class _Builder:
     # ---------------------------------------------------------------- a release
 
     def release(self, node: exp.Select, relation: Relation, rows: _Rows) -> exp.Select:
-        group = node.args.get("group")
-        written = list(group.expressions) if group else []
         keys: list[Expr] = []
-        for key in written:
-            plan = self.row_level(key, rows)
-            if plan not in keys:
-                keys.append(plan)
+        sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
+        for written in grouping_sets(node.args.get("group")):
+            plans = [self.row_level(key, rows) for key in written]
+            keys += [p for i, p in enumerate(plans) if p not in keys and p not in plans[:i]]
+            sets.append(tuple(dict.fromkeys(keys.index(p) for p in plans)))
+        groupings = Groupings(keys, lambda e: self.try_key(e, rows), len(sets) > 1)
         aggregates: list[Aggregate] = []
-        table = f"{self.prefix}{len(self.releases)}"
         places: list[exp.Column] = []
 
         def column(name: str) -> exp.Column:
-            made = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+            made = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("r", quoted=True))
             places.append(made)
             return made
 
@@ -322,6 +323,8 @@ class _Builder:
                 if found not in aggregates:
                     aggregates.append(found)
                 return column(f"a{aggregates.index(found)}")
+            if isinstance(e, exp.Grouping | exp.GroupingId):
+                return groupings.rewrite(e, column)
             if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
                 plan = self.try_key(e, rows)
                 if plan is not None and plan in keys:
@@ -352,11 +355,16 @@ class _Builder:
                 code="too-large",
                 hint="ask for some of them in a query of their own",
             )
-        release = Release(relation, tuple(keys), tuple(aggregates))
-        index = self.add(release)
-        for place in places:  # an equal release that was there already is measured once
-            place.set("table", exp.to_identifier(f"{self.prefix}{index}", quoted=True))
-        post.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(f"{self.prefix}{index}", quoted=True))))
+        tables = {}  # an equal release that was there already is measured once
+        for numbers in sets:
+            release = Release(relation, tuple(keys[i] for i in numbers), tuple(aggregates))
+            tables[numbers] = f"{self.prefix}{self.add(release)}"
+        source: exp.Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
+        if len(sets) > 1:
+            source = united(sets, tables, len(aggregates), groupings, len(keys))
+        for place in places:
+            place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
+        post.set("from_", exp.From(this=source))
         return post
 
     def add(self, release: Release) -> int:

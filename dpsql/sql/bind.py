@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
+from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
@@ -203,15 +204,16 @@ class _Binder:
                     aliases.setdefault(name.lower(), output)
         if where := node.args.get("where"):
             bound.set("where", exp.Where(this=resolve(where.this, aliases, None)))
-        keys = self.group_by(node, outputs, lambda e: resolve(e, aliases, None))
-        if keys is not None:
-            bound.set("group", exp.Group(expressions=keys))
+        grouped = self.group_by(node, outputs, lambda e: resolve(e, aliases, None))
+        keys = group_keys(grouped)
+        if grouped is not None:
+            bound.set("group", grouped)
         if having := node.args.get("having"):
-            bound.set("having", exp.Having(this=resolve(having.this, aliases, keys or [])))
+            bound.set("having", exp.Having(this=resolve(having.this, aliases, keys)))
         if windows := node.args.get("windows"):
-            bound.set("windows", [resolve(w, aliases, keys or []) for w in windows])
+            bound.set("windows", [resolve(w, aliases, keys) for w in windows])
         if qualify := node.args.get("qualify"):
-            bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys or [])))
+            bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys)))
         if distinct := node.args.get("distinct"):
             if distinct.args.get("on"):
                 raise refuse(
@@ -268,29 +270,28 @@ class _Binder:
             raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
         return found
 
-    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> list[exp.Expr] | None:
-        group = node.args.get("group")
-        if group is None:
+    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Group | None:
+        clause = node.args.get("group")
+        if clause is None:
             return None
-        if group.args.get("all"):
-            return [o.copy() for o in outputs if not holds_aggregate(o)]
-        keys: list[exp.Expr] = []
-        if len(group.expressions) > MAX_OUTPUTS:
+        if clause.args.get("all"):
+            return exp.Group(expressions=[o.copy() for o in outputs if not holds_aggregate(o)])
+        if clause.args.get("rollup") or clause.args.get("cube"):
+            raise refuse(
+                SQLError,
+                "WITH ROLLUP and WITH CUBE are not DuckDB's way to write it",
+                clause,
+                code="group-by",
+                hint="write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)",
+            )
+        if len(clause.expressions) > MAX_OUTPUTS:
             raise SQLError(f"GROUP BY takes at most {MAX_OUTPUTS} keys", code="too-large", hint="group by fewer")
-        for item in group.expressions:
-            if isinstance(item, exp.Cube | exp.Rollup | exp.GroupingSets):
-                raise refuse(
-                    SQLError,
-                    "GROUPING SETS, ROLLUP and CUBE are not supported by this version",
-                    item,
-                    code="not-yet",
-                    hint="write one SELECT for each grouping, with UNION ALL between them",
-                )
-            if isinstance(item, exp.Literal) and item.is_int:
-                key = self.ordinal(item, outputs, "GROUP BY").copy()
-            else:
-                key = resolve(item)
-            if holds_aggregate(key):
+
+        def key(item: exp.Expr) -> exp.Expr:
+            bare = item.unnest()
+            whole = isinstance(bare, exp.Literal) and bare.is_int
+            bound = self.ordinal(bare, outputs, "GROUP BY").copy() if whole else resolve(bare)
+            if holds_aggregate(bound):
                 raise refuse(
                     SQLError,
                     "GROUP BY can't hold an aggregate",
@@ -298,11 +299,11 @@ class _Binder:
                     code="group-by",
                     hint="group by columns, or by the result in a query around this one",
                 )
-            if key not in keys:
-                keys.append(key)
-        return keys
+            return bound
 
-    def ordinal(self, item: exp.Literal, outputs: list[exp.Expr], clause: str) -> exp.Expr:
+        return group(clause.expressions, key)
+
+    def ordinal(self, item: exp.Expr, outputs: list[exp.Expr], clause: str) -> exp.Expr:
         position = int(item.this)
         if not 1 <= position <= len(outputs):
             raise refuse(

@@ -148,3 +148,104 @@ post:
   SELECT DISTINCT
     "r0"."a0" > 10 AS "count(*) > 10"
   FROM "r0"
+----
+-- one release for each grouping set
+SELECT region, member, GROUPING(region, member) AS g, COUNT(*) AS n FROM people
+GROUP BY ROLLUP (region, member) HAVING n > 10 ORDER BY g
+
+r0:
+  scan people, unit id
+  key k0 = region
+  key k1 = member
+  a0 = COUNT(*)
+r1:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+r2:
+  scan people, unit id
+  a0 = COUNT(*)
+post:
+  SELECT
+    "grouping sets"."k0" AS "region",
+    "grouping sets"."k1" AS "member",
+    "grouping sets"."g0" AS "g",
+    "grouping sets"."a0" AS "n"
+  FROM (
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."k1" AS "k1",
+      "r0"."a0" AS "a0",
+      CAST(0 AS BIGINT) AS "g0"
+    FROM "r0"
+    UNION ALL
+    SELECT
+      "r1"."k0" AS "k0",
+      NULL AS "k1",
+      "r1"."a0" AS "a0",
+      CAST(1 AS BIGINT) AS "g0"
+    FROM "r1"
+    UNION ALL
+    SELECT
+      NULL AS "k0",
+      NULL AS "k1",
+      "r2"."a0" AS "a0",
+      CAST(3 AS BIGINT) AS "g0"
+    FROM "r2"
+  ) AS "grouping sets"
+  WHERE
+    "grouping sets"."a0" > 10
+  ORDER BY
+    "grouping sets"."g0"
+----
+-- a set given twice is measured once
+SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), (region))
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "grouping sets"."k0" AS "region",
+    "grouping sets"."a0" AS "count_star()"
+  FROM (
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+    UNION ALL
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+  ) AS "grouping sets"
+----
+-- a set that another query asks for is measured once
+SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM people GROUP BY ROLLUP (region)
+
+r0:
+  scan people, unit id
+  a0 = COUNT(*)
+r1:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()"
+  FROM "r0"
+  UNION ALL
+  SELECT
+    "grouping sets"."a0" AS "count_star()"
+  FROM (
+    SELECT
+      "r1"."k0" AS "k0",
+      "r1"."a0" AS "a0"
+    FROM "r1"
+    UNION ALL
+    SELECT
+      NULL AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+  ) AS "grouping sets"

@@ -363,6 +363,40 @@ UNORDERED = {
     "SELECT k, SUM(n) FROM q GROUP BY ROLLUP (k)",
     "two queries share a set": "SELECT 'all' AS w, COUNT(*) FROM t UNION ALL "
     "SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)",
+    "pivot": "PIVOT t ON k IN ('a', 'b') USING COUNT(*) GROUP BY ok",
+    "pivot in from": "FROM t PIVOT (SUM(age) FOR k IN ('a', 'c') GROUP BY kind)",
+    "pivot with several aggregates": "PIVOT t ON k IN ('a', 'b') USING COUNT(*), SUM(age), AVG(age) AS m GROUP BY ok",
+    "pivot on several columns": "PIVOT t ON k IN ('a', 'b'), ok IN (true, false) USING COUNT(*) AS n, SUM(u1) "
+    "GROUP BY kind",
+    "pivot on pairs": "FROM t PIVOT (COUNT(*) FOR (k, ok) IN (('a', true), ('b', false)) GROUP BY kind)",
+    "pivot of null": "PIVOT t ON k IN ('a', NULL) USING COUNT(*) GROUP BY ok",
+    "pivot of numbers": "PIVOT t ON tiny IN (1, -2, '3') USING COUNT(*) GROUP BY ok",
+    "pivot of numbers that are text": "PIVOT t ON tiny IN (1.0, 2) USING COUNT(*) GROUP BY ok",
+    "pivot of dates": "PIVOT t ON day IN (DATE '2024-01-02', '2024-01-03') USING COUNT(*) GROUP BY ok",
+    "pivot with names for values": "FROM t PIVOT (COUNT(*) AS n FOR k IN ('a' AS first, 'b') GROUP BY ok) AS p",
+    "pivot without using": "PIVOT (SELECT k, ok FROM t) ON k IN ('a', 'b')",
+    "pivot by all other columns": "PIVOT (SELECT k, ok, kind, age FROM t) ON k IN ('a', 'b') USING SUM(age)",
+    "pivot without other columns": "PIVOT (SELECT k, age FROM t) ON k IN ('a', 'b') USING SUM(age), COUNT(*)",
+    "pivot whose column is a key's name": "PIVOT (SELECT k, k AS a FROM t) ON k IN ('a') USING COUNT(*)",
+    "pivot of an expression": "PIVOT t ON k IN ('a', 'b') USING COALESCE(SUM(age), 0) AS x GROUP BY ok",
+    "pivot in a cte": "WITH p AS (PIVOT t ON k IN ('a', 'b') USING COUNT(*) GROUP BY ok) SELECT ok, a + b AS c FROM p",
+    "pivot of a cte": "WITH q AS (SELECT k, ok FROM t WHERE age > 30) PIVOT q ON k IN ('a', 'b') USING COUNT(*)",
+    "pivot of results": "PIVOT (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ALL) ON k IN ('a', 'b') USING "
+    "SUM(n), MAX(n)",
+    "pivot of a public table": "PIVOT codes ON label IN ('one', 'two') USING SUM(weight) GROUP BY code",
+    "names after a pivot": "SELECT p.ok, p.a, \"b\" FROM t PIVOT (COUNT(*) FOR k IN ('a', 'b') GROUP BY ok) AS p",
+    "column aliases of a pivot": "SELECT * FROM t PIVOT (COUNT(*) FOR k IN ('a', 'b') GROUP BY ok) AS p(x, y)",
+    "unpivot of results": "UNPIVOT (SELECT k, COUNT(*) AS n, SUM(age) AS s FROM t GROUP BY k) ON n, s INTO NAME "
+    "w VALUE v",
+    "unpivot of results in from": "SELECT w, v FROM (SELECT COUNT(*) AS n, SUM(age) AS s FROM t) UNPIVOT (v FOR "
+    "w IN (n, s))",
+    "unpivot with its own names": "UNPIVOT (SELECT k, COUNT(*) AS n, SUM(age) AS s FROM t GROUP BY k) ON n, s",
+    "unpivot with nulls": "SELECT * FROM (SELECT k, COUNT(*) AS n, NULL::BIGINT AS s FROM t GROUP BY k) "
+    "UNPIVOT INCLUDE NULLS (v FOR w IN (n, s)) AS u",
+    "unpivot without nulls": "SELECT * FROM (SELECT k, COUNT(*) AS n, NULL::BIGINT AS s FROM t GROUP BY k) "
+    "UNPIVOT (v FOR w IN (n, s)) AS u",
+    "a subquery that looks at a key": "SELECT code, (SELECT label FROM codes WHERE codes.code = t.code) AS l, COUNT(*) "
+    "FROM t GROUP BY code",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",
     "arithmetic over aggregates": "SELECT k, SUM(age) / COUNT(*) AS r, SUM(age) * 2 + COUNT(*) AS s, -COUNT(*) AS n "
     "FROM t GROUP BY k",

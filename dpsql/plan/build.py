@@ -8,7 +8,7 @@ is plain SQL over public things, and needs no privacy reasoning (Theorem POST-1)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -317,7 +317,7 @@ class _Builder:
 
         def rewrite(e: exp.Expr) -> exp.Expr:
             if isinstance(e, exp.Query):
-                return e if isinstance(e, exp.Subquery) and e.this is None else self.answered_in_place(e)
+                return self.correlated(self.answered_in_place(e), rows, keys, column)
             if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
                 found = self.aggregate(e, rows)
                 if found not in aggregates:
@@ -376,6 +376,17 @@ class _Builder:
         if isinstance(e, exp.Subquery):
             return exp.Subquery(this=self.answered(e.this))
         return self.answered(e)
+
+    def correlated(
+        self, inner: exp.Expr, rows: _Rows, keys: list[Expr], column: Callable[[str], exp.Column]
+    ) -> exp.Expr:
+        """A subquery beside aggregates: of this scope's rows it may see the keys."""
+        for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
+            plan = self.row_level(outer, rows)
+            if plan not in keys:
+                raise not_grouped(outer)
+            outer.replace(column(f"k{keys.index(plan)}"))
+        return inner
 
     def try_key(self, e: Expr, rows: _Rows) -> Expr | None:
         try:

@@ -17,6 +17,7 @@ from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
+from dpsql.sql.pivot import rewritten
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.trees import Rewrite, rebuilt
 
@@ -46,10 +47,7 @@ _SELECT_PARTS = {
 _REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
     "sample": ("sampling rows has no bound on what one person changes", "leave it out: noise protects each person"),
     "laterals": ("LATERAL joins are not supported", "compute the expression in the SELECT list of a subquery"),
-    "pivots": (
-        "PIVOT is not supported by this version",
-        "write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')",
-    ),
+    "pivots": ("one PIVOT can't follow another", "put the first one into a subquery"),
     "into": ("SELECT INTO writes a table, and queries only read", "leave it out"),
     "locks": ("FOR UPDATE locks rows, and queries only read", "leave it out"),
     "match": ("MATCH_RECOGNIZE is not supported", "leave it out"),
@@ -89,6 +87,8 @@ class _Binder:
                 return self.set_operation(node, ctes, outer)
             case exp.Subquery():
                 return self.parenthesised(node, ctes, outer)
+            case exp.Pivot():
+                return self.query(self.pivot(node, node.this, ctes, outer), ctes, outer)
             case exp.Values():
                 return self.select(exp.select("*").from_(exp.alias_(node.copy(), "v", table=True)), ctes, outer)
             case _:
@@ -414,7 +414,32 @@ class _Binder:
             )
         return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
 
+    def pivot(self, pivot: exp.Pivot, source: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> exp.Query:
+        """The query that a PIVOT stands for. Where it needs the columns of its source, that is bound once more."""
+
+        def columns() -> tuple[str, ...]:
+            found = Scope([], outer)
+            self.source(source, found, ctes)
+            return found.sources[0].columns
+
+        return rewritten(pivot, source.copy(), columns)
+
+    def pivoted(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Subquery:
+        """FROM t PIVOT (…) AS p."""
+        (pivot, *more) = node.args["pivots"]
+        if more:
+            raise _unsupported("pivots", more, node)
+        source = node.copy()
+        source.set("pivots", None)
+        joins = source.args.get("joins")
+        source.set("joins", None)
+        name = pivot.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.alias or node.name or "pivot"))
+        query = self.pivot(pivot, source, ctes, scope.outer)
+        return exp.Subquery(this=query, alias=name.copy(), joins=joins)
+
     def source(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
+        if node.args.get("pivots"):
+            return self.source(self.pivoted(node, scope, ctes), scope, ctes)
         extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
         if extra - {"db", "catalog"}:
             part = min(extra - {"db", "catalog"})

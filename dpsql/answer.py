@@ -16,11 +16,14 @@ Arrow = Any
 Interval = tuple[float, float] | None
 
 
+SET_SIZE = 2**40  # cell c of the release of grouping set i is numbered i · SET_SIZE + c
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """An output column that shows one aggregate of one release, unchanged."""
+    """An output column that shows one aggregate unchanged: of one release, or of the release of each grouping set."""
 
-    release: str
+    releases: tuple[str, ...]
     aggregate: int
 
 
@@ -70,16 +73,29 @@ class Answer:
             raise ValueError("confidence lies between 0 and 1")
         found: dict[str, list[Interval] | None] = {}
         for name, origin in zip(self.columns, self.origins, strict=True):
-            found[name] = None if origin is None or self.cells is None else self._interval(origin, confidence)
+            found[name] = None if origin is None or self.cells is None else self._column(origin, confidence)
         return found
 
-    def _interval(self, origin: Origin, confidence: float) -> list[Interval]:
+    def _column(self, origin: Origin, confidence: float) -> list[Interval]:
+        """Each row's interval: that of the cell that it shows."""
+        assert self.cells is not None
+        rows: list[Interval] = [None] * len(self.cells)
+        for i, release in enumerate(origin.releases):
+            mine = [row for row, cell in enumerate(self.cells) if cell // SET_SIZE == i]
+            if mine:
+                cells = [self.cells[row] % SET_SIZE for row in mine]
+                for row, interval in zip(
+                    mine, self._interval(release, origin.aggregate, cells, confidence), strict=True
+                ):
+                    rows[row] = interval
+        return rows
+
+    def _interval(self, release: str, aggregate: int, cells: Sequence[int], confidence: float) -> list[Interval]:
         import numpy as np
 
-        assert self.cells is not None
-        noisy = next(n for n in self.noisy if n.step.name == origin.release)
+        noisy = next(n for n in self.noisy if n.step.name == release)
         step = noisy.step
-        call = step.calls[origin.aggregate]
+        call = step.calls[aggregate]
         recipe = RECIPES[call.function]
         quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
         spread = recipe.spread(call, quantities)
@@ -93,7 +109,7 @@ class Answer:
         if finite.any():
             wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
         bounds = recipe.bounds(call)
-        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in self.cells]
+        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in cells]
 
     def __str__(self) -> str:
         from dpsql.cli.render import plain_table

@@ -385,8 +385,15 @@ def _quote(
             hint="ask with a larger ε, or with smaller limits and ranges",
         ) from None
     selecting = sum(d.checked.private_keys for d in drafts)
-    steps, start = [], 0
+    steps, start, numbers = [], 0, 0
     for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
+        numbers += (draft.checked.cells or 1) * len(_tallies(strategy))
+        if numbers > MAX_NUMBERS:
+            raise PrivacyError(
+                f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
+                code="too-large",
+                hint="ask for fewer aggregates or grouping sets, or group by coarser keys",
+            )
         end = start + len(strategy.statistics)
         measurements = tuple(
             Measurement(s, size, noise)
@@ -398,14 +405,7 @@ def _quote(
 
 
 def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
-    checked = draft.checked
-    tallies = tuple(dict.fromkeys(t for s in strategy.statistics for t in s.tallies))
-    if (checked.cells or 1) * len(tallies) > MAX_NUMBERS:
-        raise PrivacyError(
-            f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
-            code="too-large",
-            hint="ask for fewer aggregates, or group by coarser keys",
-        )
+    checked, tallies = draft.checked, _tallies(strategy)
     return Step(
         name=name,
         checked=checked,
@@ -418,6 +418,10 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
         bits=draft.bits,
         selection=_selection(draft, measurements, delta),
     )
+
+
+def _tallies(strategy: Strategy) -> tuple[Tally, ...]:
+    return tuple(dict.fromkeys(t for s in strategy.statistics for t in s.tallies))
 
 
 def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:

@@ -16,9 +16,10 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer import Answer, Origin
+from dpsql.answer import SET_SIZE, Answer, Origin
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
@@ -34,7 +35,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
 
     tables = {n.step.name: noisy_table(n) for n in noisy}
     releases = frozenset(tables)
-    root, thread = _thread(_ordered(quote.plan.post.copy(), releases), releases)
+    root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
     try:
         result, made = public.run(post(root), tables)
     except duckdb.Error as error:
@@ -89,41 +90,50 @@ def noisy_table(noisy: Noisy) -> Arrow:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A SELECT that keeps a release's cells: its release and, for each output, the aggregate it shows unchanged."""
+    """A SELECT that keeps the cells of releases, and for each output the aggregate it shows unchanged."""
 
-    release: str
     origins: tuple[Origin | None, ...]
+
+
+def _numbered(root: exp.Query) -> exp.Query:
+    """Give the cells of grouping sets one numbering: those of the second set come after those of the first."""
+    for subquery in root.find_all(exp.Subquery):
+        if SETS in subquery.meta:
+            for i, (branch, table) in enumerate(zip(branches(subquery.this), subquery.meta[SETS], strict=True)):
+                number = exp.Add(this=_cell(table), expression=exp.Literal.number(i * SET_SIZE))
+                branch.append("expressions", exp.alias_(number, CELL, quoted=True))
+    return root
 
 
 def _ordered(root: exp.Query, releases: frozenset[str]) -> exp.Query:
     """Answers come in key order unless the query orders them (ATTACKS 36)."""
-    if not isinstance(root, exp.Select) or not _over_release(root, releases):
+    if not isinstance(root, exp.Select) or _released(root, releases) is None:
         return root
     if not root.args.get("order") and not root.args.get("distinct"):
-        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.name))]))
+        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.alias_or_name))]))
     return root
 
 
-def _over_release(root: exp.Select, releases: frozenset[str]) -> bool:
+def _released(root: exp.Select, releases: frozenset[str]) -> tuple[str, ...] | None:
+    """The release that a SELECT reads, or the releases of its grouping sets; None where it reads anything else."""
     from_ = root.args.get("from_")
-    return (
-        from_ is not None
-        and isinstance(from_.this, exp.Table)
-        and from_.this.name in releases
-        and not from_.this.args.get("alias")
-        and not root.args.get("joins")
-    )
+    if from_ is None or root.args.get("joins"):
+        return None
+    source = from_.this
+    if isinstance(source, exp.Table) and source.name in releases and not source.args.get("alias"):
+        return (source.name,)
+    found: tuple[str, ...] | None = source.meta.get(SETS)
+    return found
 
 
 def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thread | None]:
     """Add the hidden cell to the output, where each result row is one cell of one release."""
     if not isinstance(root, exp.Select) or root.args.get("distinct") or root.args.get("group"):
         return root, None
-    if _over_release(root, releases):
-        name = root.args["from_"].this.name
-        origins = tuple(_origin(o.this, name) for o in root.selects)
-        root.append("expressions", exp.alias_(_cell(name), CELL, quoted=True))
-        return root, _Thread(name, origins)
+    if (tables := _released(root, releases)) is not None:
+        origins = tuple(_origin(o.this, tables) for o in root.selects)
+        root.append("expressions", exp.alias_(_cell(root.args["from_"].this.alias_or_name), CELL, quoted=True))
+        return root, _Thread(origins)
     from_ = root.args.get("from_")
     if from_ is None or root.args.get("joins") or not isinstance(from_.this, exp.Subquery) or _aggregates(root):
         return root, None
@@ -136,7 +146,7 @@ def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thre
     known = dict(zip(names, thread.origins, strict=False))
     origins = tuple(known.get(o.this.name) if isinstance(o.this, exp.Column) else None for o in root.selects)
     root.append("expressions", exp.alias_(_cell(from_.this.alias), CELL, quoted=True))
-    return root, _Thread(thread.release, origins)
+    return root, _Thread(origins)
 
 
 def _aggregates(root: exp.Select) -> bool:
@@ -145,9 +155,9 @@ def _aggregates(root: exp.Select) -> bool:
     return any(holds_aggregate(o) for o in root.selects) or root.args.get("having") is not None
 
 
-def _origin(node: exp.Expr, release: str) -> Origin | None:
+def _origin(node: exp.Expr, releases: tuple[str, ...]) -> Origin | None:
     if isinstance(node, exp.Column) and node.name.startswith("a") and node.name[1:].isdigit():
-        return Origin(release, int(node.name[1:]))
+        return Origin(releases, int(node.name[1:]))
     return None
 
 

@@ -21,6 +21,7 @@ from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
+from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit
 from dpsql.sql.refuse import refuse
 
@@ -246,11 +247,11 @@ class Builder:
 
     def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
         """Is each group of one unit alone? Then the result is private rows like any other."""
-        group = node.args.get("group")
-        if group is None or _grouping_sets(group):
+        sets = grouping_sets(node.args.get("group"))
+        if len(sets) > 1:
             return False
         found = []
-        for key in group.expressions:
+        for key in sets[0]:
             if is_privacy_unit(key):
                 return True
             if isinstance(key, exp.Column):
@@ -301,10 +302,6 @@ def _is_one_row(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Select) or any(node.args.get(k) for k in ("group", "having", "qualify", "limit")):
         return False
     return node.args.get("offset") is None and any(holds_aggregate(o) for o in node.selects)
-
-
-def _grouping_sets(group: exp.Expr) -> bool:
-    return any(group.args.get(k) for k in ("rollup", "cube", "grouping_sets"))
 
 
 def _distinct_as_group(node: exp.Select) -> exp.Select:

@@ -20,6 +20,7 @@ from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.plan.grouping import SETS, branches
 from dpsql.statistics.base import Quantity
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
@@ -176,7 +177,7 @@ def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | Non
 
 def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts]) -> Facts:
     """Where an output column comes from: a key or an aggregate as it stands, an expression over them, or neither."""
-    places, unchanged = sorted(lineage[0]), lineage[1]
+    places, unchanged = sorted(lineage[0], key=lambda p: (list(steps).index(p[0]), p[1])), lineage[1]
     kind = "public"
     if places:
         kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
@@ -245,6 +246,10 @@ def _source(node: exp.Expr, releases: set[str]) -> _Source:
         return node.name
     if not isinstance(node, exp.Subquery):
         return {}
+    if SETS in node.meta:  # one row is one cell of one set: each column shows what it shows in that set
+        outputs = zip(*(_lineage(b, releases) for b in branches(node.this)), strict=True)
+        united = [(frozenset().union(*(places for places, _ in output)), True) for output in outputs]
+        return dict(zip(node.this.named_selects, united, strict=True))
     alias = node.args.get("alias")
     names = [c.name for c in alias.columns] if alias is not None and alias.columns else node.this.named_selects
     return dict(zip(names, _lineage(node.this, releases), strict=False))

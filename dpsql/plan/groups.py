@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
 from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
+from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import rebuilt
@@ -30,8 +32,13 @@ MAX_KEYS, MAX_AGGREGATES = 50, 200
 def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     """Aggregates of private rows: a noisy table, and the rest of the SELECT over it."""
     correlated = [_correlated_key(builder, c, rows) for c in rows.foreign]
-    keys = _keys(builder, node, rows)
-    keys += [k for k, _ in correlated if k not in keys]
+    keys: list[Expr] = []
+    sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
+    for written in grouping_sets(node.args.get("group")):
+        plans = [*_keys(builder, written, rows), *(k for k, _ in correlated)]
+        keys += [p for i, p in enumerate(plans) if p not in keys and p not in plans[:i]]
+        sets.append(tuple(dict.fromkeys(keys.index(p) for p in plans)))
+    groupings = Groupings(keys, lambda e: _try_key(builder, e, rows, keys), len(sets) > 1)
     aggregates: list[Aggregate] = []
     places: list[exp.Column] = []
 
@@ -47,14 +54,24 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return column(f"a{aggregates.index(found)}")
 
     def subquery(e: Expr) -> Expr:
-        if free_aliases(e) & rows.aliases:
-            raise not_yet_correlated(next(c for c in e.find_all(exp.Column) if c.table in rows.aliases))
-        if isinstance(e, exp.Subquery):
-            return exp.Subquery(this=builder.answered(e.this))
-        return builder.answered(e)
+        """A subquery beside aggregates: of this scope's rows it may see the keys."""
+        builder.public_aliases.append(rows.aliases)
+        inner: Expr = (
+            exp.Subquery(this=builder.answered(e.this)) if isinstance(e, exp.Subquery) else builder.answered(e)
+        )
+        builder.public_aliases.pop()
+        for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
+            plan = builder.row_level(outer, rows)
+            if plan not in keys:
+                raise not_grouped(outer)
+            outer.replace(column(f"k{keys.index(plan)}"))
+        return inner
+
+    def special(e: Expr) -> Expr | None:
+        return groupings.rewrite(e, column) if isinstance(e, exp.Grouping | exp.GroupingId) else None
 
     rewrite = _over_groups(
-        builder, rows, keys, lambda i: column(f"k{i}"), aggregate, subquery, lambda e: over_results(e, rewrite)
+        builder, rows, keys, lambda i: column(f"k{i}"), aggregate, subquery, lambda e: over_results(e, rewrite), special
     )
     post = exp.Select()
     post.set("expressions", [rewrite(o) for o in node.selects])
@@ -73,10 +90,16 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
     if correlated:
         _one_row(node, post)
-    table = exp.to_identifier(builder.add(Release(rows.relation, tuple(keys), tuple(aggregates))), quoted=True)
+    tables = {
+        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
+        for numbers in sets
+    }
+    source: Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
+    if len(sets) > 1:
+        source = united(sets, tables, len(aggregates), groupings, len(keys))
     for place in places:
-        place.set("table", table.copy())
-    post.set("from_", exp.From(this=exp.Table(this=table)))
+        place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
+    post.set("from_", exp.From(this=source))
     return post
 
 
@@ -131,7 +154,7 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     builder.check_limits(node)
     unit = unit_of(rows.relation)
     assert unit is not None
-    keys = _keys(builder, node, rows)
+    keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)
     taken = [unit]
     names: list[str] = []
     for key in keys:
@@ -226,10 +249,9 @@ def _own_call(builder: Builder, node: Expr, rows: Rows) -> Expr:
 # ---------------------------------------------------------------- both
 
 
-def _keys(builder: Builder, node: exp.Select, rows: Rows) -> list[Expr]:
-    group = node.args.get("group")
+def _keys(builder: Builder, written: Iterable[Expr], rows: Rows) -> list[Expr]:
     keys: list[Expr] = []
-    for key in group.expressions if group else []:
+    for key in written:
         if is_privacy_unit(key):
             unit = unit_of(rows.relation)
             if unit is None:
@@ -250,6 +272,7 @@ def _over_groups(
     aggregate: Callable[[Expr], Expr],
     subquery: Callable[[Expr], Expr],
     over: Callable[[Expr], Expr],
+    special: Callable[[Expr], Expr | None] = lambda e: None,
 ) -> Callable[[Expr], Expr]:
     """Rewrites an expression over groups: its aggregates, keys, subqueries and windows are replaced."""
 
@@ -258,6 +281,8 @@ def _over_groups(
             return e if isinstance(e, exp.Subquery) and e.this is None else subquery(e)
         if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
             return aggregate(e)
+        if (found := special(e)) is not None:
+            return found
         if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
             plan = _try_key(builder, e, rows, keys)
             if plan is not None:

@@ -35,7 +35,8 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
 
 def _release_lines(release: Facts, several: bool) -> Iterable[str]:
     if several:
-        yield f"release {release['name']}"
+        keys = ", ".join(k["key"] for k in release["keys"])
+        yield f"release {release['name']}: {f'GROUP BY {keys}' if keys else 'all rows together'}"
     unit = "each row of" if release["unit"] == "row" else f"{release['unit']} of"
     yield f"unit      {unit} {release['table']}: {release['why']}"
     bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
@@ -79,9 +80,11 @@ def _output_lines(facts: Facts) -> Iterable[str]:
         name = f"  {column['name']:<{width}}  "
         match column["kind"]:
             case "aggregate":
-                release, place = column["from"][0].split(".")
-                lines = _aggregate_lines(releases[release], releases[release]["aggregates"][int(place[1:])])
-                shown.add(column["from"][0])
+                lines = []
+                for place in column["from"]:  # several: one of each grouping set
+                    release, number = releases[place.split(".")[0]], int(place.split(".a")[1])
+                    lines += _aggregate_lines(release, release["aggregates"][number])
+                shown.update(column["from"])
             case "key":
                 lines = [f"key {column['of'][0]}: no noise"]
             case "expression":

@@ -39,6 +39,7 @@ _WINDOW_NAMES = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"
 _STRUCTURE = (
     exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Exists,
     exp.Alias, exp.Tuple, exp.IgnoreNulls, exp.RespectNulls, exp.Any, exp.All, exp.WithinGroup,
+    exp.Grouping, exp.GroupingId,
 )  # fmt: skip
 _PARTS = (
     exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier, exp.If,

@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Span, SQLError, nearest
+from dpsql.sql.pivot import statement
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000
@@ -21,11 +22,18 @@ MAX_LENGTH = 100_000
 _DUCKDB = Dialect.get_or_raise(DIALECT)
 _SELECT_WITH = [TokenType.SELECT, TokenType.WITH]
 _NOW = {"now", "get_current_timestamp", "transaction_timestamp", "current_localtimestamp", "localtimestamp"}
-_QUERIES = ("SELECT", "WITH", "FROM", "TABLE")  # the words that a query can start with
+_QUERIES = (
+    "SELECT",
+    "WITH",
+    "FROM",
+    "TABLE",
+    "PIVOT",
+    "PIVOT_WIDER",
+    "UNPIVOT",
+    "PIVOT_LONGER",
+)  # the words that a query can start with
 _INSTEAD = {
     "EXPLAIN": "`dpsql explain` and session.explain() say what a query would do and cost, and spend nothing",
-    "PIVOT": "write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')",
-    "UNPIVOT": "write one SELECT for each column, with UNION ALL between them",
     "VALUES": "write SELECT * FROM (VALUES (1, 2))",
 }
 
@@ -56,6 +64,8 @@ def parse(text: str) -> Tree:
     except RecursionError:
         raise SQLError("the query is nested too deeply", code="too-deep", hint="split it into CTEs") from None
     root = next(s for s in statements if s is not None)
+    if isinstance(root, exp.Pivot):
+        root = statement(root)
     if not isinstance(root, exp.Query):
         raise _not_a_query(text, tokens[0], type(root).__name__.upper())
     if named := root.find(exp.Placeholder):

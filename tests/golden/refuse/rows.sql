@@ -394,3 +394,12 @@ error: HISTOGRAM of private rows is not supported by this version
    1 | SELECT HISTOGRAM(age) FROM people
      |        ^^^^^^^^^^^^^^
 help: count by value: SELECT x, COUNT(*) … GROUP BY x
+----
+-- a subquery that looks at what is no key
+SELECT region, (SELECT MAX(label) FROM codes WHERE codes.code = people.code) AS l, COUNT(*) FROM people GROUP BY region
+
+SQLError not-grouped at 1:72+4
+error: code must be in GROUP BY or inside an aggregate
+   1 | SELECT region, (SELECT MAX(label) FROM codes WHERE codes.code = people.code) AS l, COUNT(*) FROM people GROUP BY region
+     |                                                                        ^^^^
+help: add code to GROUP BY, or aggregate it: COUNT(code), AVG(code), …

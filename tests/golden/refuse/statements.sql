@@ -293,33 +293,6 @@ error: only queries are answered, not BEGIN
      | ^^^^^
 help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
 ----
--- pivot statement
-PIVOT people ON region USING COUNT(*)
-
-SQLError not-a-query at 1:1+5
-error: only queries are answered, not PIVOT
-   1 | PIVOT people ON region USING COUNT(*)
-     | ^^^^^
-help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
-----
--- pivot in FROM
-SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
-
-SQLError unsupported at 1:29+32
-error: PIVOT is not supported by this version
-   1 | SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
-     |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
-----
--- unpivot
-UNPIVOT people ON age INTO NAME n VALUE v
-
-SQLError not-a-query at 1:1+7
-error: only queries are answered, not UNPIVOT
-   1 | UNPIVOT people ON age INTO NAME n VALUE v
-     | ^^^^^^^
-help: write one SELECT for each column, with UNION ALL between them
-----
 -- export
 EXPORT DATABASE 'x'
 

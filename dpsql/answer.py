@@ -74,26 +74,10 @@ class Answer:
         return found
 
     def _interval(self, origin: Origin, confidence: float) -> list[Interval]:
-        import numpy as np
-
         assert self.cells is not None
         noisy = next(n for n in self.noisy if n.step.name == origin.release)
-        step = noisy.step
-        call = step.calls[origin.aggregate]
-        recipe = RECIPES[call.function]
-        quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
-        spread = recipe.spread(call, quantities)
-        weights: dict[tuple[int, int], Any] = {}
-        for quantity, slope in spread.slopes:
-            for place, weight in step.estimates[quantity].terms:
-                weights[place] = weights.get(place, 0.0) + slope * float(weight)
-        wide = np.full(noisy.count, np.inf)
-        terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
-        finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
-        if finite.any():
-            wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
-        bounds = recipe.bounds(call)
-        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in self.cells]
+        found = intervals(noisy, origin.aggregate, confidence)
+        return [found[cell] for cell in self.cells]
 
     def __str__(self) -> str:
         from dpsql.cli.render import plain_table
@@ -104,6 +88,28 @@ class Answer:
         from dpsql.cli.render import html_table
 
         return html_table(self)
+
+
+def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]:
+    """For each cell of a release the interval of one of its aggregates; None where it has none."""
+    import numpy as np
+
+    step = noisy.step
+    call = step.calls[aggregate]
+    recipe = RECIPES[call.function]
+    quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
+    spread = recipe.spread(call, quantities)
+    weights: dict[tuple[int, int], Any] = {}
+    for quantity, slope in spread.slopes:
+        for place, weight in step.estimates[quantity].terms:
+            weights[place] = weights.get(place, 0.0) + slope * float(weight)
+    wide = np.full(noisy.count, np.inf)
+    terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
+    if finite.any():
+        wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
+    bounds = recipe.bounds(call)
+    return [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
 
 
 def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:

@@ -16,9 +16,11 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer import Answer, Origin
+from dpsql.answer import Answer, Origin, intervals
 from dpsql.calibrate import Quote
 from dpsql.errors import DataError
+from dpsql.plan.facts import CONFIDENCE
+from dpsql.plan.google import interval_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
 
@@ -31,7 +33,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n) for n in noisy}
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
     releases = frozenset(tables)
     root, thread = _thread(_ordered(quote.plan.post.copy(), releases), releases)
     try:
@@ -51,8 +53,8 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     return Answer(table, tuple(noisy), origins, cells, quote.price, receipt)
 
 
-def noisy_table(noisy: Noisy) -> Arrow:
-    """A release as a table: keys in order, then the answers to its aggregates."""
+def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
     import pyarrow as pa
 
     step = noisy.step
@@ -62,6 +64,11 @@ def noisy_table(noisy: Noisy) -> Arrow:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):
         columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
+    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+        if (end := interval_of(name)) is not None:
+            side = 0 if end[1] == "low" else 1
+            found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
+            columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import assert_never
 
@@ -13,10 +13,20 @@ from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, KeyColumn, PublicEngine, key_domain
 from dpsql.analyze.ownership import Ownership, Promises, is_unit, nullable_promise, ownership
 from dpsql.analyze.ranges import Range
-from dpsql.analyze.refusals import Unlisted, no_condition, no_number, no_range, not_distinct, unlisted
+from dpsql.analyze.refusals import (
+    Unlisted,
+    check_clip,
+    no_condition,
+    no_number,
+    no_range,
+    not_distinct,
+    not_public,
+    unlisted,
+)
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Filter, Plan, Relation, Release, Scan, scanned
 from dpsql.policy import Column, Policy
+from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.types import Type
@@ -26,12 +36,13 @@ Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, Duck
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an aggregate is taken of: its value, its FILTER, whether it counts units."""
+    """What an aggregate is taken of: its value, its FILTER, whether it counts units, its clip per unit and group."""
 
     call: Aggregate
     value: Scalar | None
     where: Scalar | None
     units: bool
+    clip: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +93,8 @@ def _release(
     owner = ownership(release.input, policy, promises)
     arguments = tuple(_argument(a, release, known) for a in release.aggregates)
     domains, private = _domains(release, columns, conditions, public)
+    if private is not None and limits.public_keys:
+        raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     bounding = bound(
@@ -89,7 +102,7 @@ def _release(
         limits,
         keyed=bool(release.keys),
         own_keys=_own_keys(release, owner),
-        rows_counted=any(not a.units for a in arguments),
+        rows_counted=any(not a.units and a.clip is None for a in arguments),
         units_counted=_per_group(release, arguments, private, min_units),
         replace=policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
@@ -106,6 +119,9 @@ def _per_group(
     counted = next((a for a in arguments if a.units), None)
     if counted is not None:
         return PerGroup(counted.call.node, "this counts units in each group")
+    clipped = next((a for a in arguments if a.clip is not None), None)
+    if clipped is not None:
+        return PerGroup(clipped.call.node, "this clips what each unit adds to a group")
     if min_units is not None:
         return PerGroup(release.keys, f"the policy's min_units = {min_units} counts units in each group")
     return None
@@ -212,16 +228,23 @@ def _argument(call: Aggregate, release: Release, known: Mapping[str, Scalar]) ->
         if call.function == "COUNT" and call.argument is not None and is_unit(call.argument, release.input):
             return Argument(call, None, where, True)
         raise not_distinct(call)
+    clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
-        return Argument(call, None, where, False)
+        return Argument(call, None, where, False, clip)
     value = scalar(call.argument, known)
+    if call.bounds is not None and clip is None and (value.type.is_numeric or value.type.is_boolean):
+        # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
+        narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
+        value = replace(value, range=narrowed)
     if call.function != "COUNT":
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
         if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
             raise no_number(call, value)
-        if not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
+        if clip is not None:
+            check_clip(clip, value)
+        elif not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
             raise no_range(call, value, known, scanned(release.input).table)
-    return Argument(call, value, where, False)
+    return Argument(call, value, where, False, clip)
 
 
 def _domains(

@@ -15,12 +15,20 @@ from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.google import check_post, check_unit, contribution, interval_column, not_an_aggregate, unit_column
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
 from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
 from dpsql.plan.windows import over_results
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
-from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
+from dpsql.sql.nodes import (
+    aggregate_name,
+    holds_aggregate,
+    interval_end,
+    is_aggregate,
+    is_privacy_unit,
+    is_window_function,
+)
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import rebuilt
 
@@ -49,6 +57,7 @@ def build(bound: Bound, policy: Policy) -> Plan:
     post = builder.query(bound.root)
     if isinstance(post, _Private):
         raise returns_rows(bound.root, scanned(post.node), "the query")
+    check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
     names = tuple(f"{builder.prefix}{i}" for i in range(len(builder.releases)))
     return Plan(bound.text, tuple(builder.releases), names, post, public)
@@ -128,6 +137,8 @@ class _Builder:
 
     def public(self, node: exp.Select, sources: list[exp.Expr]) -> exp.Select:
         """A scope over public things: keep it, with its sources and its subqueries rewritten."""
+        if (column := unit_column(node)) is not None:
+            check_unit(column, None, None)
         copy = node.copy()
         for call in copy.find_all(exp.Anonymous):
             if is_privacy_unit(call) and call.find_ancestor(exp.Query) is copy:
@@ -213,6 +224,8 @@ class _Builder:
     # ---------------------------------------------------------------- over private rows
 
     def private(self, node: exp.Select, rows: _Rows) -> exp.Query | _Private:
+        if (column := unit_column(node)) is not None:
+            check_unit(column, self.plan_column(column, rows), rows.node)
         relation: Relation = rows.node
         if where := node.args.get("where"):
             relation = Filter(relation, self.row_level(where.this, rows))
@@ -270,6 +283,8 @@ class _Builder:
                 return self.plan_column(e, rows)
             if is_privacy_unit(e):
                 raise only_counted(e)
+            if interval_end(e) is not None:
+                raise not_an_aggregate(e)
             return rebuilt(e, rewrite)
 
         return rewrite(node)
@@ -322,6 +337,8 @@ class _Builder:
                 if found not in aggregates:
                     aggregates.append(found)
                 return column(f"a{aggregates.index(found)}")
+            if interval_end(e) is not None:
+                return column(interval_column(e, rewrite))
             if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
                 plan = self.try_key(e, rows)
                 if plan is not None and plan in keys:
@@ -409,6 +426,7 @@ class _Builder:
                     hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
                 )
             argument, distinct = argument.expressions[0], True
+        bounds = contribution(call, name, distinct)
         if is_privacy_unit(argument):
             return self.count_units(call, name, distinct, where, node, rows)
         if isinstance(argument, exp.Order):
@@ -424,7 +442,7 @@ class _Builder:
         if argument is None and name != "COUNT":
             raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
         plan = self.row_level(argument, rows) if argument is not None else None
-        return Aggregate(name, plan, distinct, where, node)
+        return Aggregate(name, plan, distinct, where, node, bounds)
 
 
 def _is_call(e: Expr) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
@@ -69,6 +70,7 @@ class Aggregate:
     distinct: bool
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
+    bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
 
 
 @dataclass(frozen=True, slots=True)

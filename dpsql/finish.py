@@ -16,9 +16,11 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer import SET_SIZE, Answer, Origin
+from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.plan.facts import CONFIDENCE
+from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
@@ -33,7 +35,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n) for n in noisy}
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
     releases = frozenset(tables)
     root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
     try:
@@ -58,21 +60,22 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
     import duckdb
 
     wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
-    if not wanted:
-        return {}
-    tables = {n.step.name: noisy_table(n) for n in noisy}
+    found = {}
     try:
-        return {name: public.table(post(one.query.copy()), tables) for name, one in wanted.items()}
+        for name, one in wanted.items():
+            tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
+            found[name] = public.table(post(one.query.copy()), tables)
     except duckdb.Error as error:
         raise DataError(
             f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
+    return found
 
 
-def noisy_table(noisy: Noisy) -> Arrow:
-    """A release as a table: keys in order, then the answers to its aggregates."""
+def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
     import pyarrow as pa
 
     step = noisy.step
@@ -82,6 +85,11 @@ def noisy_table(noisy: Noisy) -> Arrow:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):
         columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
+    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+        if (end := interval_of(name)) is not None:
+            side = 0 if end[1] == "low" else 1
+            found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
+            columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
 
 

@@ -23,6 +23,7 @@ class Limits:
     max_rows_per_group: int | None = None
     max_groups: int | None = None
     min_units: int | None = None
+    public_keys: bool = False  # the query wants no key to be selected privately
 
 
 @dataclass(frozen=True, slots=True)

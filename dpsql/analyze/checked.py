@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from sqlglot import exp
@@ -11,23 +11,34 @@ from sqlglot import exp
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
 from dpsql.analyze.ownership import Ownership
-from dpsql.analyze.refusals import Unlisted, no_condition, no_number, no_range, not_distinct, unlisted
+from dpsql.analyze.refusals import (
+    Unlisted,
+    check_clip,
+    no_condition,
+    no_number,
+    no_range,
+    not_distinct,
+    not_public,
+    unlisted,
+)
 from dpsql.analyze.relations import Catalog, Known, known_relation
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, expressions_of, scanned
 from dpsql.plan.owners import units, ways
+from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an aggregate is taken of: its value, its FILTER, whether it counts units."""
+    """What an aggregate is taken of: its value, its FILTER, whether it counts units, its clip per unit and group."""
 
     call: Aggregate
     value: Scalar | None
     where: Scalar | None
     units: bool
+    clip: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +84,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
     domains, private = _domains(release, rows, catalog.public)
+    if private is not None and limits.public_keys:
+        raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     counted = _per_group(release, arguments, private, min_units)
@@ -81,7 +94,7 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         limits,
         keyed=bool(release.keys),
         own_keys=_own_keys(release, owner),
-        rows_counted=any(not a.units for a in arguments),
+        rows_counted=any(not a.units and a.clip is None for a in arguments),
         units_counted=counted,
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
@@ -98,6 +111,9 @@ def _per_group(
     counted = next((a for a in arguments if a.units), None)
     if counted is not None:
         return PerGroup(counted.call.node, "this counts units in each group")
+    clipped = next((a for a in arguments if a.clip is not None), None)
+    if clipped is not None:
+        return PerGroup(clipped.call.node, "this clips what each unit adds to a group")
     if min_units is not None:
         return PerGroup(release.keys, f"the policy's min_units = {min_units} counts units in each group")
     return None
@@ -146,16 +162,23 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
         if call.function == "COUNT" and isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
         raise not_distinct(call)
+    clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
-        return Argument(call, None, where, False)
+        return Argument(call, None, where, False, clip)
     value = scalar(call.argument, known)
+    if call.bounds is not None and clip is None and (value.type.is_numeric or value.type.is_boolean):
+        # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
+        narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
+        value = replace(value, range=narrowed)
     if call.function != "COUNT":
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
         if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
             raise no_number(call, value)
-        if not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
+        if clip is not None:
+            check_clip(clip, value)
+        elif not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
             raise no_range(call, value, known, rows.columns)
-    return Argument(call, value, where, False)
+    return Argument(call, value, where, False, clip)
 
 
 def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:

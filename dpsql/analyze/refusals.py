@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
-from math import floor, prod
+from math import ceil, floor, prod
 
 from sqlglot import exp
 
@@ -15,8 +15,10 @@ from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import Error, PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.functions.casts import as_number_hint
+from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import Place, refuse, shown
 from dpsql.sql.scalar import Scalar, scalar
+from dpsql.statistics.clipped import own_step
 
 Known = Mapping[str, Scalar]
 
@@ -134,6 +136,21 @@ def _finite(expression: exp.Expr, known: Known) -> bool:
         return False
 
 
+def check_clip(bounds: Bounds, value: Scalar) -> None:
+    """Bounds per unit and group must leave a sum something that its type can hold."""
+    step = own_step(value.type)
+    ends = (0, 1) if step is None else (ceil(bounds.low / step), floor(bounds.high / step))
+    if ends[0] <= ends[1] and ends != (0, 0):
+        return
+    error = SQLError(
+        f"no {value.type.sql} but 0 lies within these bounds",
+        code="contribution-bounds",
+        hint="make them wider: (0, 500)",
+    )
+    error.offsets = bounds.place
+    raise error
+
+
 def not_distinct(call: Aggregate) -> PrivacyError:
     """DISTINCT of anything but the unit."""
     text = shown(_written(call), 40)
@@ -169,6 +186,18 @@ def no_delta(keys: Unlisted) -> PrivacyError:
         keys.place,
         code="private-keys",
         hint=f"{keys.way}\n{select}" if keys.shared else keys.way,
+    )
+
+
+def not_public(keys: Unlisted) -> PrivacyError:
+    """group_selection_strategy = PUBLIC_GROUPS where keys could only be selected privately."""
+    return refuse(
+        PrivacyError,
+        f"{keys.why}, so PUBLIC_GROUPS can't be the group_selection_strategy",
+        keys.place,
+        code="private-keys",
+        hint=keys.way
+        + ("\nor leave group_selection_strategy out: keys are then selected privately" if keys.shared else ""),
     )
 
 

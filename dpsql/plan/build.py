@@ -11,6 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned
@@ -34,6 +35,7 @@ def build(bound: Bound, policy: Policy) -> Plan:
     post = builder.query(bound.root)
     if isinstance(post, Private):
         raise returns_rows(bound.root, scanned(post.relation), "the query")
+    check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
     return Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public)
 
@@ -149,6 +151,8 @@ class Builder:
 
     def public(self, node: exp.Select, sources: list[exp.Expr]) -> exp.Select:
         """A scope over public things: keep it, with its sources and its subqueries rewritten."""
+        if (column := unit_column(node)) is not None:
+            check_unit(column, None, None, self.policy)
         copy = node.copy()
         for call in copy.find_all(exp.Anonymous):
             if is_privacy_unit(call) and call.find_ancestor(exp.Query) is copy:
@@ -229,6 +233,8 @@ class Builder:
     # ---------------------------------------------------------------- over private rows
 
     def private(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
+        if (column := unit_column(node)) is not None:
+            check_unit(column, self.column(column, rows), rows.relation, self.policy)
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
 from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
@@ -16,7 +17,14 @@ from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
 from dpsql.sql.grouping import grouping_sets
-from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
+from dpsql.sql.nodes import (
+    aggregate_name,
+    holds_aggregate,
+    interval_end,
+    is_aggregate,
+    is_privacy_unit,
+    is_window_function,
+)
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import rebuilt
 
@@ -68,6 +76,8 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return inner
 
     def special(e: Expr) -> Expr | None:
+        if interval_end(e) is not None:
+            return column(interval_column(e, rewrite))
         return groupings.rewrite(e, column) if isinstance(e, exp.Grouping | exp.GroupingId) else None
 
     rewrite = _over_groups(
@@ -96,7 +106,9 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     }
     source: Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
     if len(sets) > 1:
-        source = united(sets, tables, len(aggregates), groupings, len(keys))
+        ends = sorted({p.name for p in places if interval_of(p.name) is not None})
+        answers = [*(f"a{i}" for i in range(len(aggregates))), *ends]
+        source = united(sets, tables, answers, groupings, len(keys))
     for place in places:
         place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
     post.set("from_", exp.From(this=source))
@@ -241,6 +253,15 @@ def _own_call(builder: Builder, node: Expr, rows: Rows) -> Expr:
             return rebuilt(e, rewrite)
         return builder.row_level(e, rows)
 
+    call = node.this if isinstance(node, exp.Filter) else node
+    if contribution(call, aggregate_name(call), False) is not None:
+        raise refuse(
+            PrivacyError,
+            "contribution bounds belong to the aggregates that leave, and these are one unit's own",
+            node,
+            code="contribution-bounds",
+            hint="clip the values: SUM(CLIP(x, 0, 100))",
+        )
     if isinstance(node, exp.Filter):
         return rebuilt(node, lambda e: rebuilt(e, rewrite))
     return rebuilt(node, rewrite)
@@ -343,6 +364,7 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
                 hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
             )
         argument, distinct = argument.expressions[0], True
+    bounds = contribution(call, name, distinct)
     if is_privacy_unit(argument):
         return _count_units(call, name, distinct, where, node, rows)
     if isinstance(argument, exp.Order):
@@ -358,7 +380,7 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if argument is None and name != "COUNT":
         raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
     plan = builder.row_level(argument, rows) if argument is not None else None
-    return Aggregate(name, plan, distinct, where, node)
+    return Aggregate(name, plan, distinct, where, node, bounds)
 
 
 def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
@@ -245,6 +246,7 @@ class Aggregate:
     distinct: bool
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
+    bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError
+from dpsql.plan.google import not_an_aggregate
 from dpsql.plan.nodes import (
     Expr,
     Given,
@@ -40,7 +41,14 @@ from dpsql.plan.rows import (
     substituted,
 )
 from dpsql.plan.windows import add_window, over_results, spelt_out
-from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
+from dpsql.sql.nodes import (
+    aggregate_name,
+    holds_aggregate,
+    interval_end,
+    is_aggregate,
+    is_privacy_unit,
+    is_window_function,
+)
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import rebuilt
 
@@ -93,6 +101,8 @@ def row_level(builder: Builder, node: Expr, rows: Rows) -> Expr:
             if unit is None:
                 raise only_counted(e)
             return plan_column(unit)
+        if interval_end(e) is not None:
+            raise not_an_aggregate(e)
         return rebuilt(e, rewrite)
 
     return rewrite(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from sqlglot import exp
@@ -91,6 +92,8 @@ def _group(node: Group) -> exp.Select:
 
 
 def _row_tally(name: str, tally: Tally) -> exp.Expr:
+    if tally.clip is not None:  # each row is a unit
+        return _or_zero(_filtered(exp.Sum(this=_clipped(_one_row(tally), tally.clip)), tally))
     match tally.kind:
         case "rows":
             count: exp.Expr = exp.Count(this=exp.Star())
@@ -110,6 +113,7 @@ def _row_tally(name: str, tally: Tally) -> exp.Expr:
 
 def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
     """The same with each row counted as its integer weight; units are never weighted."""
+    assert tally.clip is None, "a unit is clipped as a whole"
     match tally.kind:
         case "units":
             return _row_tally(name, tally)
@@ -189,12 +193,40 @@ def _per_unit(node: PerUnit) -> exp.Select:
 
 def _own_tally(tally: Tally) -> exp.Expr:
     """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
+    if tally.clip is not None:
+        return _own_clipped(tally, tally.clip)
     if tally.kind != "units":
         return _row_tally("", tally)
     if tally.where is None:
         return exp.Literal.number(1)
     passing = exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=_column(tally.where)))
     return cast(exp.GT(this=passing, expression=exp.Literal.number(0)), "INTEGER")
+
+
+def _own_clipped(tally: Tally, clip: tuple[int, int]) -> exp.Expr:
+    """Theorem CLIP-1: what the unit's own rows add up to, moved into the clip; 0 if none of them counts."""
+    exact = _row_tally("", replace(tally, clip=None))
+    counted = _filtered(exp.Count(this=exp.Star() if tally.value is None else _column(tally.value)), tally)
+    there = exp.If(this=exp.GT(this=counted, expression=number(0)), true=_clipped(exact, clip))
+    return exp.Case(ifs=[there], default=number(0))
+
+
+def _one_row(tally: Tally) -> exp.Expr:
+    """What a row adds to a tally; NULL if it doesn't count."""
+    if tally.value is None:
+        return number(1)
+    value = _column(tally.value)
+    one = value if tally.kind == "total" else number(1)
+    return exp.Case(ifs=[exp.If(this=present(value), true=one.copy())])
+
+
+def _clipped(value: exp.Expr, clip: tuple[int, int]) -> exp.Expr:
+    """Moved into the clip, in 128 bits; NULL stays NULL, which least and greatest would pass over."""
+    wide = cast(value, "HUGEINT")
+    low, high = (cast(number(end), "HUGEINT") for end in clip)
+    above, below = exp.GT(this=wide, expression=high), exp.LT(this=wide.copy(), expression=low)
+    ends = [exp.If(this=above, true=high.copy()), exp.If(this=below, true=low.copy())]
+    return exp.Case(ifs=ends, default=wide.copy())
 
 
 def _cap(node: CapGroups) -> exp.Select:
@@ -282,11 +314,11 @@ def _weight_units(node: WeightUnits) -> exp.Select:
 
 
 def _weighted(node: PerUnit, weight: exp.Expr) -> list[exp.Expr]:
-    """A unit's tallies times its weight; sums in 128 bits, and a unit counts as one."""
+    """A unit's tallies times its weight; sums in 128 bits. As a unit, and where it is clipped, it counts as one."""
     found: list[exp.Expr] = []
     for name, tally in node.tallies:
         value: exp.Expr = _column(name)
-        if tally.kind == "units":
+        if tally.kind == "units" or tally.clip is not None:
             found.append(value)
             continue
         if tally.kind == "total":

@@ -434,6 +434,8 @@ class TwinDatabase:
         self._connection.execute("USE dpsql_twin")
         self._connection.execute(_CLIP)
         self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
+        for end in ("low", "high"):
+            self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
         for table, columns in schema.items():
             listed = ", ".join(f"{_name(c)} {text}" for c, text in columns)
             self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")

@@ -188,3 +188,14 @@ def test_the_clauses_epsilon_is_what_the_whole_query_costs(connect: Connect) -> 
     both = f"SELECT (SELECT {clause} COUNT(*) FROM t), (SELECT {clause} SUM(d) FROM t)"
     answer = session.query(both)
     assert answer.cost.epsilon == session.budget.spent.epsilon == Fraction(1, 4)
+
+
+@pytest.mark.parametrize("bounds", ["(0, 1e18)", "(-1e-9, 1e-9)"])
+def test_a_sum_of_zeros_in_a_fine_decimal_is_answered(connect: Connect, bounds: str) -> None:
+    table = pa.table({"d": pa.array([Decimal(0)], pa.decimal128(38, 37))})
+    session = connect({"t": table}, {"tables": {"t": {"unit": "row"}}}, epsilon=10**12)
+    for per in ("row", "group"):
+        (found,) = session.query(
+            f"SELECT SUM(d, contribution_bounds_per_{per} => {bounds}) FROM t", epsilon=10**11
+        ).rows
+        assert isinstance(found[0], Decimal)

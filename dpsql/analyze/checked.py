@@ -176,9 +176,14 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             raise no_number(call, value)
         if clip is not None:
             check_clip(clip, value)
-        elif not value.range.is_finite or value.range.magnitude > 10**300:  # what no double holds is no range
+        elif not value.range.is_finite or value.range.magnitude > _largest(call):
             raise no_range(call, value, known, rows.columns)
     return Argument(call, value, where, False, clip)
+
+
+def _largest(call: Aggregate) -> int:
+    """What no double holds is no range; a variance is a square."""
+    return 10**150 if call.function.startswith(("VAR", "STDDEV")) else 10**300
 
 
 def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:

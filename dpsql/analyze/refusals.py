@@ -59,6 +59,7 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     named = f"{table}.{shown(argument)}" if table else shown(written)
     low, high = value.range.low, value.range.high
     side = "" if low is None and high is None else f": it has no {'lower' if low is None else 'upper'} end"
+    side = side if low is None or high is None else ": the one it has is too wide"
     here = shown(argument) == shown(written)  # else it is written in a subquery, and its parts have no names here
     found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]

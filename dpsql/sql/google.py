@@ -197,16 +197,17 @@ class _Lifter:
             )
         name, kind = _OPTIONS[written]
         self.expect(i + 1, TokenType.EQ, "=", f"write {written} = {_examples[kind]}")
-        value, depth = [], 0
-        for token in self.tokens[i + 2 :]:
-            if depth == 0 and token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+        start = i = i + 2
+        depth = 0
+        while i < len(self.tokens):
+            found = self.tokens[i].token_type
+            if depth == 0 and found in (TokenType.COMMA, TokenType.R_PAREN):
                 break
-            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-            value.append(token)
-        i += 2
+            depth += (found is TokenType.L_PAREN) - (found is TokenType.R_PAREN)
+            i += 1
+        value = self.tokens[start:i]
         if not value:
-            self.expect(i, TokenType.VAR, "a value", f"write {written} = {_examples[kind]}")
-        i += len(value)
+            self.expect(start, TokenType.VAR, "a value", f"write {written} = {_examples[kind]}")
         if kind == "column":
             return i, self.column(value)
         self.state(name, Option(written, self.value(value, written, kind), _between(value)))
@@ -273,7 +274,7 @@ class _Lifter:
         name = token.text.lower()
         if name in _BOUNDS.values():
             return True
-        near = nearest(name, tuple(_BOUNDS.values()), cutoff=0.8)
+        near = nearest(name, tuple(_BOUNDS.values()), cutoff=0.8) if name.startswith("con") else None
         if near is not None:
             hint = f"did you mean {near}?"
             raise _error(self.text, _place(token), f"there is no argument {token.text}", "unknown-option", hint)
@@ -284,7 +285,8 @@ class _Lifter:
         name = self.tokens[i]
         per = next(p for p, written in _BOUNDS.items() if written == name.text.lower())
         hint = f"write SUM(x, {_BOUNDS[per]} => (0, 100))"
-        if not self.opened or self.opened[-1] == 0 or self.kept[-1].token_type is not TokenType.COMMA:
+        after_value = self.kept[-1].token_type is TokenType.COMMA and self.kept[-2].token_type is not TokenType.L_PAREN
+        if not self.opened or self.opened[-1] == 0 or not after_value:
             message = f"{_BOUNDS[per]} comes last in an aggregate, after its value"
             raise _error(self.text, _place(name), message, "contribution-bounds", hint)
         call = self.kept[self.opened[-1] - 1]

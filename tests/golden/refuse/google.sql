@@ -598,3 +598,22 @@ error: DP_INTERVAL_LOW takes the alias of an aggregate of private rows as it sta
    1 | SELECT COUNT(*) AS n FROM people WHERE DP_INTERVAL_LOW(n) > 5
      |                                        ^^^^^^^^^^^^^^^^^^
 help: write SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) FROM …
+----
+-- bounds without a value
+SELECT COUNT(, contribution_bounds_per_group => (0, 5)) FROM people
+
+SQLError contribution-bounds at 1:16+29
+error: contribution_bounds_per_group comes last in an aggregate, after its value
+   1 | SELECT COUNT(, contribution_bounds_per_group => (0, 5)) FROM people
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write SUM(x, contribution_bounds_per_group => (0, 100))
+----
+-- a variance whose square no double holds
+SELECT VAR_POP(debt, contribution_bounds_per_row => (0, 1e200)) FROM people
+
+PrivacyError needs-range at 1:16+4
+error: VAR_POP needs a range for people.debt: the one it has is too wide
+   1 | SELECT VAR_POP(debt, contribution_bounds_per_row => (0, 1e200)) FROM people
+     |                ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: VAR_POP(CLIP(debt, 0, 500))

@@ -20,9 +20,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from random_sql.grammar import Grammar, Query
+from random_sql.grammar import Grammar
 from random_sql.test_random import SEED, Tally, extent
 from random_sql.world import World, open_session, worlds
+from random_sql.written import Query
 
 import dpsql
 from dpsql import calibrate as calibrate_module

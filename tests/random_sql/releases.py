@@ -112,7 +112,8 @@ class Releases(PrivateRows):
         kind = self.pick("int", "int", "float", "decimal")
         x = self.expression(kind, rows.cols, 1)
         if function == "VAR":  # squares are measured relative to the range: keep it short
-            x = f"LEAST({self.expression(kind, rows.cols, 0)}, 99)"
+            x = self.expression(kind, rows.cols, 0)
+            x = x if kind == "float" else f"LEAST({x}, 99)"
         finite = both(x, f"CASE WHEN ISFINITE(({x})::DOUBLE) THEN {x} END")
         if function == "COUNT":
             return f"COUNT({finite}){where}", "count"

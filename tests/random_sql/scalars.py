@@ -86,11 +86,13 @@ class Scalars:
         if depth <= 0:
             return x
         y = self.column(cols, "float", "int", "decimal") or "2"
+        # NaN and infinity either stay what they are or become a number inside of the range: otherwise it is clipped.
         return self.pick(
             x, f"{x} * 0.5", f"{x} + {y}", f"{x} - {y}", f"{x} * {y}", f"ABS({x})", f"{x} / 4", f"COALESCE({x}, 1.25)",
-            f"LEAST(GREATEST({x}, 0), 5)", f"SQRT(ABS({x}))", f"EXP({x} / 50)", f"LN(ABS({x}) + 1)", f"FLOOR({x})",
-            f"CEIL({x})", f"ROUND({x}, 1)", f"TRUNC({x})", f"CASE WHEN {self.boolean(cols, 0)} THEN {x} END",
-            f"POWER(ABS({x}), 2)", f"RADIANS({x})", f"CBRT({x})", f"-{x}", f"CAST({y} AS DOUBLE)",
+            f"LEAST(GREATEST({x}, 0.5), 1.5)", f"SQRT(ABS({x}))", f"EXP(ABS({x}) / 50)", f"LN(ABS({x}) + 1)",
+            f"FLOOR({x})", f"CEIL({x})", f"ROUND({x}, 1)", f"TRUNC({x})",
+            f"CASE WHEN {self.boolean(cols, 0)} THEN {x} END", f"POWER(ABS({x}), 2)",
+            f"RADIANS({x})", f"CBRT({x})", f"-{x}", f"CAST({y} AS DOUBLE)",
             f"LOG10(ABS({x}) + 2)", f"CASE WHEN ISFINITE({x}::DOUBLE) THEN {x} ELSE 0 END",
         )  # fmt: skip
 

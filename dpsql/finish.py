@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -198,6 +200,8 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if text.startswith("DECIMAL(") and pa.types.is_floating(column.type):
+        return _decimals(column, text)
     name = _PLAIN.get(text)
     if name is None or (text in ("HUGEINT", "UHUGEINT") and made.startswith("DECIMAL")):
         return column
@@ -210,3 +214,16 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return column
+
+
+def _decimals(column: Arrow, text: str) -> Arrow:
+    """A sum made of doubles as the decimals that DuckDB would give; what has no place there stays a double."""
+    import pyarrow as pa
+
+    width, scale = (int(n) for n in text.removeprefix("DECIMAL(").removesuffix(")").split(","))
+    unit, most = Decimal(1).scaleb(-scale), Decimal(10) ** (width - scale)
+    with localcontext(prec=2 * width):
+        values = [None if v is None else Decimal(v).quantize(unit) if isfinite(v) else most for v in column.to_pylist()]
+    if any(v is not None and abs(v) >= most for v in values):
+        return column
+    return pa.array(values, pa.decimal128(width, scale))

@@ -7,7 +7,7 @@ choice among ties depend on other rows (FACTS), so floats are added up in fixed 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -20,7 +20,7 @@ from dpsql.sql.gridded import cast, gridded, present
 from dpsql.sql.nodes import aggregate_name, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
-from dpsql.sql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, Type, decimal
+from dpsql.sql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, Type, decimal, whole_digits
 from dpsql.statistics.grid import choose_grid
 
 Known = Mapping[str, Scalar]
@@ -119,20 +119,11 @@ class _Call:
             whole = wrapped(exp.Sum(this=gridded(convert(value, DOUBLE).sql, grid)))
             step = exp.cast(exp.Literal.string(repr(float(grid.step))), "DOUBLE")
             return Scalar(exp.Mul(this=cast(whole, "DOUBLE"), expression=step), DOUBLE, range_)
+        value = _narrow(value, written)
         limits = value.type.limits
         assert limits is not None
-        if value.type.is_integer and value.type.bits < 128:
-            kind, argument = HUGEINT, value.sql.copy()
-        elif value.type.is_decimal and (value.type.width or 0) <= 26:
-            kind, argument = decimal(38, value.type.scale or 0), value.sql.copy()
-        else:
-            raise refuse(
-                SQLError,
-                f"SUM within a unit of {value.type} could overflow",
-                written,
-                code="too-large",
-                hint=f"cast it: SUM(TRY_CAST({shown(written)} AS BIGINT))",
-            )
+        kind = HUGEINT if value.type.is_integer else decimal(38, value.type.scale or 0)
+        argument = value.sql.copy()
         made = exp.Sum(this=exp.Distinct(expressions=[argument]) if distinct else argument)
         reach = Range(limits[0] * MAX_ROWS, limits[1] * MAX_ROWS)
         return Scalar(wrapped(made), kind, range_, reach)
@@ -220,6 +211,45 @@ def _number(value: Scalar, written: Expr, name: str) -> Scalar:
             hint=f"write {name}(TRY_CAST({shown(written)} AS DOUBLE))",
         )
     return value
+
+
+def _narrow(value: Scalar, written: Expr) -> Scalar:
+    """A number so small that MAX_ROWS of it have their place in 38 digits; wider ones are clipped to their range."""
+    if (value.type.is_integer and value.type.bits < 128) or (value.type.is_decimal and (value.type.width or 0) <= 26):
+        return value
+    scale = value.type.scale or 0
+    low, high = value.range.low, value.range.high
+    if isinstance(low, Fraction) and isinstance(high, Fraction):
+        digits = whole_digits(low, high)
+        if digits is not None and digits + scale <= 25:
+            to = decimal(digits + scale + 1, scale)
+            clipped = convert(replace(value, extent=Range(low, high)), to)
+            ends = [_decimal(_rounded(end, scale), to) for end in (low, high)]
+            inside = exp.Between(this=wrap(value.sql), low=ends[0], high=ends[1])
+            cases = [
+                exp.If(this=inside, true=exp.cast(value.sql.copy(), to.sql)),
+                exp.If(this=exp.GT(this=wrap(value.sql), expression=ends[1].copy()), true=ends[1].copy()),
+                exp.If(this=exp.LT(this=wrap(value.sql), expression=ends[0].copy()), true=ends[0].copy()),
+            ]
+            return replace(clipped, sql=exp.Case(ifs=cases))
+    raise refuse(
+        SQLError,
+        f"SUM within a unit of {value.type} could overflow, and nothing says how large {shown(written)} can be",
+        written,
+        code="needs-range",
+        hint=f"clip it: SUM(CLIP({shown(written)}, 0, 500)); or cast it: SUM(TRY_CAST({shown(written)} AS BIGINT))",
+    )
+
+
+def _rounded(end: Fraction, scale: int) -> Fraction:
+    return Fraction(round(end * 10**scale), 10**scale)
+
+
+def _decimal(end: Fraction, to: Type) -> Expr:
+    scale = to.scale or 0
+    digits = str(abs(int(end * 10**scale))).rjust(scale + 1, "0")
+    text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
+    return exp.cast(exp.Literal.string(f"-{text}" if end < 0 else text), to.sql)
 
 
 def _comparable(value: Scalar, written: Expr) -> Scalar:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,8 @@ def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | Non
     for quantity, slope in RECIPES[call.function].spread(call, cell).slopes:
         for place, weight in step.estimates[quantity].terms:
             weights[place] = weights.get(place, 0.0) + float(slope[0]) * float(weight)
+    if not all(isfinite(w) for w in weights.values()):  # a deviation of 0 has no first-order error
+        return None
     return [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w] or None
 
 

@@ -451,7 +451,7 @@ class TwinDatabase:
                 code="duckdb",
                 hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
             )
-            refusal.offsets = _quoted_place(message, tree.text)
+            refusal.offsets = _quoted_place(message, tree.text) or (0, len(tree.text.rstrip()))
             raise refusal from None
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:

@@ -475,7 +475,9 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:
         per_unit = PerUnit(rows, keys, named)
         units: PerUnit | CapGroups = (
-            per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap, secrets.randbits(64))
+            per_unit
+            if bounding.cap is None
+            else CapGroups(per_unit, bounding.cap, secrets.randbits(64), not checked.owner.numbered)
         )
         whole: PerUnit | CapGroups | WeightUnits = units
         if bounding.mass is not None or bounding.peak is not None:

@@ -28,6 +28,7 @@ Expr = exp.Expr
 Wrap = Callable[[Expr], Expr]  # adds FILTER and OVER to a call
 
 MAX_ROWS = 2**40  # a table has fewer rows
+MAX_OFFSET = 1_000_000  # of LAG, LEAD and frames
 
 
 def own_aggregate(node: Expr, known: Known, rows: int | None) -> Scalar:
@@ -303,9 +304,13 @@ _RUNNING = {"COUNT", "COUNT_IF", "SUM", "AVG", "MIN", "MAX", "BOOL_AND", "BOOL_O
 _SHARES = (exp.PercentRank, exp.CumeDist)
 
 
-def own_window(node: exp.Window, known: Known, rows: int | None, seen: Sequence[Scalar]) -> Scalar:
-    """A window over one unit's rows. seen: everything by which rows differ that anybody looks at later."""
-    partition = [_comparable(scalar(p, known), p).sql.copy() for p in node.args.get("partition_by") or []]
+def own_window(node: exp.Window, known: Known, unit: str, rows: int | None, seen: Sequence[Scalar]) -> Scalar:
+    """A window over one unit's rows. seen: everything by which rows differ that anybody looks at later.
+
+    The hidden unit is always a part of the partition: a key may be NULL for many, or promised in vain.
+    """
+    written_parts = node.args.get("partition_by") or []
+    partition = [known[unit].sql, *(canonical(_comparable(scalar(p, known), p)) for p in written_parts)]
     written = node.args["order"].expressions if node.args.get("order") else []
     order = [_ordered(o, known) for o in written]
     spec = _frame(node)
@@ -329,6 +334,14 @@ def own_window(node: exp.Window, known: Known, rows: int | None, seen: Sequence[
         return made
 
     top = None if rows is None else Fraction(rows)
+    if (type(call) in _RANKS or isinstance(call, _SHARES)) and any(call.args.values()):
+        raise refuse(
+            SQLError,
+            f"{shown(call)} takes no argument",
+            node,
+            code="arity",
+            hint="write ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)",
+        )
     if type(call) in _RANKS:
         return Scalar(over(isinstance(call, exp.RowNumber))(call.copy()), BIGINT, Range(Fraction(1), top, False))
     if isinstance(call, _SHARES):
@@ -362,7 +375,7 @@ def own_window(node: exp.Window, known: Known, rows: int | None, seen: Sequence[
 def _shifted(call: Expr, known: Known, over: Wrap) -> Scalar:
     value = scalar(call.this, known)
     offset = call.args.get("offset")
-    if offset is not None and not (isinstance(offset, exp.Literal) and offset.is_int):
+    if offset is not None and not _whole(offset):
         raise refuse(
             SQLError, "LAG and LEAD take a constant number of rows", call, code="window-offset", hint="write LAG(x, 1)"
         )
@@ -380,6 +393,11 @@ def _shifted(call: Expr, known: Known, over: Wrap) -> Scalar:
     return Scalar(over(made), aligned[0].type, range_)
 
 
+def _whole(node: object) -> bool:
+    """A constant number of rows, which no engine finds too large."""
+    return isinstance(node, exp.Literal) and node.is_int and int(node.this) <= MAX_OFFSET
+
+
 def _frame(node: exp.Window) -> exp.Expr | None:
     """ROWS with constants, or RANGE without offsets: others do arithmetic on the order's values."""
     spec = node.args.get("spec")
@@ -387,7 +405,7 @@ def _frame(node: exp.Window) -> exp.Expr | None:
         return None
     kind = str(spec.args.get("kind") or "").upper()
     ends = [spec.args.get("start"), spec.args.get("end")]
-    plain = all(e is None or isinstance(e, str) or (isinstance(e, exp.Literal) and e.is_int) for e in ends)
+    plain = all(e is None or isinstance(e, str) or _whole(e) for e in ends)
     offsets = any(isinstance(e, exp.Literal) for e in ends)
     if kind not in ("ROWS", "RANGE") or not plain or (kind == "RANGE" and offsets) or spec.args.get("exclude"):
         raise refuse(

@@ -420,7 +420,7 @@ class _Analyzer:
         below = self.relation(node.input)
         assert isinstance(node.window, exp.Window)
         seen = [c.scalar for n, c in below.columns.items() if n in self.used and c.scalar.type.is_key]
-        value = own_window(node.window, below.scalars, self.rows_bound(below.owner), seen)
+        value = own_window(node.window, below.scalars, node.unit, self.rows_bound(below.owner), seen)
         made = replace(value, sql=plan_column(node.column))
         columns = {**below.columns, node.column: KeyColumn("", None, made)}
         ranks = below.owner.ranks

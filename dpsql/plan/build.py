@@ -14,7 +14,7 @@ from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
-from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned
+from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
 from dpsql.plan.refusals import not_yet_correlated, only_counted, returns_rows
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
@@ -259,6 +259,8 @@ class Builder:
         found = []
         for key in sets[0]:
             if is_privacy_unit(key):
+                if unit_of(rows.relation) is None:
+                    raise only_counted(key)
                 return True
             if isinstance(key, exp.Column):
                 found.append(self.column(key, rows))

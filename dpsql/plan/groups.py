@@ -174,12 +174,13 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
         names.append(unit if wanted == unit else fresh(wanted, taken))
         taken.append(names[-1])
     calls: list[Named] = []
+    made: list[Named] = []  # windows over the groups
 
     def aggregate(e: Expr) -> Expr:
         found = _own_call(builder, e, rows)
         name = next((n for n, known in calls if known == found), None)
         if name is None:
-            name = fresh("value", [*taken, *(n for n, _ in calls)])
+            name = fresh("value", [*taken, *(n for n, _ in (*calls, *made))])
             calls.append((name, found))
         return plan_column(name)
 
@@ -190,11 +191,11 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
         """A window over the groups: its column is added once they are there."""
         assert isinstance(e, exp.Window) and grouped.windows is not None
         inner = over_results(spelt_out(e, grouped.windows), rewrite)
-        if inner not in made:
-            made.append(inner)
-        return plan_column(f"window{made.index(inner)}")
-
-    made: list[Expr] = []
+        name = next((n for n, known in made if known == inner), None)
+        if name is None:
+            name = fresh("window", [*taken, *(n for n, _ in (*calls, *made))])
+            made.append((name, inner))
+        return plan_column(name)
 
     def subquery(e: Expr) -> Expr:
         raise refuse(
@@ -213,8 +214,8 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     grouped.relation = GroupUnits(rows.relation, unit, listed, tuple(calls))
     if having is not None:
         grouped.relation = Filter(grouped.relation, having)
-    for i, one in enumerate(made):
-        add_window(one, grouped, builder.policy, f"window{i}")
+    for name, one in made:
+        add_window(one, grouped, builder.policy, name)
     if qualify is not None:
         grouped.relation = Filter(grouped.relation, qualify)
     result = Private(grouped.relation, outputs)

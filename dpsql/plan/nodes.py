@@ -317,6 +317,7 @@ class CapGroups:
     input: PerUnit
     limit: int
     secret: int
+    by_unit: bool = True  # False: the hash is of the key alone, and prefers the same keys for all units
 
 
 @dataclass(frozen=True, slots=True)

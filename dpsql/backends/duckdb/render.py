@@ -242,9 +242,7 @@ def _cap(node: CapGroups) -> exp.Select:
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_column(UNIT)],
-        order=exp.Order(
-            expressions=[exp.Ordered(this=e) for e in (_hash(inner.keys, node.secret), *map(_column, inner.keys))]
-        ),
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (_hash(node), *map(_column, inner.keys))]),
     )
     light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI", copy=False)
     heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI", copy=False)
@@ -266,10 +264,14 @@ def _owned() -> exp.Select:
     return exp.select(f"{OWNED}.*").from_(OWNED, copy=False)
 
 
-def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
-    """A hash of unit and keys under a secret, which is mixed in before the last round of hashing."""
-    inner = exp.Anonymous(this="hash", expressions=[_column(UNIT), *map(_column, keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(secret), "UBIGINT")])
+def _hash(node: CapGroups) -> exp.Expr:
+    """A hash of unit and keys under a secret, which is mixed in before the last round of hashing.
+
+    Of the keys alone where rows are only numbered: another row would change everybody's number.
+    """
+    unit = [_column(UNIT)] if node.by_unit else []
+    inner = exp.Anonymous(this="hash", expressions=[*unit, *map(_column, node.input.keys)])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(node.secret), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
@@ -404,7 +406,8 @@ def relation(node: Relation | PublicTable | Given) -> exp.Select:
         case GroupUnits():
             keys = [_alias(e.copy(), name) for name, e in node.keys]
             values = [_alias(e.copy(), name) for name, e in node.columns]
-            grouped = [_column(node.unit), *(e.copy() for _, e in node.keys)]
+            # A constant is no key, and a number would be a position.
+            grouped = [_column(node.unit), *(e.copy() for _, e in node.keys if e.find(exp.Column))]
             rows = _subquery(relation(node.input), "g")
             return exp.select(_column(node.unit), *keys, *values).from_(rows, copy=False).group_by(*grouped, copy=False)
         case Windows():

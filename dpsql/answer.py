@@ -16,11 +16,14 @@ Arrow = Any
 Interval = tuple[float, float] | None
 
 
+SET_SIZE = 2**40  # cell c of the release of grouping set i is numbered i · SET_SIZE + c
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """An output column that shows one aggregate of one release, unchanged."""
+    """An output column that shows one aggregate unchanged: of one release, or of the release of each grouping set."""
 
-    release: str
+    releases: tuple[str, ...]
     aggregate: int
 
 
@@ -70,30 +73,20 @@ class Answer:
             raise ValueError("confidence lies between 0 and 1")
         found: dict[str, list[Interval] | None] = {}
         for name, origin in zip(self.columns, self.origins, strict=True):
-            found[name] = None if origin is None or self.cells is None else self._interval(origin, confidence)
+            found[name] = None if origin is None or self.cells is None else self._column(origin, confidence)
         return found
 
-    def _interval(self, origin: Origin, confidence: float) -> list[Interval]:
-        import numpy as np
-
+    def _column(self, origin: Origin, confidence: float) -> list[Interval]:
+        """Each row's interval: that of the cell that it shows."""
         assert self.cells is not None
-        noisy = next(n for n in self.noisy if n.step.name == origin.release)
-        step = noisy.step
-        call = step.calls[origin.aggregate]
-        recipe = RECIPES[call.function]
-        quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
-        spread = recipe.spread(call, quantities)
-        weights: dict[tuple[int, int], Any] = {}
-        for quantity, slope in spread.slopes:
-            for place, weight in step.estimates[quantity].terms:
-                weights[place] = weights.get(place, 0.0) + slope * float(weight)
-        wide = np.full(noisy.count, np.inf)
-        terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
-        finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
-        if finite.any():
-            wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
-        bounds = recipe.bounds(call)
-        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in self.cells]
+        rows: list[Interval] = [None] * len(self.cells)
+        for i, release in enumerate(origin.releases):
+            noisy = next(n for n in self.noisy if n.step.name == release)
+            found = intervals(noisy, origin.aggregate, confidence)
+            for row, cell in enumerate(self.cells):
+                if cell // SET_SIZE == i:
+                    rows[row] = found[cell % SET_SIZE]
+        return rows
 
     def __str__(self) -> str:
         from dpsql.cli.render import plain_table
@@ -104,6 +97,28 @@ class Answer:
         from dpsql.cli.render import html_table
 
         return html_table(self)
+
+
+def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]:
+    """For each cell of a release the interval of one of its aggregates; None where it has none."""
+    import numpy as np
+
+    step = noisy.step
+    call = step.calls[aggregate]
+    recipe = RECIPES[call.function]
+    quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
+    spread = recipe.spread(call, quantities)
+    weights: dict[tuple[int, int], Any] = {}
+    for quantity, slope in spread.slopes:
+        for place, weight in step.estimates[quantity].terms:
+            weights[place] = weights.get(place, 0.0) + slope * float(weight)
+    wide = np.full(noisy.count, np.inf)
+    terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
+    if finite.any():
+        wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
+    bounds = recipe.bounds(call)
+    return [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
 
 
 def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:

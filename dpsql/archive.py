@@ -7,8 +7,8 @@ runs no code that is in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +25,7 @@ from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.release import Noisy
 from dpsql.sql.types import Type
-from dpsql.statistics.base import Quantity, Value
+from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.exact import Integers
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.strategy import Linear
@@ -58,6 +58,7 @@ class Archived:
     noisy: Noisy
     values: Mapping[str, Value]  # by canonical text
     wheres: Mapping[str, str]
+    clips: Mapping[str, Clip]
     threshold: int | None
 
 
@@ -70,6 +71,7 @@ def pack_release(
     estimates: Mapping[Quantity, Linear],
     values: Mapping[str, Value],
     wheres: Mapping[str, str],
+    clips: Mapping[str, Clip],
     threshold: int | None,
 ) -> Kept:
     """A noisy table for the ledger."""
@@ -83,6 +85,7 @@ def pack_release(
         "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
         "values": {text: _value(v) for text, v in values.items()},
         "wheres": dict(wheres),
+        "clips": {text: _clip(c) for text, c in clips.items()},
         "threshold": threshold,
         "keys": None if noisy.cells is None else list(noisy.cells.column_names),
     }
@@ -107,17 +110,23 @@ def unpack_release(kept: Kept) -> Archived:
     )
     cells = None if facts["keys"] is None else table.select(facts["keys"])
     values = {text: _to_value(v) for text, v in facts["values"].items()}
-    return Archived(Noisy(left, cells, columns), values, facts["wheres"], facts["threshold"])
+    clips = {text: Clip(*c) for text, c in facts["clips"].items()}
+    return Archived(Noisy(left, cells, columns), values, facts["wheres"], clips, facts["threshold"])
 
 
 # ---------------------------------------------------------------- answers
 
 
-def pack_answer(answer: Answer) -> Kept:
-    """A finished answer for the ledger; its noisy tables are kept before it, in their order."""
+def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
+    """A finished answer for the ledger. Its tables are views of the stored ones: each with its place among them."""
+    places = [next(i for i, one in enumerate(noisy) if one.columns is view.columns) for view in answer.noisy]
     facts = {
-        "origins": [None if o is None else [o.release, o.aggregate] for o in answer.origins],
-        "cells": None if answer.cells is None else [int(c) for c in answer.cells],
+        "views": [
+            [place, view.step.name, [_call(c) for c in view.step.calls]]
+            for place, view in zip(places, answer.noisy, strict=True)
+        ],
+        "origins": [None if o is None else [list(o.releases), o.aggregate] for o in answer.origins],
+        "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
     }
     return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
 
@@ -140,8 +149,15 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
 
 def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
     facts = json.loads(kept.facts)
-    origins = tuple(None if o is None else Origin(*o) for o in facts["origins"])
-    return Answer(from_bytes(kept.data), noisy, origins, facts["cells"], receipt.cost, receipt)
+    views = tuple(view(noisy[place], name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
+    origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
+    return Answer(from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt)
+
+
+def view(noisy: Noisy, name: str, calls: tuple[Call, ...]) -> Noisy:
+    """The same noisy table under another name, for other aggregates."""
+    step = noisy.step
+    return replace(noisy, step=Left(name, calls, tuple(Drawn(m.noise) for m in step.measurements), step.estimates))
 
 
 # ---------------------------------------------------------------- bytes
@@ -209,13 +225,17 @@ def _to_value(found: Json) -> Value:
     return Value(column, Grid(Fraction(step), low, high, source, resolution), nullable, text)
 
 
+def _clip(clip: Clip | None) -> Json:
+    return None if clip is None else [clip.kind, clip.low, clip.high]
+
+
 def _quantity(quantity: Quantity) -> Json:
-    return [quantity.kind, _value(quantity.value), quantity.where]
+    return [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip)]
 
 
 def _to_quantity(found: Json) -> Quantity:
-    kind, value, where = found
-    return Quantity(kind, None if value is None else _to_value(value), where)
+    kind, value, where, clip = found
+    return Quantity(kind, None if value is None else _to_value(value), where, None if clip is None else Clip(*clip))
 
 
 def _linear(linear: Linear) -> Json:
@@ -227,10 +247,12 @@ def _to_linear(found: Json) -> Linear:
 
 
 def _call(call: Call) -> Json:
-    return [call.function, _value(call.value), None if call.type is None else call.type.sql, call.where, call.units]
+    kind = None if call.type is None else call.type.sql
+    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units = found
+    function, value, type_, where, units, clip = found
     kind = None if type_ is None else Type.parse(type_)
-    return Call(function, None if value is None else _to_value(value), kind, where, units)
+    held = None if value is None else _to_value(value)
+    return Call(function, held, kind, where, units, None if clip is None else Clip(*clip))

@@ -22,8 +22,8 @@ from dpsql.accounting.zcdp import pure_epsilon
 from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.answer import Answer, Origin
-from dpsql.archive import Drawn, Left
+from dpsql.answer import Answer
+from dpsql.archive import view
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.errors import SQLError
 from dpsql.finish import finish
@@ -31,8 +31,9 @@ from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split, r
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
-from dpsql.plan.nodes import Plan
+from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.release import Noisy
+from dpsql.sql.parse import Tree
 from dpsql.statistics.base import Statistic
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
@@ -60,6 +61,20 @@ def statements(text: str) -> list[str]:
     if len(pieces) > MOST:
         raise SQLError(f"a batch has at most {MOST} statements", code="too-long", hint="split it into several files")
     return pieces or [text]
+
+
+def alone(tree: Tree) -> Tree:
+    """A statement that leaves the budget to the batch; limits it may have of its own."""
+    for name in ("epsilon", "delta", "mechanism"):
+        if name in tree.options:
+            error = SQLError(
+                f"a batch has one {name}",
+                code="batch",
+                hint=f"leave it out here, and give it beside the file: --{name}",
+            )
+            error.offsets = tree.options[name].place
+            raise error
+    return tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,12 @@ def merge(text: str, checked: Sequence[tuple[Checked, Result]]) -> Batch:
     for one, result in checked:
         places = []
         for release in one.releases:
+            if any(isinstance(part, Given) and part.noisy for part in parts_of(release.relation)):
+                raise SQLError(
+                    "a statement with a subquery over private rows can't be part of a batch",
+                    code="batch",
+                    hint="send it as a query of its own",
+                )
             index = next((i for i, other in enumerate(merged) if _same(other, release)), len(merged))
             if index == len(merged):
                 merged.append(release)
@@ -127,22 +148,8 @@ def answer(quote: Quote, part: Part, noisy: Sequence[Noisy], receipt: Receipt, p
     views = []
     for name, place in zip(part.plan.tables, part.places, strict=True):
         source = noisy[place.release]
-        calls = tuple(source.step.calls[i] for i in place.aggregates)
-        drawn = tuple(Drawn(m.noise) for m in source.step.measurements)
-        views.append(replace(source, step=Left(name, calls, drawn, source.step.estimates)))
-    found = finish(replace(quote, plan=part.plan, result=part.result), views, receipt, public)
-    places = dict(zip(part.plan.tables, part.places, strict=True))
-    origins = tuple(None if o is None else _origin(places[o.release], o.aggregate) for o in found.origins)
-    return replace(found, noisy=tuple(replace(n, step=_left(n, i)) for i, n in enumerate(noisy)), origins=origins)
-
-
-def _origin(place: Place, aggregate: int) -> Origin:
-    return Origin(f"b{place.release}", place.aggregates[aggregate])
-
-
-def _left(noisy: Noisy, index: int) -> Left:
-    step = noisy.step
-    return Left(f"b{index}", step.calls, tuple(Drawn(m.noise) for m in step.measurements), step.estimates)
+        views.append(view(source, name, tuple(source.step.calls[i] for i in place.aggregates)))
+    return finish(replace(quote, plan=part.plan, result=part.result), views, receipt, public)
 
 
 # ---------------------------------------------------------------- sharing the budget out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
@@ -12,6 +12,7 @@ from weakref import finalize
 
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.ledger import Ledger
+from dpsql.analyze.relations import Catalog
 from dpsql.backends.duckdb.sources import (
     Connection,
     Located,
@@ -43,7 +44,7 @@ class Engine:
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         self.public = PublicDatabase(self.located)
-        self.twin = TwinDatabase(self.schema)
+        self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._check_csv()
         self._check_readable()
@@ -109,13 +110,19 @@ class Engine:
         files = [one.source for one in self._guarded if one.object is None]
         return {**self._objects, **self.ledger.recognise(files)}
 
-    def identities(self) -> dict[str, str]:
-        """Each private table's data version, with the types that its columns are read as."""
-        return {table: f"{version} {self.schema[table]}" for table, version in self.versions().items()}
+    def identities(self, public: Collection[str]) -> dict[str, str]:
+        """The data versions of all private and of these public tables, with the types that columns are read as."""
+        open_ = [one.source for one in self.located if one.table.public and one.table.name.lower() in public]
+        versions = {**self.versions(), **self.ledger.identify(open_)}
+        return {table: f"{version} {self.schema[table]}" for table, version in versions.items()}
 
     def promises(self) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
+
+    def catalog(self) -> Catalog:
+        """What analyze knows besides the query."""
+        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)
 
     def cursor(self) -> Connection:
         """A cursor on the private engine, which is locked."""
@@ -129,8 +136,8 @@ class Engine:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
         self._private.close()
         self._remove_spill()
-        self.public.close()
         self.twin.close()
+        self.public.close()
         self.ledger.close()
 
 

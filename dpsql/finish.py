@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,13 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer import Answer, Origin
-from dpsql.calibrate import Quote
+from dpsql.answer import SET_SIZE, Answer, Origin, intervals
+from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.plan.facts import CONFIDENCE
+from dpsql.plan.google import interval_of
+from dpsql.plan.grouping import SETS, branches
+from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
 
@@ -31,9 +37,9 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n) for n in noisy}
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
     releases = frozenset(tables)
-    root, thread = _thread(_ordered(quote.plan.post.copy(), releases), releases)
+    root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
     try:
         result, made = public.run(post(root), tables)
     except duckdb.Error as error:
@@ -51,8 +57,27 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt)
 
 
-def noisy_table(noisy: Noisy) -> Arrow:
-    """A release as a table: keys in order, then the answers to its aggregates."""
+def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
+    """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
+    import duckdb
+
+    wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
+    found = {}
+    try:
+        for name, one in wanted.items():
+            tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
+            found[name] = public.table(post(one.query.copy()), tables)
+    except duckdb.Error as error:
+        raise DataError(
+            f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
+            code="post-processing",
+            hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
+        ) from None
+    return found
+
+
+def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
     import pyarrow as pa
 
     step = noisy.step
@@ -62,6 +87,11 @@ def noisy_table(noisy: Noisy) -> Arrow:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):
         columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
+    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+        if (end := interval_of(name)) is not None:
+            side = 0 if end[1] == "low" else 1
+            found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
+            columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
 
 
@@ -70,41 +100,50 @@ def noisy_table(noisy: Noisy) -> Arrow:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A SELECT that keeps a release's cells: its release and, for each output, the aggregate it shows unchanged."""
+    """A SELECT that keeps the cells of releases, and for each output the aggregate it shows unchanged."""
 
-    release: str
     origins: tuple[Origin | None, ...]
+
+
+def _numbered(root: exp.Query) -> exp.Query:
+    """Give the cells of grouping sets one numbering: those of the second set come after those of the first."""
+    for subquery in root.find_all(exp.Subquery):
+        if SETS in subquery.meta:
+            for i, (branch, table) in enumerate(zip(branches(subquery.this), subquery.meta[SETS], strict=True)):
+                number = exp.Add(this=_cell(table), expression=exp.Literal.number(i * SET_SIZE))
+                branch.append("expressions", exp.alias_(number, CELL, quoted=True))
+    return root
 
 
 def _ordered(root: exp.Query, releases: frozenset[str]) -> exp.Query:
     """Answers come in key order unless the query orders them (ATTACKS 36)."""
-    if not isinstance(root, exp.Select) or not _over_release(root, releases):
+    if not isinstance(root, exp.Select) or _released(root, releases) is None:
         return root
     if not root.args.get("order") and not root.args.get("distinct"):
-        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.name))]))
+        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.alias_or_name))]))
     return root
 
 
-def _over_release(root: exp.Select, releases: frozenset[str]) -> bool:
+def _released(root: exp.Select, releases: frozenset[str]) -> tuple[str, ...] | None:
+    """The release that a SELECT reads, or the releases of its grouping sets; None where it reads anything else."""
     from_ = root.args.get("from_")
-    return (
-        from_ is not None
-        and isinstance(from_.this, exp.Table)
-        and from_.this.name in releases
-        and not from_.this.args.get("alias")
-        and not root.args.get("joins")
-    )
+    if from_ is None or root.args.get("joins"):
+        return None
+    source = from_.this
+    if isinstance(source, exp.Table) and source.name in releases and not source.args.get("alias"):
+        return (source.name,)
+    found: tuple[str, ...] | None = source.meta.get(SETS)
+    return found
 
 
 def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thread | None]:
     """Add the hidden cell to the output, where each result row is one cell of one release."""
     if not isinstance(root, exp.Select) or root.args.get("distinct") or root.args.get("group"):
         return root, None
-    if _over_release(root, releases):
-        name = root.args["from_"].this.name
-        origins = tuple(_origin(o.this, name) for o in root.selects)
-        root.append("expressions", exp.alias_(_cell(name), CELL, quoted=True))
-        return root, _Thread(name, origins)
+    if (tables := _released(root, releases)) is not None:
+        origins = tuple(_origin(o.this, tables) for o in root.selects)
+        root.append("expressions", exp.alias_(_cell(root.args["from_"].this.alias_or_name), CELL, quoted=True))
+        return root, _Thread(origins)
     from_ = root.args.get("from_")
     if from_ is None or root.args.get("joins") or not isinstance(from_.this, exp.Subquery) or _aggregates(root):
         return root, None
@@ -117,7 +156,7 @@ def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thre
     known = dict(zip(names, thread.origins, strict=False))
     origins = tuple(known.get(o.this.name) if isinstance(o.this, exp.Column) else None for o in root.selects)
     root.append("expressions", exp.alias_(_cell(from_.this.alias), CELL, quoted=True))
-    return root, _Thread(thread.release, origins)
+    return root, _Thread(origins)
 
 
 def _aggregates(root: exp.Select) -> bool:
@@ -126,9 +165,9 @@ def _aggregates(root: exp.Select) -> bool:
     return any(holds_aggregate(o) for o in root.selects) or root.args.get("having") is not None
 
 
-def _origin(node: exp.Expr, release: str) -> Origin | None:
+def _origin(node: exp.Expr, releases: tuple[str, ...]) -> Origin | None:
     if isinstance(node, exp.Column) and node.name.startswith("a") and node.name[1:].isdigit():
-        return Origin(release, int(node.name[1:]))
+        return Origin(releases, int(node.name[1:]))
     return None
 
 
@@ -161,6 +200,8 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if text.startswith("DECIMAL(") and pa.types.is_floating(column.type):
+        return _decimals(column, text)
     name = _PLAIN.get(text)
     if name is None or (text in ("HUGEINT", "UHUGEINT") and made.startswith("DECIMAL")):
         return column
@@ -173,3 +214,16 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return column
+
+
+def _decimals(column: Arrow, text: str) -> Arrow:
+    """A sum made of doubles as the decimals that DuckDB would give; what has no place there stays a double."""
+    import pyarrow as pa
+
+    width, scale = (int(n) for n in text.removeprefix("DECIMAL(").removesuffix(")").split(","))
+    unit, most = Decimal(1).scaleb(-scale), Decimal(10) ** (width - scale)
+    with localcontext(prec=2 * width):
+        values = [None if v is None else Decimal(v).quantize(unit) if isfinite(v) else most for v in column.to_pylist()]
+    if any(v is not None and abs(v) >= most for v in values):
+        return column
+    return pa.array(values, pa.decimal128(width, scale))

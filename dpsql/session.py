@@ -22,17 +22,18 @@ from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
 from dpsql.archive import replays
 from dpsql.backends.duckdb.run import execute
-from dpsql.batch import Result, answer, merge, share, statements
+from dpsql.batch import Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine, account, quota
-from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError
-from dpsql.finish import finish
+from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import Noisy, release
-from dpsql.reuse import find, keep
+from dpsql.reuse import find, keep, public_tables
 from dpsql.sql.bind import bind
-from dpsql.sql.parse import parse
+from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
+from dpsql.sql.parse import Tree, parse
 
 Number = str | int | float | Fraction
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
@@ -79,7 +80,7 @@ class Session:
         engine, who = self._engine, self._analyst
         with _located(sql):
             quote = self._quote(sql, options)
-            versions = engine.identities()
+            versions = engine.identities(public_tables(quote))
             if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
                 return finish(quote, found.noisy, found.receipt, engine.public)
             with self._loosest(sql, options):
@@ -99,10 +100,12 @@ class Session:
             wanted = _options(options)
             if wanted.accuracy is not None:
                 raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
-            ask, limits = asked(wanted, engine.policy)
-            together = merge(sql, [self._checked(text, limits) for text in statements(sql)])
+            trees = [parse(text) for text in statements(sql)]
+            asks = [asked(wanted, engine.policy, alone(tree).options) for tree in trees]
+            ask = asks[0][0]
+            together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
             quote = share(calibrate(together.checked, ask, ()))
-            versions = engine.identities()
+            versions = engine.identities(public_tables(quote))
             found = None if wanted.fresh else find(quote, versions, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
@@ -126,11 +129,17 @@ class Session:
         engine = self._engine
         wanted = _options(options)
         goal = Goal.parse(wanted.accuracy, wanted.confidence)
-        ask, limits = asked(wanted, engine.policy)
-        checked, result = self._checked(sql, limits)
-        if goal is not None:
-            return goal.least(lambda e: calibrate(checked, at(wanted, e, engine.policy), result), ask.epsilon)
-        return calibrate(checked, ask, result)
+        tree = parse(sql)
+        ask, limits = asked(wanted, engine.policy, tree.options)
+        checked, result = self._checked(tree, limits)
+        if goal is None:
+            return calibrate(checked, ask, result)
+        bare = replace(wanted, accuracy=None, confidence=None)
+
+        def price(epsilon: Fraction) -> Quote:
+            return calibrate(checked, asked(replace(bare, epsilon=epsilon), engine.policy, tree.options)[0], result)
+
+        return goal.least(price, ask.epsilon)
 
     def prices(self, sql: str, **options: Any) -> list[Quote]:
         """Quotes for the same query at several ε, the smallest first; spends nothing."""
@@ -156,7 +165,7 @@ class Session:
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether a stored release answers this query, so that it costs nothing."""
-        return find(quote, self._engine.identities(), self._engine.ledger) is not None
+        return find(quote, self._engine.identities(public_tables(quote)), self._engine.ledger) is not None
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
@@ -169,14 +178,12 @@ class Session:
         """The same for a batch: all its answers."""
         return replays(self._engine.ledger, id)
 
-    def _checked(self, sql: str, limits: Limits) -> tuple[Checked, Result]:
+    def _checked(self, tree: Tree, limits: Limits) -> tuple[Checked, Result]:
         """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
         engine = self._engine
-        tree = parse(sql)
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
-        return checked, engine.twin.describe(tree)
+        return analyze(plan, limits, engine.catalog()), engine.twin.describe(tree)
 
     def _measure(self, quote: Quote) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
@@ -184,7 +191,7 @@ class Session:
         cursor = self._engine.cursor()
         try:
             for step in quote.steps:
-                exact = execute(step, cursor)
+                exact = execute(step, cursor, publish(step, noisy, self._engine.public))
                 noisy.append(release(step, exact))
         finally:
             cursor.close()
@@ -238,28 +245,68 @@ def checked_analyst(name: str | None) -> str:
     return name.strip()
 
 
-def asked(options: Options, policy: Policy) -> tuple[Ask, Limits]:
-    """What a query may spend and how much one unit may contribute: the call's word, then the policy's."""
-    epsilon = _epsilon(options, policy)
+def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None = None) -> tuple[Ask, Limits]:
+    """What a query may spend and how much one unit may contribute: the call's word or the SQL's, then the policy's."""
+    said = clause or {}
+    strategy = said.get(STRATEGY)
+    options = _stated(options, {name: option for name, option in said.items() if option is not strategy})
+    with _placed(said, "epsilon"):
+        epsilon = _epsilon(options, policy)
     filter_ = account(policy).filter
     if options.delta is None:
         # A share of the policy's δ; nothing of it is spent where nothing needs it.
         delta = filter_.share(epsilon)
     else:
-        delta = parse_delta(options.delta, where="delta", error=PrivacyError)
+        with _placed(said, "delta"):
+            delta = parse_delta(options.delta, where="delta", error=PrivacyError)
     privacy = policy.privacy
     mechanism = options.mechanism or privacy.mechanism
     if mechanism not in ("auto", "laplace", "gaussian"):
-        raise PrivacyError(
-            f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'
-        )
+        with _placed(said, "mechanism"):
+            raise PrivacyError(
+                f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'
+            )
+
+    def limit(name: str) -> int | None:
+        with _placed(said, name):
+            written = said[name].written if name in said else name
+            return _limit(written, getattr(options, name), getattr(privacy, name))
+
     limits = Limits(
-        max_rows=_limit("max_rows", options.max_rows, privacy.max_rows),
-        max_rows_per_group=_limit("max_rows_per_group", options.max_rows_per_group, privacy.max_rows_per_group),
-        max_groups=_limit("max_groups", options.max_groups, privacy.max_groups),
+        max_rows=limit("max_rows"),
+        max_rows_per_group=limit("max_rows_per_group"),
+        max_groups=limit("max_groups"),
         min_units=privacy.min_units,
+        public_keys=strategy is not None and strategy.value == PUBLIC,
     )
     return Ask(epsilon, delta, mechanism, filter_.conversion), limits
+
+
+def _stated(options: Options, said: Mapping[str, Option]) -> Options:
+    """The options with what the SQL says of them; it may repeat an argument, and not contradict it."""
+    for name, option in said.items():
+        given = getattr(options, name)
+        if given is not None and not same(given, option.value):
+            error = SQLError(
+                f"{option.written} = {option.value} in the SQL, and {name} = {given} beside it",
+                code="conflicting-options",
+                hint="say it once: in the SQL, or as an argument of the call",
+            )
+            error.offsets = option.place
+            raise error
+    stated: dict[str, Any] = {name: option.value for name, option in said.items()}
+    return replace(options, **stated)
+
+
+@contextmanager
+def _placed(said: Mapping[str, Option], name: str) -> Iterator[None]:
+    """Let an error about an option that stands in the SQL point at it."""
+    try:
+        yield
+    except Error as error:
+        if name in said:
+            error.offsets = said[name].place
+        raise
 
 
 def _limit(name: str, given: object, policy: int | None) -> int | None:
@@ -270,11 +317,6 @@ def _limit(name: str, given: object, policy: int | None) -> int | None:
             f"{name} is a whole number from 1 to 2³¹, not {given!r}", code="limit", hint=f"for instance {name}=20"
         )
     return given
-
-
-def at(options: Options, epsilon: Fraction, policy: Policy) -> Ask:
-    """The same query at another ε."""
-    return asked(replace(options, accuracy=None, confidence=None, epsilon=epsilon), policy)[0]
 
 
 def _epsilon(options: Options, policy: Policy) -> Fraction:

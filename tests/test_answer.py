@@ -107,6 +107,26 @@ def test_95_percent_intervals_cover_the_exact_value(calls: tuple[str, ...], sess
         assert share >= 0.935, (call, share)
 
 
+def test_each_row_of_a_rollup_has_the_interval_of_its_own_set(session: dpsql.Session) -> None:
+    answer = session.query("SELECT k, COUNT(*) AS n, AVG(v) AS m FROM t GROUP BY ROLLUP (k)", epsilon=1)
+    assert [k for k, *_ in answer.rows] == ["a", "b", "c", "d", None, None]  # set by set, NULL keys last
+    found = answer.intervals()
+    assert found["k"] is None and found["n"] is not None and found["m"] is not None
+    for (_, n, mean), around_n, around_mean in zip(answer.rows, found["n"], found["m"], strict=True):
+        assert around_n is not None and around_n[0] <= n <= around_n[1] and around_n[1] - around_n[0] < 100
+        assert around_mean is not None and (mean is None or around_mean[0] <= mean <= around_mean[1])
+    widths = [high - low for low, high in found["m"] if high - low < 99]
+    assert widths[-1] < min(widths[:-1])  # the total has four times the rows of a cell
+
+
+def test_intervals_of_a_rollup_follow_rows_through_an_outer_query(session: dpsql.Session) -> None:
+    sql = "SELECT n FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY ROLLUP (k)) WHERE n > 1000 ORDER BY n DESC LIMIT 2"
+    answer = session.query(sql, epsilon=1)
+    found = answer.intervals()["n"]
+    assert found is not None
+    assert all(low <= n <= high for (n,), (low, high) in zip(answer.rows, found, strict=True))
+
+
 def test_intervals_are_not_wider_than_they_need_be(session: dpsql.Session) -> None:
     # With large noise the discreteness of counts is no excuse.
     for calls in (("COUNT(*)",), ("SUM(v)",), ("SUM(v)", "COUNT(*)")):

@@ -20,6 +20,7 @@ from dpsql.calibrate import Quote, calibrate
 from dpsql.cli.main import cli
 from dpsql.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.session import Options, asked
+from dpsql.sql.parse import parse
 
 TABLE = pa.table(
     {
@@ -53,7 +54,7 @@ def session(connect: Connect) -> dpsql.Session:
 
 def quoted(session: dpsql.Session, text: str, **options: Any) -> Quote:
     ask, limits = asked(Options(**options), session._engine.policy)
-    return calibrate(merge(text, [session._checked(t, limits) for t in statements(text)]).checked, ask, ())
+    return calibrate(merge(text, [session._checked(parse(t), limits) for t in statements(text)]).checked, ask, ())
 
 
 def test_statements_end_at_semicolons_that_are_not_in_texts_or_comments() -> None:
@@ -108,7 +109,7 @@ def test_the_split_is_that_of_least_total_error(connect: Connect) -> None:
     _, hundred = asked(Options(epsilon=1, max_rows=100), session._engine.policy)
     sql = "SELECT COUNT(*) FROM t"
     different = sql + " WHERE w > 3"
-    both = merge("", [session._checked(sql, one), session._checked(different, hundred)])
+    both = merge("", [session._checked(parse(sql), one), session._checked(parse(different), hundred)])
     equal = calibrate(both.checked, ask, ())
     best = share(equal)
 

@@ -324,6 +324,79 @@ UNORDERED = {
     "truncated to days": "SELECT DATE_TRUNC('day', ts) AS d, COUNT(*) FROM t GROUP BY d",
     "truncated to hours": "SELECT DATE_TRUNC('hour', ts) AS h, COUNT(*) FROM t GROUP BY h",
     "timestamp to date": "SELECT ts::DATE AS d, COUNT(*) FROM t GROUP BY d",
+    "rollup": "SELECT k, ok, COUNT(*), SUM(age), AVG(x) FROM t GROUP BY ROLLUP (k, ok)",
+    "cube": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY CUBE (k, ok, kind)",
+    "grouping sets": "SELECT k, ok, SUM(age) FROM t GROUP BY GROUPING SETS ((k, ok), k, (ok), ())",
+    "a null key and a total are two rows": "SELECT k, GROUPING(k) AS g, COUNT(*) FROM t GROUP BY ROLLUP (k)",
+    "grouping of several keys": "SELECT k, ok, GROUPING(k, ok) AS a, GROUPING(ok, k) AS b, GROUPING_ID(ok) AS c, "
+    "COUNT(*) FROM t GROUP BY CUBE (k, ok)",
+    "grouping names": "SELECT GROUPING(k, ok), COUNT(*) FROM t GROUP BY ROLLUP (k, ok)",
+    "grouping without sets": "SELECT k, GROUPING(k), COUNT(*) FROM t GROUP BY k",
+    "composite elements": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY ROLLUP (k, (ok, kind))",
+    "composite elements of a cube": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY CUBE ((k, ok), kind)",
+    "keys beside a rollup": "SELECT k, ok, kind, COUNT(*) FROM t GROUP BY k, ROLLUP (ok, kind)",
+    "two rollups": "SELECT k, ok, COUNT(*) FROM t GROUP BY ROLLUP (k), CUBE (ok)",
+    "sets in sets": "SELECT k, ok, COUNT(*) FROM t GROUP BY GROUPING SETS (ROLLUP (k, ok), GROUPING SETS (ok, ()))",
+    "sets of ordinals and aliases": "SELECT UPPER(k) AS u, ok, COUNT(*) FROM t GROUP BY ROLLUP (u, 2)",
+    "a set given twice": "SELECT k, COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (k), ())",
+    "a key in two places": "SELECT k, ok, COUNT(*) FROM t GROUP BY k, GROUPING SETS (k, ok)",
+    "the empty set": "SELECT COUNT(*), SUM(age) FROM t GROUP BY ()",
+    "the empty set without rows": "SELECT COUNT(*) FROM t WHERE age > 1000 GROUP BY GROUPING SETS ((), ())",
+    "keys in parentheses": "SELECT k, ok, COUNT(*) FROM t GROUP BY (k, ok)",
+    "rolled-up expressions": "SELECT age // 10 AS d, age // 10 + 1, COALESCE(k, '-') AS c, COUNT(*) FROM t "
+    "GROUP BY ROLLUP (age // 10, k)",
+    "having over sets": "SELECT k, ok, COUNT(*) AS n FROM t GROUP BY CUBE (k, ok) HAVING GROUPING(k) = 1 AND n > 10",
+    "having of rolled-up nulls": "SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k) HAVING k IS NULL",
+    "windows over sets": "SELECT k, ok, COUNT(*) AS n, SUM(COUNT(*)) OVER (PARTITION BY GROUPING(k, ok)) AS s FROM t "
+    "GROUP BY CUBE (k, ok)",
+    "qualify over sets": "SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ROLLUP (k, ok) "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY GROUPING(k, ok) ORDER BY k, ok) = 1",
+    "distinct over sets": "SELECT DISTINCT GROUPING(k) AS g FROM t GROUP BY ROLLUP (k)",
+    "keys alone in sets": "SELECT k, ok FROM t GROUP BY ROLLUP (k, ok)",
+    "a sum of its own key": "SELECT tiny, SUM(tiny), COUNT(tiny) FROM t WHERE tiny >= 0 GROUP BY ROLLUP (tiny)",
+    "sets inside a query": "SELECT label, n FROM (SELECT code, COUNT(*) AS n FROM t GROUP BY ROLLUP (code)) AS q "
+    "LEFT JOIN codes ON q.code = codes.code",
+    "sets over results": "WITH q AS (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY k, ok) "
+    "SELECT k, ok, GROUPING(k) AS g, SUM(n) AS s FROM q GROUP BY CUBE (k, ok)",
+    "sets over a public table": "SELECT code, SUM(weight) FROM codes GROUP BY ROLLUP (code)",
+    "sets of sets": "WITH q AS (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ROLLUP (k, ok)) "
+    "SELECT k, SUM(n) FROM q GROUP BY ROLLUP (k)",
+    "two queries share a set": "SELECT 'all' AS w, COUNT(*) FROM t UNION ALL "
+    "SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)",
+    "pivot": "PIVOT t ON k IN ('a', 'b') USING COUNT(*) GROUP BY ok",
+    "pivot in from": "FROM t PIVOT (SUM(age) FOR k IN ('a', 'c') GROUP BY kind)",
+    "pivot with several aggregates": "PIVOT t ON k IN ('a', 'b') USING COUNT(*), SUM(age), AVG(age) AS m GROUP BY ok",
+    "pivot on several columns": "PIVOT t ON k IN ('a', 'b'), ok IN (true, false) USING COUNT(*) AS n, SUM(u1) "
+    "GROUP BY kind",
+    "pivot on pairs": "FROM t PIVOT (COUNT(*) FOR (k, ok) IN (('a', true), ('b', false)) GROUP BY kind)",
+    "pivot of null": "PIVOT t ON k IN ('a', NULL) USING COUNT(*) GROUP BY ok",
+    "pivot of numbers": "PIVOT t ON tiny IN (1, -2, '3') USING COUNT(*) GROUP BY ok",
+    "pivot of numbers that are text": "PIVOT t ON tiny IN (1.0, 2) USING COUNT(*) GROUP BY ok",
+    "pivot of dates": "PIVOT t ON day IN (DATE '2024-01-02', '2024-01-03') USING COUNT(*) GROUP BY ok",
+    "pivot with names for values": "FROM t PIVOT (COUNT(*) AS n FOR k IN ('a' AS first, 'b') GROUP BY ok) AS p",
+    "pivot without using": "PIVOT (SELECT k, ok FROM t) ON k IN ('a', 'b')",
+    "pivot by all other columns": "PIVOT (SELECT k, ok, kind, age FROM t) ON k IN ('a', 'b') USING SUM(age)",
+    "pivot without other columns": "PIVOT (SELECT k, age FROM t) ON k IN ('a', 'b') USING SUM(age), COUNT(*)",
+    "pivot whose column is a key's name": "PIVOT (SELECT k, k AS a FROM t) ON k IN ('a') USING COUNT(*)",
+    "pivot of an expression": "PIVOT t ON k IN ('a', 'b') USING COALESCE(SUM(age), 0) AS x GROUP BY ok",
+    "pivot in a cte": "WITH p AS (PIVOT t ON k IN ('a', 'b') USING COUNT(*) GROUP BY ok) SELECT ok, a + b AS c FROM p",
+    "pivot of a cte": "WITH q AS (SELECT k, ok FROM t WHERE age > 30) PIVOT q ON k IN ('a', 'b') USING COUNT(*)",
+    "pivot of results": "PIVOT (SELECT k, ok, COUNT(*) AS n FROM t GROUP BY ALL) ON k IN ('a', 'b') USING "
+    "SUM(n), MAX(n)",
+    "pivot of a public table": "PIVOT codes ON label IN ('one', 'two') USING SUM(weight) GROUP BY code",
+    "names after a pivot": "SELECT p.ok, p.a, \"b\" FROM t PIVOT (COUNT(*) FOR k IN ('a', 'b') GROUP BY ok) AS p",
+    "column aliases of a pivot": "SELECT * FROM t PIVOT (COUNT(*) FOR k IN ('a', 'b') GROUP BY ok) AS p(x, y)",
+    "unpivot of results": "UNPIVOT (SELECT k, COUNT(*) AS n, SUM(age) AS s FROM t GROUP BY k) ON n, s INTO NAME "
+    "w VALUE v",
+    "unpivot of results in from": "SELECT w, v FROM (SELECT COUNT(*) AS n, SUM(age) AS s FROM t) UNPIVOT (v FOR "
+    "w IN (n, s))",
+    "unpivot with its own names": "UNPIVOT (SELECT k, COUNT(*) AS n, SUM(age) AS s FROM t GROUP BY k) ON n, s",
+    "unpivot with nulls": "SELECT * FROM (SELECT k, COUNT(*) AS n, NULL::BIGINT AS s FROM t GROUP BY k) "
+    "UNPIVOT INCLUDE NULLS (v FOR w IN (n, s)) AS u",
+    "unpivot without nulls": "SELECT * FROM (SELECT k, COUNT(*) AS n, NULL::BIGINT AS s FROM t GROUP BY k) "
+    "UNPIVOT (v FOR w IN (n, s)) AS u",
+    "a subquery that looks at a key": "SELECT code, (SELECT label FROM codes WHERE codes.code = t.code) AS l, COUNT(*) "
+    "FROM t GROUP BY code",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",
     "arithmetic over aggregates": "SELECT k, SUM(age) / COUNT(*) AS r, SUM(age) * 2 + COUNT(*) AS s, -COUNT(*) AS n "
     "FROM t GROUP BY k",
@@ -408,6 +481,8 @@ UNORDERED = {
 }  # fmt: skip
 
 ORDERED = {
+    "order over sets": "SELECT k, ok, COUNT(*) FROM t GROUP BY CUBE (k, ok) ORDER BY GROUPING(k, ok), k, ok LIMIT 7",
+    "offset over sets": "SELECT k, COUNT(*) AS n FROM t GROUP BY ROLLUP (k) ORDER BY n DESC LIMIT 2 OFFSET 1",
     "unordered answers come by key, NULLs last": (
         "SELECT k, ok, COUNT(*) FROM t GROUP BY k, ok",
         "SELECT k, ok, COUNT(*) FROM t GROUP BY k, ok ORDER BY k NULLS LAST, ok NULLS LAST",

@@ -178,6 +178,84 @@ def test_sums_past_64_bits_come_back_exactly(connect: Connect) -> None:
     assert session.replay(first.receipt.id).rows == first.rows
 
 
+# ---------------------------------------------------------------- joins, subqueries, several steps
+
+CODES = pa.table({"code": ["a", "b", "c"], "label": ["x", "y", "y"]})
+WITH_CODES: dict[str, Any] = {**POLICY, "tables": {**POLICY["tables"], "codes": {"public": True}}}
+
+ROWS = [
+    ("SELECT label, COUNT(*) FROM t JOIN codes ON k = code GROUP BY label",
+     "SELECT c.label AS l, COUNT(*) AS n FROM t AS x JOIN codes AS c ON x.k = c.code GROUP BY 1 ORDER BY n"),
+    ("SELECT COUNT(*) FROM t WHERE k IN (SELECT code FROM codes WHERE label = 'y')", None),
+    ("SELECT COUNT(*) FROM (SELECT id, MAX(w) AS m FROM t GROUP BY id) WHERE m > 3",
+     "WITH z AS (SELECT id, MAX(w) AS top FROM t GROUP BY id) SELECT COUNT(*) AS n FROM z WHERE top > 3"),
+    ("SELECT COUNT(*) FROM t AS a JOIN t AS b ON a.id = b.id WHERE b.w > 3", None),
+    ("SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)", None),
+    ("SELECT COUNT(*) FROM (SELECT id, w FROM t UNION ALL SELECT id, w FROM t) WHERE w > 2", None),
+    ("SELECT COUNT(*) FROM (SELECT w, ROW_NUMBER() OVER (PARTITION BY id ORDER BY w) AS r FROM t) WHERE r = 1", None),
+    ("SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)", None),
+    ("SELECT SUM(v, contribution_bounds_per_group => (0, 40)) FROM t",
+     "SELECT SUM(v, contribution_bounds_per_group => (0, 40)) AS s FROM t"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "again"), ROWS)
+def test_releases_of_any_rows_are_found_again(connect: Connect, sql: str, again: str | None) -> None:
+    session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
+    first = session.query(sql, epsilon=1)
+    assert not first.receipt.reused
+    for text in (sql, again or sql):
+        repeat = session.query(text, epsilon=1)
+        assert repeat.receipt.reused and sorted(map(str, repeat.rows)) == sorted(map(str, first.rows))
+    assert session.replay(first.receipt.id).rows == first.rows
+    assert session.replay(first.receipt.id).intervals() == first.intervals()
+    assert spent(session) == 1
+
+
+def test_no_two_of_these_are_taken_for_one_another(connect: Connect) -> None:
+    session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
+    texts = [sql for sql, _ in ROWS] + [
+        "SELECT label, COUNT(*) FROM t LEFT JOIN codes ON k = code GROUP BY label",
+        "SELECT COUNT(*) FROM t WHERE k NOT IN (SELECT code FROM codes WHERE label = 'y')",
+        "SELECT COUNT(*) FROM t WHERE k IN (SELECT code FROM codes WHERE label = 'x')",
+        "SELECT COUNT(*) FROM (SELECT id, MIN(w) AS m FROM t GROUP BY id) WHERE m > 3",
+        "SELECT COUNT(*) FROM t AS a JOIN t AS b ON a.id = b.id WHERE a.w > 3",
+        "SELECT COUNT(*) FROM t WHERE v > (SELECT COUNT(*) FROM t)",
+        "SELECT COUNT(*) FROM t WHERE v < (SELECT AVG(v) FROM t)",
+        "SELECT SUM(v, contribution_bounds_per_group => (0, 30)) FROM t",
+        "SELECT SUM(v, contribution_bounds_per_row => (0, 30)) FROM t",
+        "SELECT SUM(v) FROM t",
+    ]
+    for sql in texts:
+        assert not session.query(sql, epsilon="0.5").receipt.reused, sql
+
+
+def test_a_noisy_constant_is_that_of_the_same_spend(connect: Connect) -> None:
+    """A later step's rows depend on an earlier step's noise: another draw of it is another release."""
+    session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
+    sql = "SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)"
+    first = session.query(sql, epsilon=1)
+    session.query("SELECT AVG(v) FROM t", epsilon=5)  # a better draw of the constant, and newer
+    again = session.query(sql, epsilon=1)
+    assert not again.receipt.reused or again.rows == first.rows
+
+
+def test_a_public_table_that_changed_is_another_release(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    pq.write_table(CODES, tmp_path / "codes.parquet")
+    (tmp_path / "policy.toml").write_text(
+        '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "t.parquet"\nunit = "row"\n'
+        '[privacy]\nmax_rows = 1\n[tables.codes]\nsource = "codes.parquet"\npublic = true\n'
+    )
+    sql = "SELECT COUNT(*) FROM t WHERE k IN (SELECT code FROM codes WHERE label = 'y')"
+    with dpsql.connect(tmp_path / "policy.toml") as session:
+        session.query(sql, epsilon=1)
+        assert session.query(sql, epsilon=1).receipt.reused
+    pq.write_table(CODES.slice(0, 2), tmp_path / "codes.parquet")
+    with dpsql.connect(tmp_path / "policy.toml") as session:
+        assert not session.query(sql, epsilon=1).receipt.reused
+
+
 # ---------------------------------------------------------------- versions of the data
 
 

@@ -205,6 +205,10 @@ class Ledger:
         """
         return versions.recognise(self._store, sources)
 
+    def identify(self, sources: Sequence[Source]) -> Mapping[str, str]:
+        """What tells each public table's contents apart; a change of them is nobody's to accept."""
+        return versions.identify(self._store, sources)
+
     def accept_data_change(self, sources: Sequence[Source]) -> list[str]:
         """Steward's act: what is there now is the present version. Returns what changed; the budget doesn't."""
         return versions.accept(self._store, sources)

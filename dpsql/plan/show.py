@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsql.accounting.cost import show_rounded
 from dpsql.calibrate import Quote
-from dpsql.plan.facts import Facts, as_dict
+from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
 
 __all__ = ["as_dict", "show"]
 
@@ -40,7 +40,8 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
 
 def _release_lines(release: Facts, several: bool) -> Iterable[str]:
     if several:
-        yield f"release {release['name']}"
+        keys = ", ".join(k["key"] for k in release["keys"])
+        yield f"release {release['name']}: {f'GROUP BY {keys}' if keys else 'all rows together'}"
     unit = "each row of" if release["unit"] == "row" else f"{release['unit']} of"
     yield f"unit      {unit} {release['table']}: {release['why']}"
     bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
@@ -84,11 +85,15 @@ def _output_lines(facts: Facts) -> Iterable[str]:
         name = f"  {column['name']:<{width}}  "
         match column["kind"]:
             case "aggregate":
-                release, place = column["from"][0].split(".")
-                lines = _aggregate_lines(releases[release], releases[release]["aggregates"][int(place[1:])])
-                shown.add(column["from"][0])
+                lines = []
+                for place in column["from"]:  # several: one of each grouping set
+                    release, number = releases[place.split(".")[0]], int(place.split(".a")[1])
+                    lines += _aggregate_lines(release, release["aggregates"][number])
+                shown.update(column["from"])
             case "key":
                 lines = [f"key {column['of'][0]}: no noise"]
+            case "interval":
+                lines = [f"{column['of'][0]}: an end of its interval, with {CONFIDENCE:.0%}"]
             case "expression":
                 lines = [f"computed from {', '.join(dict.fromkeys(column['of']))}"]
             case _:
@@ -109,6 +114,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if found := aggregate.get("range"):
         why = f" ({'; '.join(found['from'])})" if found["from"] else ""
         lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
+    if clip := aggregate.get("clip"):
+        lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
     error, cells = aggregate["error"], release["cells"]
     if error is None:
         return [*lines, "no noise"]

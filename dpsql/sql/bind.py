@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
+from dpsql.sql.google import UNIT_COLUMN
+from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, output_name, unique_names
-from dpsql.sql.nodes import check_node, holds_aggregate
+from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
 from dpsql.sql.parse import Tree
+from dpsql.sql.pivot import rewritten
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.trees import Rewrite, rebuilt
 
@@ -45,10 +48,7 @@ _SELECT_PARTS = {
 _REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
     "sample": ("sampling rows has no bound on what one person changes", "leave it out: noise protects each person"),
     "laterals": ("LATERAL joins are not supported", "compute the expression in the SELECT list of a subquery"),
-    "pivots": (
-        "PIVOT is not supported by this version",
-        "write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')",
-    ),
+    "pivots": ("one PIVOT can't follow another", "put the first one into a subquery"),
     "into": ("SELECT INTO writes a table, and queries only read", "leave it out"),
     "locks": ("FOR UPDATE locks rows, and queries only read", "leave it out"),
     "match": ("MATCH_RECOGNIZE is not supported", "leave it out"),
@@ -88,6 +88,8 @@ class _Binder:
                 return self.set_operation(node, ctes, outer)
             case exp.Subquery():
                 return self.parenthesised(node, ctes, outer)
+            case exp.Pivot():
+                return self.query(self.pivot(node, node.this, ctes, outer), ctes, outer)
             case exp.Values():
                 return self.select(exp.select("*").from_(exp.alias_(node.copy(), "v", table=True)), ctes, outer)
             case _:
@@ -203,15 +205,16 @@ class _Binder:
                     aliases.setdefault(name.lower(), output)
         if where := node.args.get("where"):
             bound.set("where", exp.Where(this=resolve(where.this, aliases, None)))
-        keys = self.group_by(node, outputs, lambda e: resolve(e, aliases, None))
-        if keys is not None:
-            bound.set("group", exp.Group(expressions=keys))
+        grouped = self.group_by(node, outputs, lambda e: resolve(e, aliases, None))
+        keys = group_keys(grouped)
+        if grouped is not None:
+            bound.set("group", grouped)
         if having := node.args.get("having"):
-            bound.set("having", exp.Having(this=resolve(having.this, aliases, keys or [])))
+            bound.set("having", exp.Having(this=resolve(having.this, aliases, keys)))
         if windows := node.args.get("windows"):
-            bound.set("windows", [resolve(w, aliases, keys or []) for w in windows])
+            bound.set("windows", [resolve(w, aliases, keys) for w in windows])
         if qualify := node.args.get("qualify"):
-            bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys or [])))
+            bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys)))
         if distinct := node.args.get("distinct"):
             if distinct.args.get("on"):
                 raise refuse(
@@ -226,6 +229,8 @@ class _Binder:
         bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
         self.limits(node, bound)
+        if (unit := node.meta.get(UNIT_COLUMN)) is not None:
+            bound.meta[UNIT_COLUMN] = resolve(unit, {}, None)
         self.count(bound)
         return bound, tuple(unique)
 
@@ -268,29 +273,28 @@ class _Binder:
             raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
         return found
 
-    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> list[exp.Expr] | None:
-        group = node.args.get("group")
-        if group is None:
+    def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Group | None:
+        clause = node.args.get("group")
+        if clause is None:
             return None
-        if group.args.get("all"):
-            return [o.copy() for o in outputs if not holds_aggregate(o)]
-        keys: list[exp.Expr] = []
-        if len(group.expressions) > MAX_OUTPUTS:
+        if clause.args.get("all"):
+            return exp.Group(expressions=[o.copy() for o in outputs if not holds_aggregate(o)])
+        if clause.args.get("rollup") or clause.args.get("cube"):
+            raise refuse(
+                SQLError,
+                "WITH ROLLUP and WITH CUBE are not DuckDB's way to write it",
+                clause,
+                code="group-by",
+                hint="write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)",
+            )
+        if len(clause.expressions) > MAX_OUTPUTS:
             raise SQLError(f"GROUP BY takes at most {MAX_OUTPUTS} keys", code="too-large", hint="group by fewer")
-        for item in group.expressions:
-            if isinstance(item, exp.Cube | exp.Rollup | exp.GroupingSets):
-                raise refuse(
-                    SQLError,
-                    "GROUPING SETS, ROLLUP and CUBE are not supported by this version",
-                    item,
-                    code="not-yet",
-                    hint="write one SELECT for each grouping, with UNION ALL between them",
-                )
-            if isinstance(item, exp.Literal) and item.is_int:
-                key = self.ordinal(item, outputs, "GROUP BY").copy()
-            else:
-                key = resolve(item)
-            if holds_aggregate(key):
+
+        def key(item: exp.Expr) -> exp.Expr:
+            bare = item.unnest()
+            whole = isinstance(bare, exp.Literal) and bare.is_int
+            bound = self.ordinal(bare, outputs, "GROUP BY").copy() if whole else resolve(bare)
+            if holds_aggregate(bound):
                 raise refuse(
                     SQLError,
                     "GROUP BY can't hold an aggregate",
@@ -298,11 +302,11 @@ class _Binder:
                     code="group-by",
                     hint="group by columns, or by the result in a query around this one",
                 )
-            if key not in keys:
-                keys.append(key)
-        return keys
+            return bound
 
-    def ordinal(self, item: exp.Literal, outputs: list[exp.Expr], clause: str) -> exp.Expr:
+        return group(clause.expressions, key)
+
+    def ordinal(self, item: exp.Expr, outputs: list[exp.Expr], clause: str) -> exp.Expr:
         position = int(item.this)
         if not 1 <= position <= len(outputs):
             raise refuse(
@@ -413,7 +417,32 @@ class _Binder:
             )
         return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
 
+    def pivot(self, pivot: exp.Pivot, source: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> exp.Query:
+        """The query that a PIVOT stands for. Where it needs the columns of its source, that is bound once more."""
+
+        def columns() -> tuple[str, ...]:
+            found = Scope([], outer)
+            self.source(source, found, ctes)
+            return found.sources[0].columns
+
+        return rewritten(pivot, source.copy(), columns)
+
+    def pivoted(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Subquery:
+        """FROM t PIVOT (…) AS p."""
+        (pivot, *more) = node.args["pivots"]
+        if more:
+            raise _unsupported("pivots", more, node)
+        source = node.copy()
+        source.set("pivots", None)
+        joins = source.args.get("joins")
+        source.set("joins", None)
+        name = pivot.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.alias or node.name or "pivot"))
+        query = self.pivot(pivot, source, ctes, scope.outer)
+        return exp.Subquery(this=query, alias=name.copy(), joins=joins)
+
     def source(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
+        if node.args.get("pivots"):
+            return self.source(self.pivoted(node, scope, ctes), scope, ctes)
         extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
         if extra - {"db", "catalog"}:
             part = min(extra - {"db", "catalog"})
@@ -573,7 +602,7 @@ class _Binder:
                     hint="compute a part of it in a subquery",
                 )
             if isinstance(e, exp.Column):
-                return self.column(e, scope, aliases, keys, alias_first)
+                return self.column(e, scope, aliases, keys, alias_first or interval_end(e.parent) is not None)
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree

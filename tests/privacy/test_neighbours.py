@@ -161,6 +161,13 @@ ROW_LEVEL = {
     "many averages": "SELECT AVG(i), AVG(x), AVG(d), AVG(n), AVG(b::INT) FROM t",
     "filtered sum": "SELECT SUM(x) FILTER (WHERE x > 1 AND b), AVG(i) FILTER (WHERE i < 5) FROM t",
     "computed key": "SELECT CASE WHEN i > 3 THEN 'high' ELSE 'low' END AS g, n // 2 AS h, SUM(x) FROM t GROUP BY g, h",
+    "grouping sets": "SELECT k, n, COUNT(*), AVG(x), SUM(i) FROM t GROUP BY CUBE (k, n)",
+    "clipped": "SELECT k, SUM(i, contribution_bounds_per_group => (-2, 7)), "
+    "COUNT(*, contribution_bounds_per_group => (0, 2)), SUM(d, contribution_bounds_per_group => (0.5, 12.25)), "
+    "COUNT(x, contribution_bounds_per_group => (2, 4)), "
+    "SUM(x * 1e300, contribution_bounds_per_group => (-1, 3)) FILTER (WHERE b) FROM t GROUP BY k",
+    "clipped by row": "SELECT SUM(b, contribution_bounds_per_row => (0, 1)), AVG(i * i, contribution_bounds_per_row => "
+    "(-9, 9)), SUM(d, contribution_bounds_per_row => (-0.5, 0.125)) FROM t",
     "tightened": "SELECT SUM(i), SUM(x) FROM t WHERE i BETWEEN 2 AND 5 AND x < 3",
 }
 BY_UNIT = {
@@ -210,6 +217,11 @@ def test_one_unit_moves_no_statistic_by_more_than_is_claimed(name: str, data: li
         "SELECT AVG(x) FROM t",
         "SELECT AVG(i), COUNT(*) FROM t",
         "SELECT AVG(d) FROM t",
+        "SELECT SUM(i, contribution_bounds_per_group => (-2, 7)) FROM t",
+        "SELECT SUM(x, contribution_bounds_per_group => (-1.5, 1)) FROM t",
+        "SELECT SUM(x, contribution_bounds_per_row => (0, 1)) FROM t",
+        "SELECT SUM(d, contribution_bounds_per_group => (0, 12.25)) FROM t",
+        "SELECT COUNT(*, contribution_bounds_per_group => (2, 2)) FROM t",
         "SELECT AVG(i), AVG(n), AVG(d), AVG(LEAST(GREATEST(x, -1), 3)), COUNT(*) FROM t",
     ],
 )
@@ -237,6 +249,18 @@ def test_schema_plan_scales_price_and_text_are_the_same_with_and_without_a_hosti
 def test_a_unit_in_every_group_attains_the_claim_for_units() -> None:
     rows_of_one = [extreme(7, "a"), extreme(7, "b"), extreme(7, "c")]
     assert check([], rows_of_one, "SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k", by_unit=True) == [1]
+
+
+@pytest.mark.parametrize("by_unit", [False, True])
+def test_a_unit_in_every_grouping_set_costs_the_whole_price_and_no_more(by_unit: bool) -> None:
+    sql = "SELECT k, n, COUNT(*) FROM t GROUP BY GROUPING SETS ((k, n), (k), (n), (n), ())"
+    one = [extreme(7, "a")] * (ROWS_PER_UNIT if by_unit else 1)
+    quote = quoted(sql, by_unit)
+    measurements = [m for step in quote.steps for m in step.measurements]
+    assert len(measurements) == 4  # (n) is measured once
+    shares = check([], one, sql, by_unit=by_unit)
+    lost = sum(share * m.noise.cost(m.sensitivity).epsilon for share, m in zip(shares, measurements, strict=True))
+    assert lost == quote.price.epsilon
 
 
 def test_removing_one_of_many_equal_floats_moves_their_sum_by_exactly_that_one() -> None:

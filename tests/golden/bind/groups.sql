@@ -72,3 +72,57 @@ FROM "people" AS "people"
 WHERE
   "people"."born" < CAST('2000-01-01' AS DATE)
 :: count_star() BIGINT
+----
+-- grouping sets are spelled out
+SELECT region AS r, COUNT(*) FROM people GROUP BY member, ROLLUP (r, (age, 1), code)
+
+SELECT
+  "people"."region" AS "r",
+  COUNT(*) AS "count_star()"
+FROM "people" AS "people"
+GROUP BY
+  GROUPING SETS (
+    ("people"."member", "people"."region", "people"."age", "people"."code"),
+    ("people"."member", "people"."region", "people"."age"),
+    ("people"."member", "people"."region"),
+    ("people"."member")
+  )
+:: r VARCHAR, count_star() BIGINT
+----
+-- a cube
+SELECT region, member, COUNT(*) FROM people GROUP BY CUBE (1, 2)
+
+SELECT
+  "people"."region" AS "region",
+  "people"."member" AS "member",
+  COUNT(*) AS "count_star()"
+FROM "people" AS "people"
+GROUP BY
+  GROUPING SETS (
+    ("people"."region", "people"."member"),
+    ("people"."region"),
+    ("people"."member"),
+    ()
+  )
+:: region VARCHAR, member BOOLEAN, count_star() BIGINT
+----
+-- grouping sets of results
+SELECT r, SUM(n) FROM (SELECT region AS r, COUNT(*) AS n FROM people GROUP BY r) GROUP BY ROLLUP (r)
+
+SELECT
+  "subquery"."r" AS "r",
+  SUM("subquery"."n") AS "sum(n)"
+FROM (
+  SELECT
+    "people"."region" AS "r",
+    COUNT(*) AS "n"
+  FROM "people" AS "people"
+  GROUP BY
+    "people"."region"
+) AS "subquery"
+GROUP BY
+  GROUPING SETS (
+    ("subquery"."r"),
+    ()
+  )
+:: r VARCHAR, sum(n) HUGEINT

@@ -148,3 +148,174 @@ post:
   SELECT DISTINCT
     "r0"."a0" > 10 AS "count(*) > 10"
   FROM "r0"
+----
+-- one release for each grouping set
+SELECT region, member, GROUPING(region, member) AS g, COUNT(*) AS n FROM people
+GROUP BY ROLLUP (region, member) HAVING n > 10 ORDER BY g
+
+r0:
+  scan people, unit id
+  key k0 = region
+  key k1 = member
+  a0 = COUNT(*)
+r1:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+r2:
+  scan people, unit id
+  a0 = COUNT(*)
+post:
+  SELECT
+    "grouping sets"."k0" AS "region",
+    "grouping sets"."k1" AS "member",
+    "grouping sets"."g0" AS "g",
+    "grouping sets"."a0" AS "n"
+  FROM (
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."k1" AS "k1",
+      "r0"."a0" AS "a0",
+      CAST(0 AS BIGINT) AS "g0"
+    FROM "r0"
+    UNION ALL
+    SELECT
+      "r1"."k0" AS "k0",
+      NULL AS "k1",
+      "r1"."a0" AS "a0",
+      CAST(1 AS BIGINT) AS "g0"
+    FROM "r1"
+    UNION ALL
+    SELECT
+      NULL AS "k0",
+      NULL AS "k1",
+      "r2"."a0" AS "a0",
+      CAST(3 AS BIGINT) AS "g0"
+    FROM "r2"
+  ) AS "grouping sets"
+  WHERE
+    "grouping sets"."a0" > 10
+  ORDER BY
+    "grouping sets"."g0"
+----
+-- a set given twice is measured once
+SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), (region))
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "grouping sets"."k0" AS "region",
+    "grouping sets"."a0" AS "count_star()"
+  FROM (
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+    UNION ALL
+    SELECT
+      "r0"."k0" AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+  ) AS "grouping sets"
+----
+-- a set that another query asks for is measured once
+SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM people GROUP BY ROLLUP (region)
+
+r0:
+  scan people, unit id
+  a0 = COUNT(*)
+r1:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()"
+  FROM "r0"
+  UNION ALL
+  SELECT
+    "grouping sets"."a0" AS "count_star()"
+  FROM (
+    SELECT
+      "r1"."k0" AS "k0",
+      "r1"."a0" AS "a0"
+    FROM "r1"
+    UNION ALL
+    SELECT
+      NULL AS "k0",
+      "r0"."a0" AS "a0"
+    FROM "r0"
+  ) AS "grouping sets"
+----
+-- a pivot is aggregates with filters
+PIVOT people ON region IN ('north', 'south') USING COUNT(*), AVG(age) GROUP BY member
+
+r0:
+  scan people, unit id
+  key k0 = member
+  a0 = COUNT(*) FILTER(WHERE CAST(people.region AS TEXT) = 'north')
+  a1 = AVG(people.age) FILTER(WHERE CAST(people.region AS TEXT) = 'north')
+  a2 = COUNT(*) FILTER(WHERE CAST(people.region AS TEXT) = 'south')
+  a3 = AVG(people.age) FILTER(WHERE CAST(people.region AS TEXT) = 'south')
+post:
+  SELECT
+    "pivot"."member" AS "member",
+    "pivot"."north_count_star()" AS "north_count_star()",
+    "pivot"."north_avg(age)" AS "north_avg(age)",
+    "pivot"."south_count_star()" AS "south_count_star()",
+    "pivot"."south_avg(age)" AS "south_avg(age)"
+  FROM (
+    SELECT
+      "r0"."k0" AS "member",
+      "r0"."a0" AS "north_count_star()",
+      "r0"."a1" AS "north_avg(age)",
+      "r0"."a2" AS "south_count_star()",
+      "r0"."a3" AS "south_avg(age)"
+    FROM "r0"
+  ) AS "pivot"
+----
+-- an unpivot reads its release once
+UNPIVOT (SELECT region, COUNT(*) AS n, SUM(age) AS s FROM people GROUP BY region) ON n, s
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+  a1 = SUM(people_2.age)
+post:
+  SELECT
+    "pivot"."region" AS "region",
+    "pivot"."name" AS "name",
+    "pivot"."value" AS "value"
+  FROM (
+    SELECT
+      "subquery_2"."region" AS "region",
+      'n' AS "name",
+      "subquery_2"."n" AS "value"
+    FROM (
+      SELECT
+        "r0"."k0" AS "region",
+        "r0"."a0" AS "n",
+        "r0"."a1" AS "s"
+      FROM "r0"
+    ) AS "subquery_2"
+    WHERE
+      NOT "subquery_2"."n" IS NULL
+    UNION ALL
+    SELECT
+      "subquery_3"."region" AS "region",
+      's' AS "name",
+      "subquery_3"."s" AS "value"
+    FROM (
+      SELECT
+        "r0"."k0" AS "region",
+        "r0"."a0" AS "n",
+        "r0"."a1" AS "s"
+      FROM "r0"
+    ) AS "subquery_3"
+    WHERE
+      NOT "subquery_3"."s" IS NULL
+  ) AS "pivot"

@@ -21,11 +21,11 @@ help: give it a min and a max in the policy: [tables.people.columns] debt = { mi
 -- the unit as a key
 SELECT id, COUNT(*) FROM people GROUP BY id
 
-PrivacyError private-keys at 1:42+2
-error: id is the privacy unit: each group would be one person's
+PrivacyError returns-rows at 1:42+2
+error: GROUP BY keeps the unit of people: each group would be one person's
    1 | SELECT id, COUNT(*) FROM people GROUP BY id
      |                                          ^^
-help: group by something that many people share
+help: group by something that many people share; or aggregate once more: SELECT AVG(n) FROM (SELECT …)
 ----
 -- one key of two is private
 SELECT region, name, COUNT(*) FROM people GROUP BY region, name
@@ -125,33 +125,6 @@ error: seen is TIMESTAMP, whose values aren't listed; selecting keys privately t
 help: group by something coarser: DATE_TRUNC('day', seen)
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
--- rollup
-SELECT region, member, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
-
-SQLError not-yet at 1:62+14
-error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
-   1 | SELECT region, member, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
-     |                                                              ^^^^^^^^^^^^^^
-help: write one SELECT for each grouping, with UNION ALL between them
-----
--- cube
-SELECT region, member, COUNT(*) FROM people GROUP BY CUBE (region, member)
-
-SQLError not-yet at 1:60+14
-error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
-   1 | SELECT region, member, COUNT(*) FROM people GROUP BY CUBE (region, member)
-     |                                                            ^^^^^^^^^^^^^^
-help: write one SELECT for each grouping, with UNION ALL between them
-----
--- grouping sets
-SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), ())
-
-SQLError not-yet at 1:62+6
-error: GROUPING SETS, ROLLUP and CUBE are not supported by this version
-   1 | SELECT region, COUNT(*) FROM people GROUP BY GROUPING SETS ((region), ())
-     |                                                              ^^^^^^
-help: write one SELECT for each grouping, with UNION ALL between them
-----
 -- computed from too many values
 SELECT n1 * n2, COUNT(*) FROM survey GROUP BY 1
 
@@ -185,3 +158,112 @@ error: VARCHAR[] can't be a group key
    1 | SELECT tags, COUNT(*) FROM people GROUP BY tags
      |                                            ^^^^
 help: group by a number, text, a date or a timestamp: cast or extract a part of it
+----
+-- a cube of seven keys
+SELECT COUNT(*) FROM people
+GROUP BY CUBE (region, member, age, code, born, seen, id)
+
+SQLError too-large at 2:16+41
+error: GROUP BY makes more than 64 grouping sets
+   2 | GROUP BY CUBE (region, member, age, code, born, seen, id)
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: list the ones you need: GROUP BY GROUPING SETS ((a, b), (a), ())
+----
+-- a product of grouping sets
+SELECT COUNT(*) FROM people GROUP BY CUBE (region, member, age, code), CUBE (born, seen, id)
+
+SQLError too-large at 1:78+14
+error: GROUP BY makes more than 64 grouping sets
+   1 | SELECT COUNT(*) FROM people GROUP BY CUBE (region, member, age, code), CUBE (born, seen, id)
+     |                                                                              ^^^^^^^^^^^^^^
+help: list the ones you need: GROUP BY GROUPING SETS ((a, b), (a), ())
+----
+-- a rollup in a rollup
+SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (region, CUBE (member))
+
+SQLError syntax at 1:67+1
+error: the SQL can't be parsed: expected ) at (
+   1 | SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (region, CUBE (member))
+     |                                                                   ^
+help: check it near the mark
+----
+-- with rollup
+SELECT region, COUNT(*) FROM people GROUP BY region WITH ROLLUP
+
+SQLError group-by at 1:46+6
+error: WITH ROLLUP and WITH CUBE are not DuckDB's way to write it
+   1 | SELECT region, COUNT(*) FROM people GROUP BY region WITH ROLLUP
+     |                                              ^^^^^^
+help: write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)
+----
+-- grouping of a column that is no key
+SELECT region, GROUPING(member), COUNT(*) FROM people GROUP BY ROLLUP (region)
+
+SQLError group-by at 1:25+6
+error: GROUPING takes keys of GROUP BY, and member is none
+   1 | SELECT region, GROUPING(member), COUNT(*) FROM people GROUP BY ROLLUP (region)
+     |                         ^^^^^^
+help: write one of them: region
+----
+-- grouping without group by
+SELECT GROUPING(region), COUNT(*) FROM people
+
+SQLError group-by at 1:8+16
+error: GROUPING needs a GROUP BY
+   1 | SELECT GROUPING(region), COUNT(*) FROM people
+     |        ^^^^^^^^^^^^^^^^
+help: group by ROLLUP (a, b), and ask for GROUPING(a, b)
+----
+-- grouping in where
+SELECT region, COUNT(*) FROM people WHERE GROUPING(region) = 0 GROUP BY region
+
+SQLError misplaced-aggregate at 1:43+16
+error: GROUPING can't stand inside a row's expression
+   1 | SELECT region, COUNT(*) FROM people WHERE GROUPING(region) = 0 GROUP BY region
+     |                                           ^^^^^^^^^^^^^^^^
+help: aggregate in the SELECT list
+----
+-- grouping as a key
+SELECT region, COUNT(*) FROM people GROUP BY region, GROUPING(region)
+
+SQLError misplaced-aggregate at 1:54+16
+error: GROUPING can't stand inside a row's expression
+   1 | SELECT region, COUNT(*) FROM people GROUP BY region, GROUPING(region)
+     |                                                      ^^^^^^^^^^^^^^^^
+help: aggregate in the SELECT list
+----
+-- an aggregate as a rolled-up key
+SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (region, COUNT(*))
+
+SQLError group-by at 1:62+8
+error: GROUP BY can't hold an aggregate
+   1 | SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (region, COUNT(*))
+     |                                                              ^^^^^^^^
+help: group by columns, or by the result in a query around this one
+----
+-- an ordinal of a rollup that is out of range
+SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (1, 3)
+
+SQLError ordinal at 1:57+1
+error: GROUP BY 3 is out of range
+   1 | SELECT region, COUNT(*) FROM people GROUP BY ROLLUP (1, 3)
+     |                                                         ^
+help: write 1 to 2, or the name of a column
+----
+-- a column that no set holds
+SELECT region, age, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
+
+SQLError not-grouped at 1:16+3
+error: age must be in GROUP BY or inside an aggregate
+   1 | SELECT region, age, COUNT(*) FROM people GROUP BY ROLLUP (region, member)
+     |                ^^^
+help: add age to GROUP BY, or aggregate it: COUNT(age), AVG(age), …
+----
+-- a private column in a set
+SELECT COUNT(*) FROM people GROUP BY ROLLUP (region, secret)
+
+PrivacyError private-column at 1:54+6
+error: the policy says that secret may not be a group key
+   1 | SELECT COUNT(*) FROM people GROUP BY ROLLUP (region, secret)
+     |                                                      ^^^^^^
+help: group by another column, or aggregate without it

@@ -293,33 +293,6 @@ error: only queries are answered, not BEGIN
      | ^^^^^
 help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
 ----
--- pivot statement
-PIVOT people ON region USING COUNT(*)
-
-SQLError not-a-query at 1:1+5
-error: only queries are answered, not PIVOT
-   1 | PIVOT people ON region USING COUNT(*)
-     | ^^^^^
-help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
-----
--- pivot in FROM
-SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
-
-SQLError unsupported at 1:29+32
-error: PIVOT is not supported by this version
-   1 | SELECT * FROM people PIVOT (COUNT(*) FOR region IN ('north'))
-     |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: write one aggregate for each value: COUNT(*) FILTER (WHERE region = 'north')
-----
--- unpivot
-UNPIVOT people ON age INTO NAME n VALUE v
-
-SQLError not-a-query at 1:1+7
-error: only queries are answered, not UNPIVOT
-   1 | UNPIVOT people ON age INTO NAME n VALUE v
-     | ^^^^^^^
-help: write one SELECT for each column, with UNION ALL between them
-----
 -- export
 EXPORT DATABASE 'x'
 
@@ -575,24 +548,6 @@ error: a comment is never closed
    1 | SELECT COUNT(*) FROM people /* x
      |                             ^^
 help: close it with */
-----
--- Google's clause
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
-
-SQLError not-yet at 1:8+46
-error: SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version
-   1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and --max-rows, or epsilon=, delta=, max_groups= and max_rows=
-----
--- contribution bounds
-SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
-
-SQLError not-yet at 1:17+27
-error: contribution_bounds_per_row is not supported by this version
-   1 | SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
-     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: clip each row's value yourself: SUM(CLIP(x, 0, 100))
 ----
 -- union by name
 SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people

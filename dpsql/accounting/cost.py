@@ -26,6 +26,10 @@ class Cost:
         rho = None if self.rho is None or other.rho is None else self.rho + other.rho
         return Cost(self.epsilon + other.epsilon, self.delta + other.delta, rho, self.parts + other.parts)
 
+    def times(self, n: int) -> Cost:
+        """What n releases of this price cost."""
+        return Cost(n * self.epsilon, n * self.delta, None if self.rho is None else n * self.rho, n * self.parts)
+
 
 ZERO = Cost(Fraction(0))
 ZERO_RHO = Cost(Fraction(0), rho=Fraction(0))

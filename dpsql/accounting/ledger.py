@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -245,16 +246,19 @@ class Ledger:
         ).fetchall()
         spent, seen, chain, period = dict(self._spent), self._seen, self._chain, self._period
         secret = _secret(db) if rows else b""
+        alike: Counter[tuple[str, ...]] = Counter()  # spends of one period, analyst and price
         for seq, recorded, *fields in rows:
             # Spends are numbered without gaps and chained: a spend that was lost or altered is noticed here.
             if seq != seen + 1 or recorded != link(secret, chain, fields):
                 raise self._store.damaged()
-            seen, chain, period, analyst = seq, recorded, fields[2], fields[3]
-            cost = self._cost(*fields[4:8])
+            seen, chain, period = seq, recorded, fields[2]
+            alike[tuple(fields[2:8])] += 1
+        for (when, analyst, *price), times in alike.items():
+            cost = self._cost(*price).times(times)
             if (cost.rho is None) != (self._account.accountant == "basic"):
                 raise self._store.damaged()
-            before = spent.get((period, analyst))
-            spent[period, analyst] = cost if before is None else before + cost
+            before = spent.get((when, analyst))
+            spent[when, analyst] = cost if before is None else before + cost
         # SQLite keeps the last number: the end of the chain can't be cut off unnoticed either.
         issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'release'").fetchone()
         if issued != (None if seen == 0 else (seen,)):

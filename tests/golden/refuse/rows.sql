@@ -222,7 +222,7 @@ PrivacyError set-operation-private at 1:30+44
 error: UNION compares rows of different people
    1 | SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
      |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- EXCEPT of rows
 SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
@@ -231,7 +231,7 @@ PrivacyError set-operation-private at 1:8+59
 error: EXCEPT compares rows of different people
    1 | SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- INTERSECT of rows
 SELECT age FROM people INTERSECT SELECT age FROM people
@@ -240,7 +240,7 @@ PrivacyError set-operation-private at 1:8+48
 error: INTERSECT compares rows of different people
    1 | SELECT age FROM people INTERSECT SELECT age FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- UNION of rows and public rows
 SELECT code FROM people UNION ALL SELECT code FROM codes

@@ -397,6 +397,22 @@ UNORDERED = {
     "UNPIVOT (v FOR w IN (n, s)) AS u",
     "a subquery that looks at a key": "SELECT code, (SELECT label FROM codes WHERE codes.code = t.code) AS l, COUNT(*) "
     "FROM t GROUP BY code",
+    "buckets of days": "SELECT TIME_BUCKET(INTERVAL '7 days', day) AS w, COUNT(*) FROM t GROUP BY w",
+    "buckets of hours": "SELECT HOUR(TIME_BUCKET(INTERVAL '6 hours', ts)) AS w, COUNT(*) AS n "
+    "FROM t GROUP BY w HAVING n > 5",
+    "date from its parts": "SELECT MAKE_DATE(YEAR(day), MONTH(day), 1) AS m, COUNT(*) FROM t GROUP BY m",
+    "local time": "SELECT HOUR(ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Kolkata') AS h, COUNT(*) FROM t GROUP BY h",
+    "local days": "SELECT COUNT(*) FROM t WHERE CAST(ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' AS DATE) = "
+    "'2024-01-02'",
+    "angles": "SELECT SUM(SIN(x)), SUM(ATAN2(x, f)), AVG(TANH(x)), SUM(ACOS(x / 2)), SUM(COSH(x)) FROM t",
+    "divisors and bits": "SELECT SUM(GCD(u2, u4)), SUM(BIT_COUNT(age)), SUM(EVEN(small)), COUNT(*) FILTER "
+    "(SIGNBIT(x)) FROM t",
+    "replaced by a pattern": "SELECT REGEXP_REPLACE(code, '[0-9]', '#') AS c, COUNT(*) FROM t GROUP BY c",
+    "padded and translated": "SELECT LPAD(TRANSLATE(k, 'ab', 'xy'), 3, '0') AS c, COUNT(*) FROM t GROUP BY c",
+    "graphemes and codes": "SELECT LEFT_GRAPHEME(note, 1) = 'Z' AS z, COUNT(*) FILTER (ASCII(k) = 98), "
+    "COUNT(STRIP_ACCENTS(note)) FROM t GROUP BY z",
+    "seconds and days since": "SELECT SUM((EPOCH_MS(ts) - 1704067200000) // 3600000), "
+    "SUM(JULIAN(day) - 2460310) FROM t",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",
     "arithmetic over aggregates": "SELECT k, SUM(age) / COUNT(*) AS r, SUM(age) * 2 + COUNT(*) AS s, -COUNT(*) AS n "
     "FROM t GROUP BY k",

@@ -100,8 +100,11 @@ def check_node(node: exp.Expr) -> None:
                 hint="write COUNT(DISTINCT PRIVACY_UNIT())",
             )
         return
-    if lookup(node) is None:
+    entry = lookup(node)
+    if entry is None:
         raise refusal(node)
+    if entry.check is not None:
+        entry.check(node)
     if isinstance(node, exp.In) and len(node.expressions) > MAX_LIST:
         raise refuse(
             SQLError,

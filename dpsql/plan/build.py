@@ -17,7 +17,14 @@ from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
-from dpsql.plan.refusals import misplaced, not_grouped, only_counted, returns_rows, unsupported_aggregate
+from dpsql.plan.refusals import (
+    misplaced,
+    not_grouped,
+    only_counted,
+    results_only,
+    returns_rows,
+    unsupported_aggregate,
+)
 from dpsql.plan.windows import over_results
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
@@ -79,6 +86,7 @@ class _Builder:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
+        self.private_sources: set[str] = set()  # aliases of row-level sources, unique in the query
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in policy.tables):
             self.prefix += "_"
@@ -115,6 +123,9 @@ class _Builder:
         private = [s for s in sources if isinstance(s, _Rows)]
         if not private:
             return self.public(node, [s for s in sources if not isinstance(s, _Rows)])
+        for join in joins:
+            if join.args.get("method") or str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
+                raise results_only(join)
         if joins:
             both = len(private) > 1
             raise refuse(
@@ -183,6 +194,7 @@ class _Builder:
                 built = self.query(node.this)
                 if isinstance(built, _Private):
                     columns = self.renamed(node, list(built.outputs))
+                    self.private_sources.add(node.alias)
                     named = {
                         (node.alias, new): built.outputs[old] for new, old in zip(columns, built.outputs, strict=True)
                     }
@@ -190,6 +202,8 @@ class _Builder:
                 copy = node.copy()
                 copy.set("this", built)
                 return copy
+            case exp.Lateral():
+                return self.lateral(node)
             case exp.Values():
                 return node.copy()
             case _:
@@ -197,12 +211,29 @@ class _Builder:
                     SQLError, "this can't stand in FROM", node, code="unsupported", hint="name a table of the policy"
                 )
 
+    def lateral(self, node: exp.Lateral) -> exp.Lateral:
+        """LATERAL (…) beside results and public tables: it may look at those, and at no private row."""
+        inner = self.answered(node.this.this)
+        for seen in inner.find_all(exp.Column):
+            if seen.table in self.private_sources:
+                raise refuse(
+                    PrivacyError,
+                    "LATERAL looks at single rows of a private table",
+                    seen,
+                    code="lateral-private",
+                    hint="compute the expression in the SELECT list of a subquery",
+                )
+        copy = node.copy()
+        copy.this.set("this", inner)
+        return copy
+
     def renamed(self, node: exp.Expr, columns: list[str]) -> list[str]:
         new = [c.name for c in node.args["alias"].columns]
         return new or columns
 
     def scan(self, node: exp.Table) -> _Rows:
         table = self.policy.tables[node.name]
+        self.private_sources.add(node.alias)
         columns = node.meta["columns"]
         shown = self.renamed(node, list(columns))
         plan = [c.lower() for c in columns]  # one scan a release: unique, and equal for equal releases
@@ -221,7 +252,15 @@ class _Builder:
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return self.release(node, relation, rows)
-        if node.args.get("distinct"):
+        if (distinct := node.args.get("distinct")) and distinct.args.get("on"):
+            raise refuse(
+                PrivacyError,
+                "DISTINCT ON over private rows picks some people's rows and not others'",
+                distinct.args["on"],
+                code="limit-private",
+                hint="aggregate first; DISTINCT ON works on the result",
+            )
+        if distinct:
             return self.release(self.distinct_as_group(node), relation, rows)
         for part in ("limit", "offset", "qualify"):
             if node.args.get(part):
@@ -346,7 +385,9 @@ class _Builder:
                 post.set(part, rewrite(clause))
         if windows := node.args.get("windows"):
             post.set("windows", [over_results(w, rewrite) for w in windows])
-        for part in ("limit", "offset", "distinct"):
+        if distinct := node.args.get("distinct"):
+            post.set("distinct", rebuilt(distinct, rewrite))
+        for part in ("limit", "offset"):
             if clause := node.args.get(part):
                 post.set(part, clause.copy())
         if len(keys) > MAX_KEYS or len(aggregates) > MAX_AGGREGATES:

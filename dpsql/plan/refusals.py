@@ -34,6 +34,18 @@ def only_counted(node: Expr) -> PrivacyError:
     )
 
 
+def results_only(join: exp.Join) -> PrivacyError:
+    """A join that looks at the order or at the absence of other people's rows."""
+    kind = str(join.args.get("method") or join.args.get("kind")).upper()
+    return refuse(
+        PrivacyError,
+        f"{kind} JOIN works on results and public tables, not on private rows",
+        join.this,
+        code="join-kind",
+        hint="aggregate the private table in a CTE, then join the result",
+    )
+
+
 def not_grouped(node: exp.Column) -> SQLError:
     """A column that has no one value in a group."""
     name = shown(node)

@@ -19,6 +19,7 @@ from dpsql.sql.nodes import check_node, holds_aggregate
 from dpsql.sql.parse import Tree
 from dpsql.sql.pivot import rewritten
 from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.stars import expand_columns, is_star, star
 from dpsql.sql.trees import Rewrite, rebuilt
 
 MAX_NODES = 20_000
@@ -44,6 +45,8 @@ _SELECT_PARTS = {
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",
     "windows", "with_",
 }  # fmt: skip
+_JOIN_METHODS = ("", "NATURAL", "ASOF", "POSITIONAL")  # the last two, SEMI and ANTI over results only: build says so
+_JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 _REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
     "sample": ("sampling rows has no bound on what one person changes", "leave it out: noise protects each person"),
     "laterals": ("LATERAL joins are not supported", "compute the expression in the SELECT list of a subquery"),
@@ -138,18 +141,23 @@ class _Binder:
         self, node: exp.SetOperation, ctes: Mapping[str, _CTE], outer: Scope | None
     ) -> tuple[exp.Query, tuple[str, ...]]:
         extra = {k for k, v in node.args.items() if v} - {
-            "this", "expression", "distinct", "order", "limit", "offset", "with_",
+            "this", "expression", "distinct", "order", "limit", "offset", "with_", "by_name",
         }  # fmt: skip
         if extra:
             raise refuse(
                 SQLError,
-                "UNION BY NAME is not supported",
+                f"{min(extra).upper()} in a {node.key.upper()} is not supported",
                 node,
                 code="unsupported",
-                hint="leave BY NAME out, and list the columns in the same order on both sides",
+                hint="leave it out, and list the columns in the same order on both sides",
             )
         left, names = self.query(node.this, ctes, outer)
         right, right_names = self.query(node.expression, ctes, outer)
+        if node.args.get("by_name"):
+            known = {n.lower() for n in names}
+            every = (*names, *(n for n in right_names if n.lower() not in known))
+            left, right = self.rearranged(left, names, every), self.rearranged(right, right_names, every)
+            names = right_names = every
         if len(names) != len(right_names):
             raise refuse(
                 SQLError,
@@ -163,6 +171,27 @@ class _Binder:
         self.order_by(node, bound, columns, lambda e: self.union_order(e, names))
         self.limits(node, bound)
         return bound, names
+
+    def rearranged(self, query: exp.Query, names: tuple[str, ...], wanted: tuple[str, ...]) -> exp.Query:
+        """The same rows with these columns, in this order; NULL for a column that the query lacks."""
+        if names == wanted:
+            return query
+        alias = self.fresh("side")
+        mine = {n.lower(): n for n in names}
+        select = exp.Select(from_=exp.From(this=_derived(query, alias)))
+        values = [column(alias, mine[n.lower()]) if n.lower() in mine else exp.Null() for n in wanted]
+        select.set("expressions", [aliased(v, n) for v, n in zip(values, wanted, strict=True)])
+        return select
+
+    def with_names(self, query: exp.Query, names: tuple[str, ...], name: str) -> exp.Query:
+        """The same rows with other names for the columns."""
+        if isinstance(query, exp.Select):
+            for output, other in zip(query.selects, names, strict=True):
+                output.set("alias", exp.to_identifier(other, quoted=True))
+            return query
+        alias = self.fresh(name)
+        outputs = [aliased(column(alias, n), n) for n in names]
+        return exp.Select(expressions=outputs, from_=exp.From(this=_derived(query, alias, names)))
 
     def union_order(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
         for name in names:
@@ -191,6 +220,9 @@ class _Binder:
         def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None) -> exp.Expr:
             return self.expression(e, scope, ctes, aliases, first)
 
+        def by_alias(e: exp.Expr) -> exp.Expr:
+            return self.expression(e, scope, ctes, aliases, None, alias_first=True)
+
         if len(node.expressions) > MAX_OUTPUTS:
             raise SQLError(f"one SELECT has at most {MAX_OUTPUTS} columns", code="too-large", hint="select fewer")
         outputs: list[exp.Expr] = []
@@ -215,18 +247,10 @@ class _Binder:
         if qualify := node.args.get("qualify"):
             bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys)))
         if distinct := node.args.get("distinct"):
-            if distinct.args.get("on"):
-                raise refuse(
-                    SQLError,
-                    "DISTINCT ON is not supported",
-                    distinct.args["on"],
-                    code="unsupported",
-                    hint="use GROUP BY, and an aggregate for the other columns",
-                )
-            bound.set("distinct", exp.Distinct())
+            bound.set("distinct", self.distinct(distinct, outputs, by_alias))
         unique = unique_names(names)
         bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
-        self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
+        self.order_by(node, bound, outputs, by_alias)
         self.limits(node, bound)
         self.count(bound)
         return bound, tuple(unique)
@@ -234,41 +258,14 @@ class _Binder:
     def outputs(
         self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE], aliases: Mapping[str, exp.Expr]
     ) -> list[tuple[str, exp.Expr]]:
-        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            return self.star(item, scope, ctes)
+        if is_star(item):
+            return star(item, scope, lambda e: self.expression(e, scope, ctes, {}, None))
+        several = expand_columns(item, scope)
+        if several is not None:
+            return [o for one in several for o in self.outputs(one, scope, ctes, aliases)]
         value = item.this if isinstance(item, exp.Alias) else item
         bound = self.expression(value, scope, ctes, aliases, None)
         return [(output_name(item), bound)]
-
-    def star(self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> list[tuple[str, exp.Expr]]:
-        star = item if isinstance(item, exp.Star) else item.this
-        table = item.table.lower() if isinstance(item, exp.Column) and item.table else None
-        excluded = {e.name.lower() for e in star.args.get("except_") or []}
-        if star.args.get("rename"):
-            raise refuse(
-                SQLError, "* RENAME is not supported", item, code="unsupported", hint="list the columns: a, b AS c"
-            )
-        replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
-        found: list[tuple[str, exp.Expr]] = []
-        for source in scope.sources:
-            if table is not None and source.name.lower() != table:
-                continue
-            for name in source.columns:
-                lower = name.lower()
-                if lower in excluded or scope.merged.get(lower, source.alias) != source.alias:
-                    continue
-                value = replaced.get(lower)
-                if value is not None:
-                    found.append((name, self.expression(value, scope, ctes, {}, None)))
-                    continue
-                expanded = column(source.alias, name)
-                expanded.this.meta.update(star.meta, star=True)
-                found.append((name, expanded))
-        if not found:
-            sources = ", ".join(s.name for s in scope.sources)
-            hint = f"sources here: {sources}" if sources else "add a FROM"
-            raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
-        return found
 
     def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Group | None:
         clause = node.args.get("group")
@@ -302,6 +299,17 @@ class _Binder:
             return bound
 
         return group(clause.expressions, key)
+
+    def distinct(self, clause: exp.Expr, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Distinct:
+        """DISTINCT, or DISTINCT ON (…), whose expressions are outputs by number, or anything that ORDER BY takes."""
+        on = clause.args.get("on")
+        if on is None:
+            return exp.Distinct()
+        keys = [
+            self.ordinal(e, outputs, "DISTINCT ON").copy() if isinstance(e, exp.Literal) and e.is_int else resolve(e)
+            for e in on.expressions
+        ]
+        return exp.Distinct(on=exp.Tuple(expressions=keys))
 
     def ordinal(self, item: exp.Expr, outputs: list[exp.Expr], clause: str) -> exp.Expr:
         position = int(item.this)
@@ -345,6 +353,11 @@ class _Binder:
             clause = node.args.get(part)
             if clause is None:
                 continue
+            if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY
+                options = clause.args.get("limit_options")
+                plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
+                count = clause.args.get("count") or exp.Literal.number(1)
+                clause = exp.Limit(expression=count.copy()) if plain else clause
             value = clause.expression
             if not (isinstance(clause, exp.Limit | exp.Offset) and isinstance(value, exp.Literal) and value.is_int):
                 raise refuse(
@@ -379,7 +392,7 @@ class _Binder:
 
     def join(self, node: exp.Join, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Join:
         kind, side, method = (node.args.get(k) or "" for k in ("kind", "side", "method"))
-        if method.upper() not in ("", "NATURAL") or kind.upper() not in ("", "INNER", "CROSS", "OUTER"):
+        if method.upper() not in _JOIN_METHODS or kind.upper() not in _JOIN_KINDS:
             raise refuse(
                 SQLError,
                 f"{method or kind} JOIN is not supported".strip(),
@@ -387,7 +400,7 @@ class _Binder:
                 code="join-kind",
                 hint="use INNER JOIN, LEFT JOIN or CROSS JOIN",
             )
-        left = list(scope.sources)
+        left, merged = list(scope.sources), dict(scope.merged)
         right_tree = self.source(node.this, scope, ctes)
         right = scope.sources[-1]
         using = {c.name: c for c in node.args.get("using") or []}
@@ -412,7 +425,13 @@ class _Binder:
                 code="join-kind",
                 hint="use ON a.x = b.x, and COALESCE(a.x, b.x)",
             )
-        return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
+        if kind.upper() in ("SEMI", "ANTI"):  # what they look for is no part of the result
+            scope.sources.remove(right)
+            scope.merged.update({name: before for name, before in merged.items() if name in scope.merged})
+            for name in set(scope.merged) - set(merged):
+                del scope.merged[name]
+        method = "" if method.upper() == "NATURAL" else method
+        return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None, method=method or None)
 
     def pivot(self, pivot: exp.Pivot, source: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> exp.Query:
         """The query that a PIVOT stands for. Where it needs the columns of its source, that is bound once more."""
@@ -449,6 +468,10 @@ class _Binder:
         elif isinstance(node, exp.Subquery):
             tree, columns = self.query(node.this, self.with_ctes(node, ctes), scope.outer)
             name = node.alias or "subquery"
+        elif isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
+            beside = Scope(list(scope.sources), scope.outer, dict(scope.merged))
+            tree, columns = self.query(node.this, ctes, beside)
+            name = node.alias or "subquery"
         elif isinstance(node, exp.Values):
             width = len(node.expressions[0].expressions) if node.expressions else 0
             for row in node.expressions:
@@ -473,13 +496,7 @@ class _Binder:
             )
         renamed = [c.name for c in node.args["alias"].columns] if node.args.get("alias") else []
         if len(renamed) > len(columns):
-            raise refuse(
-                SQLError,
-                f"{len(renamed)} column aliases for {len(columns)} column{'s' if len(columns) > 1 else ''}",
-                node.args["alias"],
-                code="column-count",
-                hint=f"give {name} at most {len(columns)}",
-            )
+            raise _too_many_aliases(len(renamed), len(columns), node.args["alias"], name)
         shown = tuple(unique_names([*renamed, *columns[len(renamed) :]]))
         if any(s.name.lower() == name.lower() for s in scope.sources) and node.alias:
             raise refuse(
@@ -503,7 +520,10 @@ class _Binder:
                 expressions=[e.copy() for e in tree.expressions],
                 alias=exp.TableAlias(this=identifier.this, columns=quoted),
             )
-        return exp.Subquery(this=tree, alias=exp.TableAlias(this=identifier.this, columns=quoted if renamed else None))
+        named = exp.TableAlias(this=identifier.this, columns=quoted if renamed else None)
+        if isinstance(node, exp.Lateral):
+            return exp.Lateral(this=exp.Subquery(this=tree), alias=named)
+        return exp.Subquery(this=tree, alias=named)
 
     def table(self, node: exp.Table, ctes: Mapping[str, _CTE]) -> tuple[exp.Expr, tuple[str, ...], str]:
         if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
@@ -523,19 +543,11 @@ class _Binder:
             if cte.bound is None:
                 tree, columns = self.query(cte.node.this, cte.visible, None)
                 renamed = [c.name for c in cte.node.args["alias"].columns]
+                if len(renamed) > len(columns):
+                    raise _too_many_aliases(len(renamed), len(columns), cte.node.args["alias"], name)
                 if renamed:
                     columns = (*renamed, *columns[len(renamed) :])
-                    outputs = tree.selects if isinstance(tree, exp.Select) else None
-                    if outputs is None:
-                        raise refuse(
-                            SQLError,
-                            f"the columns of {name} can't be renamed from outside",
-                            node,
-                            code="unsupported",
-                            hint="name them inside the CTE, with AS",
-                        )
-                    for output, column in zip(outputs, columns, strict=True):
-                        output.set("alias", exp.to_identifier(column, quoted=True))
+                    tree = self.with_names(tree, columns, name)
                 cte.bound = (tree, columns)
             tree, columns = cte.bound
             self.count(tree)
@@ -603,6 +615,9 @@ class _Binder:
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
+            if isinstance(e, exp.Star) and not isinstance(e.parent, exp.Count):
+                hint = "name one column, or choose several: COLUMNS('^a')"
+                raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 
@@ -636,6 +651,19 @@ class _Binder:
             assert alias is not None
             return self.counted(alias)
         return found
+
+
+def _derived(query: exp.Query, alias: str, names: Iterable[str] = ()) -> exp.Subquery:
+    """(query) AS alias (names)."""
+    renamed = [exp.to_identifier(n, quoted=True) for n in names]
+    return exp.Subquery(
+        this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=renamed or None)
+    )
+
+
+def _too_many_aliases(given: int, there: int, place: exp.Expr, name: str) -> SQLError:
+    message = f"{given} column aliases for {there} column{'s' if there > 1 else ''}"
+    return refuse(SQLError, message, place, code="column-count", hint=f"give {name} at most {there}")
 
 
 def _unsupported(part: str, value: object, node: exp.Expr) -> SQLError:

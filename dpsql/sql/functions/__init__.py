@@ -75,7 +75,7 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
 _UNSUPPORTED: dict[type[exp.Expr], tuple[str, str]] = {  # what it is called, and what instead
     exp.Collate: ("COLLATE isn't supported", "compare in lower case: LOWER(x) = 'a'"),
     exp.Glob: ("GLOB isn't supported", "use LIKE, with % for any text: x LIKE 'a%'"),
-    exp.Columns: ("COLUMNS(…) isn't supported", "write one aggregate for each column"),
+    exp.Columns: ("COLUMNS(…) stands in the SELECT list only", "name each column here"),
     **dict.fromkeys(
         (exp.Array, exp.Struct, exp.ToMap, exp.Map, exp.VarMap, exp.Bracket, exp.Unnest, exp.Explode, exp.Lambda,
          exp.Dot),

@@ -271,20 +271,12 @@ help: compare or group by the column itself
 -- columns expression
 SELECT SUM(COLUMNS('.*')) FROM people
 
-SQLError unsupported-expression at 1:12+13
-error: COLUMNS(…) isn't supported
+PrivacyError needs-range at 1:20+4
+error: SUM needs a range for people.id
    1 | SELECT SUM(COLUMNS('.*')) FROM people
-     |            ^^^^^^^^^^^^^
-help: write one aggregate for each column
-----
--- columns star
-SELECT COUNT(COLUMNS(*)) FROM people
-
-SQLError unsupported-expression at 1:14+10
-error: COLUMNS(…) isn't supported
-   1 | SELECT COUNT(COLUMNS(*)) FROM people
-     |              ^^^^^^^^^^
-help: write one aggregate for each column
+     |                    ^^^^
+help: give id a min and a max in the policy: [tables.people.columns] id = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(id, 0, 500))
 ----
 -- query()
 SELECT COUNT(*) FROM query('SELECT * FROM people')

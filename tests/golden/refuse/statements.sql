@@ -567,15 +567,6 @@ error: contribution_bounds_per_row is not supported by this version
      |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: clip each row's value yourself: SUM(CLIP(x, 0, 100))
 ----
--- union by name
-SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
-
-SQLError unsupported at 1:8+76
-error: UNION BY NAME is not supported
-   1 | SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: leave BY NAME out, and list the columns in the same order on both sides
-----
 -- deep nesting
 SELECT COUNT(*) FROM people WHERE age > ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
 

@@ -439,6 +439,10 @@ UNORDERED = {
     "LATERAL (SELECT MAX(weight) AS n FROM codes d WHERE d.weight < c.weight) l",
     "lateral over results": "SELECT r.k, l.x FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) r "
     "LEFT JOIN LATERAL (SELECT r.n * 2 AS x) l ON true",
+    "sources called like noisy tables": "SELECT code, (SELECT label FROM codes r0 WHERE r0.code = t.code) AS l, "
+    "COUNT(*) FROM t GROUP BY code",
+    "columns of a join": "SELECT COLUMNS('code|n') FROM codes JOIN (SELECT code, COUNT(*) AS n FROM t GROUP BY code) r "
+    "USING (code)",
     "alias of an alias": "SELECT COUNT(*) AS n, n * 2 AS m, m + 1 AS o FROM t",
     "alias in where": "SELECT age * 2 AS d, COUNT(*) FROM t WHERE d > 20 AND d < 60 GROUP BY d",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",

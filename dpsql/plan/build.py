@@ -8,7 +8,7 @@ is plain SQL over public things, and needs no privacy reasoning (Theorem POST-1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -54,7 +54,8 @@ class _Private:
 
 def build(bound: Bound, policy: Policy) -> Plan:
     """Find the releases. Refuses what would return rows, and row-level steps that no rule knows."""
-    builder = _Builder(policy)
+    taken = {*policy.tables, *(a.name for a in bound.root.find_all(exp.TableAlias))}
+    builder = _Builder(policy, taken)
     post = builder.query(bound.root)
     if isinstance(post, _Private):
         raise returns_rows(bound.root, scanned(post.node), "the query")
@@ -82,13 +83,13 @@ def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], 
 
 
 class _Builder:
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, taken: Iterable[str]) -> None:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
         self.private_sources: set[str] = set()  # aliases of row-level sources, unique in the query
-        self.prefix = "r"  # of the noisy tables' names, which no table of the policy has
-        while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in policy.tables):
+        self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
+        while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
 
     def query(self, node: exp.Expr) -> exp.Query | _Private:

@@ -298,7 +298,7 @@ class _Binder:
                 )
             return bound
 
-        return group(clause.expressions, key)
+        return group(clause.expressions, key, self.counted)
 
     def distinct(self, clause: exp.Expr, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Distinct:
         """DISTINCT, or DISTINCT ON (…), whose expressions are outputs by number, or anything that ORDER BY takes."""

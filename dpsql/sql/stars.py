@@ -77,7 +77,12 @@ def _chosen(call: exp.Expr, scope: Scope) -> list[tuple[str, str]]:
         found = [(e.name, e.table) for _, e in star(inner, scope, lambda e: e) if isinstance(e, exp.Column)]
         sources = {s.alias: s.name for s in scope.sources}
         return [(name, sources[alias]) for name, alias in found]
-    every = [(name, s.name) for s in scope.sources for name in s.columns]
+    every = [
+        (name, s.name)
+        for s in scope.sources
+        for name in s.columns
+        if scope.merged.get(name.lower(), s.alias) == s.alias  # USING shows a column once
+    ]
     if isinstance(inner, exp.Array):
         wanted = {constant_text(e, "a name in COLUMNS").lower() for e in inner.expressions}
         chosen = [c for c in every if c[0].lower() in wanted]

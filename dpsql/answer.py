@@ -81,35 +81,12 @@ class Answer:
         assert self.cells is not None
         rows: list[Interval] = [None] * len(self.cells)
         for i, release in enumerate(origin.releases):
-            mine = [row for row, cell in enumerate(self.cells) if cell // SET_SIZE == i]
-            if mine:
-                cells = [self.cells[row] % SET_SIZE for row in mine]
-                for row, interval in zip(
-                    mine, self._interval(release, origin.aggregate, cells, confidence), strict=True
-                ):
-                    rows[row] = interval
+            noisy = next(n for n in self.noisy if n.step.name == release)
+            found = intervals(noisy, origin.aggregate, confidence)
+            for row, cell in enumerate(self.cells):
+                if cell // SET_SIZE == i:
+                    rows[row] = found[cell % SET_SIZE]
         return rows
-
-    def _interval(self, release: str, aggregate: int, cells: Sequence[int], confidence: float) -> list[Interval]:
-        import numpy as np
-
-        noisy = next(n for n in self.noisy if n.step.name == release)
-        step = noisy.step
-        call = step.calls[aggregate]
-        recipe = RECIPES[call.function]
-        quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
-        spread = recipe.spread(call, quantities)
-        weights: dict[tuple[int, int], Any] = {}
-        for quantity, slope in spread.slopes:
-            for place, weight in step.estimates[quantity].terms:
-                weights[place] = weights.get(place, 0.0) + slope * float(weight)
-        wide = np.full(noisy.count, np.inf)
-        terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
-        finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
-        if finite.any():
-            wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
-        bounds = recipe.bounds(call)
-        return [_around(float(spread.centre[cell]), float(wide[cell]), bounds) for cell in cells]
 
     def __str__(self) -> str:
         from dpsql.cli.render import plain_table
@@ -120,6 +97,28 @@ class Answer:
         from dpsql.cli.render import html_table
 
         return html_table(self)
+
+
+def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]:
+    """For each cell of a release the interval of one of its aggregates; None where it has none."""
+    import numpy as np
+
+    step = noisy.step
+    call = step.calls[aggregate]
+    recipe = RECIPES[call.function]
+    quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
+    spread = recipe.spread(call, quantities)
+    weights: dict[tuple[int, int], Any] = {}
+    for quantity, slope in spread.slopes:
+        for place, weight in step.estimates[quantity].terms:
+            weights[place] = weights.get(place, 0.0) + slope * float(weight)
+    wide = np.full(noisy.count, np.inf)
+    terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
+    if finite.any():
+        wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)
+    bounds = recipe.bounds(call)
+    return [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
 
 
 def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:

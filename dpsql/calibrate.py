@@ -25,6 +25,7 @@ from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.plan.nodes import (
     CapGroups,
+    Filter,
     Gridded,
     Group,
     Named,
@@ -33,13 +34,17 @@ from dpsql.plan.nodes import (
     PerUnit,
     Plan,
     Project,
+    Relation,
+    Scan,
     Statement,
     ToGrid,
     Weight,
     WeightUnits,
 )
+from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
-from dpsql.statistics.base import Quantity, Statistic, Value
+from dpsql.statistics.base import Clip, Quantity, Statistic, Value
+from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
 from dpsql.statistics.strategy import Linear, Strategy, strategies
@@ -230,6 +235,12 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
         value = argument.value
         if value is None or argument.call.function == "COUNT":
             continue
+        if argument.clip is not None:
+            low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups
+            assert groups is not None
+            scale = groups * max(abs(low), abs(high)) / epsilon
+            grids[_value_key(value, argument.clip)] = row_grid(value.type, value.range, low, high, scale)
+            continue
         mass = checked.bounding.contribution.mass
         assert mass is not None
         noise = mass * value.range.magnitude / epsilon
@@ -245,8 +256,8 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     return grids
 
 
-def _value_key(value: Scalar) -> tuple[exp.Expr, object]:
-    return (value.sql, (value.range.low, value.range.high))
+def _value_key(value: Scalar, clip: Bounds | None = None) -> tuple[exp.Expr, object]:
+    return (value.sql, (value.range.low, value.range.high, clip))
 
 
 def _call(
@@ -258,18 +269,30 @@ def _call(
     where = wheres[argument.where.sql] if argument.where is not None else None
     function = argument.call.function
     if argument.value is None or argument.units:
-        return Call(function, None, None, where, argument.units)
+        return Call(function, None, None, where, argument.units, _clip(argument, None))
     value = argument.value
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
-    grid = grids.get(_value_key(value), counted)
+    grid = grids.get(_value_key(value, argument.clip), counted)
     variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
     column = f"v{places[value.sql][1:]}{variant}"
     assert argument.call.argument is not None
     # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
     nullable = value.range.nullable or value.type.is_float
-    return Call(function, Value(column, grid, nullable, _text(argument.call.argument)), value.type, where)
+    text = _text(argument.call.argument)
+    clip = _clip(argument, grid)
+    return Call(function, Value(column, grid, nullable, text), value.type, where, clip=clip)
+
+
+def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
+    """contribution_bounds_per_group in integers: of rows, of values, or of steps of their grid."""
+    if argument.clip is None:
+        return None
+    if argument.call.function != "COUNT":
+        assert grid is not None
+        return on_grid(grid, argument.clip.low, argument.clip.high)
+    return Clip("rows" if grid is None else "present", int(argument.clip.low), int(argument.clip.high))
 
 
 def _canonical(key: Scalar) -> exp.Expr:
@@ -340,7 +363,7 @@ def _loss(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, de
             contrasts = RECIPES[call.function].contrasts(call)
             for contrast in contrasts:
                 linear = Linear.combine((strategy.estimates[q], w) for q, w in contrast.items())
-                loss += linear.variance(mine) / (len(contrasts) * (1 if call.units else weight**2))
+                loss += linear.variance(mine) / (len(contrasts) * (1 if call.units or call.clip else weight**2))
         if draft.checked.private_keys:
             index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
             spread = Fraction(float(mine[index]) ** 0.5)
@@ -451,7 +474,11 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if keys and not checked.private_keys and enforced:
         rows = OnDomain(gridded, keys, types)
-    if bounding.cap is not None or bounding.peak is not None or (bounding.mass is not None and not keys):
+    # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
+    once = bounding.mass is not None and (not keys or not isinstance(_bottom(checked.relation), Scan))
+    # With one row for each unit, what a unit adds to a group is its row.
+    clipped = any(t.clip is not None for t in tallies) and checked.owner.rows != 1
+    if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:
         per_unit = PerUnit(rows, keys, named)
         units: PerUnit | CapGroups = (
             per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap, secrets.randbits(64))
@@ -467,6 +494,12 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     return OnCells(group, types) if keys and not checked.private_keys else group
 
 
+def _bottom(relation: Relation) -> Relation:
+    while isinstance(relation, Filter):
+        relation = relation.input
+    return relation
+
+
 def _cells(checked: CheckedRelease) -> Any:
     """All combinations of the keys' public values, in key order (Theorem KEYS-1)."""
     import numpy as np
@@ -479,5 +512,6 @@ def _cells(checked: CheckedRelease) -> Any:
         size = len(domain.values)
         repeat = repeat // size if size else 0
         index = np.tile(np.repeat(np.arange(size), repeat), total // (size * repeat) if size and repeat else 0)
-        columns[f"k{i}"] = domain.values.take(pa.array(index))
+        # One key: its values as they are. take() imports all of pyarrow.compute, which is slow.
+        columns[f"k{i}"] = domain.values if size == total else domain.values.take(pa.array(index))
     return pa.table(columns)

@@ -12,6 +12,7 @@ from weakref import finalize
 
 from dpsql.accounting.account import Account
 from dpsql.accounting.ledger import Ledger
+from dpsql.analyze.relations import Catalog
 from dpsql.backends.duckdb.sources import (
     Connection,
     Located,
@@ -43,7 +44,7 @@ class Engine:
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         self.public = PublicDatabase(self.located)
-        self.twin = TwinDatabase(self.schema)
+        self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._check_csv()
         self._check_readable()
@@ -113,6 +114,10 @@ class Engine:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
 
+    def catalog(self) -> Catalog:
+        """What analyze knows besides the query."""
+        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)
+
     def cursor(self) -> Connection:
         """A cursor on the private engine, which is locked."""
         cursor = self._private.cursor()
@@ -125,8 +130,8 @@ class Engine:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
         self._private.close()
         self._remove_spill()
-        self.public.close()
         self.twin.close()
+        self.public.close()
         self.ledger.close()
 
 

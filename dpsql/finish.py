@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,13 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer import SET_SIZE, Answer, Origin
-from dpsql.calibrate import Quote
+from dpsql.answer import SET_SIZE, Answer, Origin, intervals
+from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.plan.facts import CONFIDENCE
+from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
+from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
 
@@ -32,7 +37,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n) for n in noisy}
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
     releases = frozenset(tables)
     root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
     try:
@@ -52,8 +57,27 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     return Answer(table, tuple(noisy), origins, cells, quote.price, receipt)
 
 
-def noisy_table(noisy: Noisy) -> Arrow:
-    """A release as a table: keys in order, then the answers to its aggregates."""
+def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
+    """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
+    import duckdb
+
+    wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
+    found = {}
+    try:
+        for name, one in wanted.items():
+            tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
+            found[name] = public.table(post(one.query.copy()), tables)
+    except duckdb.Error as error:
+        raise DataError(
+            f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
+            code="post-processing",
+            hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
+        ) from None
+    return found
+
+
+def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
     import pyarrow as pa
 
     step = noisy.step
@@ -63,6 +87,11 @@ def noisy_table(noisy: Noisy) -> Arrow:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):
         columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
+    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+        if (end := interval_of(name)) is not None:
+            side = 0 if end[1] == "low" else 1
+            found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
+            columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
 
 
@@ -171,6 +200,8 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if text.startswith("DECIMAL(") and pa.types.is_floating(column.type):
+        return _decimals(column, text)
     name = _PLAIN.get(text)
     if name is None or (text in ("HUGEINT", "UHUGEINT") and made.startswith("DECIMAL")):
         return column
@@ -183,3 +214,16 @@ def _column(column: Arrow, text: str, made: str) -> Arrow:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return column
+
+
+def _decimals(column: Arrow, text: str) -> Arrow:
+    """A sum made of doubles as the decimals that DuckDB would give; what has no place there stays a double."""
+    import pyarrow as pa
+
+    width, scale = (int(n) for n in text.removeprefix("DECIMAL(").removesuffix(")").split(","))
+    unit, most = Decimal(1).scaleb(-scale), Decimal(10) ** (width - scale)
+    with localcontext(prec=2 * width):
+        values = [None if v is None else Decimal(v).quantize(unit) if isfinite(v) else most for v in column.to_pylist()]
+    if any(v is not None and abs(v) >= most for v in values):
+        return column
+    return pa.array(values, pa.decimal128(width, scale))

@@ -21,12 +21,13 @@ from dpsql.answer import Answer
 from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine
-from dpsql.errors import Error, PrivacyError
-from dpsql.finish import finish
+from dpsql.errors import Error, PrivacyError, SQLError
+from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.release import release
+from dpsql.release import Noisy, release
 from dpsql.sql.bind import bind
+from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 from dpsql.sql.parse import parse
 
 Number = str | int | float | Fraction
@@ -74,11 +75,11 @@ class Session:
         with _located(sql):
             quote = self._quote(sql, options)
             receipt = engine.ledger.reserve(quote.price, {"sql": sql})
-            noisy = []
+            noisy: list[Noisy] = []
             cursor = engine.cursor()
             try:
                 for step in quote.steps:
-                    exact = execute(step, cursor)
+                    exact = execute(step, cursor, publish(step, noisy, engine.public))
                     noisy.append(release(step, exact))
             finally:
                 cursor.close()
@@ -93,11 +94,12 @@ class Session:
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
-        ask, limits = asked(_options(options), engine.policy)
+        given = _options(options)
         tree = parse(sql)
+        ask, limits = asked(given, engine.policy, tree.options)
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        checked = analyze(plan, engine.policy, limits, engine.schema, engine.promises(), engine.public)
+        checked = analyze(plan, limits, engine.catalog())
         return calibrate(checked, ask, engine.twin.describe(tree))
 
     @property
@@ -145,27 +147,67 @@ def _later(name: str) -> PrivacyError:
     return PrivacyError(f"{name} is not supported by this version", code="not-yet", hint="leave it out")
 
 
-def asked(options: Options, policy: Policy) -> tuple[Ask, Limits]:
-    """What a query may spend and how much one unit may contribute: the call's word, then the policy's."""
-    epsilon = _epsilon(options, policy)
+def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None = None) -> tuple[Ask, Limits]:
+    """What a query may spend and how much one unit may contribute: the call's word or the SQL's, then the policy's."""
+    said = clause or {}
+    strategy = said.get(STRATEGY)
+    options = _stated(options, {name: option for name, option in said.items() if option is not strategy})
+    with _placed(said, "epsilon"):
+        epsilon = _epsilon(options, policy)
     if options.delta is None:
         # A share of the policy's δ; nothing of it is spent where nothing needs it.
         delta = policy.budget.delta * min(Fraction(1), epsilon / policy.budget.epsilon)
     else:
-        delta = parse_delta(options.delta, where="delta", error=PrivacyError)
+        with _placed(said, "delta"):
+            delta = parse_delta(options.delta, where="delta", error=PrivacyError)
     privacy = policy.privacy
     mechanism = options.mechanism or privacy.mechanism
     if mechanism not in ("auto", "laplace", "gaussian"):
-        raise PrivacyError(
-            f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'
-        )
+        with _placed(said, "mechanism"):
+            raise PrivacyError(
+                f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'
+            )
+
+    def limit(name: str) -> int | None:
+        with _placed(said, name):
+            written = said[name].written if name in said else name
+            return _limit(written, getattr(options, name), getattr(privacy, name))
+
     limits = Limits(
-        max_rows=_limit("max_rows", options.max_rows, privacy.max_rows),
-        max_rows_per_group=_limit("max_rows_per_group", options.max_rows_per_group, privacy.max_rows_per_group),
-        max_groups=_limit("max_groups", options.max_groups, privacy.max_groups),
+        max_rows=limit("max_rows"),
+        max_rows_per_group=limit("max_rows_per_group"),
+        max_groups=limit("max_groups"),
         min_units=privacy.min_units,
+        public_keys=strategy is not None and strategy.value == PUBLIC,
     )
     return Ask(epsilon, delta, mechanism), limits
+
+
+def _stated(options: Options, said: Mapping[str, Option]) -> Options:
+    """The options with what the SQL says of them; it may repeat an argument, and not contradict it."""
+    for name, option in said.items():
+        given = getattr(options, name)
+        if given is not None and not same(given, option.value):
+            error = SQLError(
+                f"{option.written} = {option.value} in the SQL, and {name} = {given} beside it",
+                code="conflicting-options",
+                hint="say it once: in the SQL, or as an argument of the call",
+            )
+            error.offsets = option.place
+            raise error
+    stated: dict[str, Any] = {name: option.value for name, option in said.items()}
+    return replace(options, **stated)
+
+
+@contextmanager
+def _placed(said: Mapping[str, Option], name: str) -> Iterator[None]:
+    """Let an error about an option that stands in the SQL point at it."""
+    try:
+        yield
+    except Error as error:
+        if name in said:
+            error.offsets = said[name].place
+        raise
 
 
 def _limit(name: str, given: object, policy: int | None) -> int | None:

@@ -19,7 +19,8 @@ import pytest
 import dpsql
 from dpsql.analyze.ownership import rows_promise
 from dpsql.plan.build import build
-from dpsql.plan.nodes import Expr, Filter, Plan, Relation
+from dpsql.plan.describe import described
+from dpsql.plan.nodes import Expr, Plan
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 
@@ -147,18 +148,10 @@ def shown(node: Expr) -> str:
     return node.sql(dialect="duckdb").replace('"', "")
 
 
-def relation(node: Relation) -> list[str]:
-    if isinstance(node, Filter):
-        return [*relation(node.input), f"filter {shown(node.condition)}"]
-    columns = [f"{plan} = {column}" for plan, column in node.columns if plan != column.lower()]
-    renamed = f" ({', '.join(columns)})" if columns else ""
-    return [f"scan {node.table}, unit {node.unit or 'row'}{renamed}"]
-
-
 def plan_text(plan: Plan) -> str:
     lines = []
     for i, release in enumerate(plan.releases):
-        lines += [f"r{i}:", *(f"  {line}" for line in relation(release.input))]
+        lines += [f"r{i}:", *(f"  {line}" for line in described(release.input))]
         lines += [f"  key k{j} = {shown(key)}" for j, key in enumerate(release.keys)]
         lines += [f"  a{j} = {shown(call.node)}" for j, call in enumerate(release.aggregates)]
     lines += ["post:", *(f"  {line}" for line in plan.post.sql(dialect="duckdb", pretty=True).splitlines())]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.sql.types import Type
-from dpsql.statistics.base import Quantity, Value
+from dpsql.statistics.base import Clip, Quantity, Value
 
 Arrow = Any  # a pyarrow array; pyarrow has no types of its own
 Floats = NDArray[np.float64]
@@ -26,10 +26,13 @@ class Call:
     type: Type | None  # of the argument
     where: str | None  # the FILTER's column
     units: bool = False  # COUNT(DISTINCT unit)
+    clip: Clip | None = None  # contribution_bounds_per_group
 
     @property
     def present(self) -> Quantity:
         """The number of rows with a value: all rows where the value can't be NULL."""
+        if self.clip is not None:
+            return Quantity("clipped", self.value, self.where, self.clip)
         if self.value is None or not self.value.nullable:
             return Quantity("rows", None, self.where)
         return Quantity("present", self.value, self.where)
@@ -37,7 +40,16 @@ class Call:
     @property
     def total(self) -> Quantity:
         assert self.value is not None
+        if self.clip is not None:
+            return Quantity("clipped", self.value, self.where, self.clip)
         return Quantity("total", self.value, self.where)
+
+    @property
+    def magnitude(self) -> Fraction:
+        """The most that one row (with a clip: one unit) adds to a sum."""
+        assert self.value is not None
+        most = self.value.grid.magnitude if self.clip is None else max(abs(self.clip.low), abs(self.clip.high))
+        return most * self.value.grid.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class Rational:
         numbers = self.numerators
         if self.denominator == 1 and scale == 0:
             return numbers
-        if numbers.dtype != object and int(np.abs(numbers).max(initial=0)) * factor + half >= 2**63:
+        if numbers.dtype != object and max(int(np.abs(numbers).max(initial=0)), 1) * factor + half >= 2**63:
             numbers = numbers.astype(object)
         return np.asarray((numbers * factor + half) // (2 * self.denominator))
 

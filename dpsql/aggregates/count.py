@@ -24,7 +24,8 @@ class Count:
         return (self._quantity(call),)
 
     def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
-        return [{self._quantity(call): Fraction(1)}]
+        most = Fraction(1) if call.clip is None else Fraction(call.clip.high)
+        return [{self._quantity(call): 1 / most}]
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
         return saturated(noisy[self._quantity(call)].rounded())

@@ -23,18 +23,15 @@ class Total:
         return (call.total,)
 
     def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
-        assert call.value is not None
-        magnitude = call.value.grid.magnitude * call.value.grid.step
-        return [{call.total: 1 / magnitude if magnitude else Fraction(1)}]
+        return [{call.total: 1 / call.magnitude if call.magnitude else Fraction(1)}]
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
         import pyarrow as pa
 
-        assert call.value is not None and call.type is not None
+        assert call.type is not None
         total = noisy[call.total]
         if call.type.is_integer or call.type.is_boolean:
-            grid = call.value.grid
-            if grid.magnitude * grid.step <= BIGINT_MAGNITUDE:
+            if call.magnitude <= BIGINT_MAGNITUDE:
                 return saturated(total.rounded())
             return decimals(total.rounded(), 0)
         if call.type.is_decimal:

@@ -23,6 +23,7 @@ class Limits:
     max_rows_per_group: int | None = None
     max_groups: int | None = None
     min_units: int | None = None
+    public_keys: bool = False  # the query wants no key to be selected privately
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ def bound(
 
     own_keys: the keys are functions of the unit alone, so that a unit is in one group. table: as the query names it.
     """
+    if owner.unit is None and owner.rows != 1:
+        _check_nameless(owner, units_counted, table)
     groups, cap = _groups(owner, limits, keyed, own_keys, units_counted)
     if not rows_counted:
         return Bounding(None, None, cap, Contribution(None, None, groups, keyed, replace))
@@ -106,6 +109,8 @@ def _groups(
 
 def _mass(owner: Ownership, limits: Limits, table: Place) -> tuple[int, int | None]:
     """Rows per unit, and the limit that must be enforced for it."""
+    if owner.unit is None and owner.rows is not None:  # each row is a unit, and no limit is below what is proved
+        return owner.rows, None
     given = [n for n in (limits.max_rows, owner.promised) if n is not None]
     limit = min(given) if given else None
     if owner.rows is not None and (limit is None or owner.rows <= limit):
@@ -120,3 +125,16 @@ def _mass(owner: Ownership, limits: Limits, table: Place) -> tuple[int, int | No
             "or [privacy] max_rows = 20 in the policy",
         )
     return limit, limit
+
+
+def _check_nameless(owner: Ownership, needed: PerGroup | None, table: Place) -> None:
+    """Rows that are units of their own and stand there twice: they have no name by which they could be told apart."""
+    if needed is not None or owner.rows is None:
+        raise refuse(
+            PrivacyError,
+            f"{needed.why if needed is not None else owner.why}, and rows of {owner.table} that are repeated have no "
+            "unit column",
+            needed.place if needed is not None else table,
+            code="row-unit",
+            hint="group by public keys and count rows; or aggregate each side by itself and add the results up",
+        )

@@ -47,6 +47,8 @@ class KeyColumn:
     table: str
     policy: Column | None
     scalar: Scalar
+    values: exp.Query | None = None  # of a public column: the query that gives its values
+    parts: tuple[KeyColumn, ...] = ()  # of a union: the columns of its sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,12 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
 
     known, said = column.scalar, column.policy
     nulls = [None] if known.range.nullable else []
+    if column.parts:
+        sides = [leaf_domain(part, public) for part in column.parts]
+        parts = [d for d in sides if d is not None]
+        return _together(parts, known, nulls, public) if len(parts) == len(sides) else _implied(known, nulls)
+    if column.values is not None:
+        return _of_public(column.values, known, nulls, public)
     if said is not None and said.values is not None:
         remembered = (column.table, said.name, known.type, known.range.nullable)
         if remembered not in public.memo:
@@ -95,16 +103,57 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
         return Domain(public.memo[remembered], f"values of {column.table}.{said.name}")
     if said is not None and said.references is not None:
         ref = said.references
+        value = exp.cast(_identifier(ref.column), known.type.sql)
         query = (
-            exp.select(exp.alias_(exp.cast(_identifier(ref.column), known.type.sql), "k"))
+            exp.select(exp.alias_(value, "k"))
             .distinct()
             .from_(exp.Table(this=_quoted(ref.table.lower())))
+            .where(value.is_(exp.Null()).not_())
         )
         query = query.order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
         found = public.table(query, {}).column("k").combine_chunks()
-        values = pa.concat_arrays([found.filter(found.is_valid()), pa.array(nulls, found.type)])
+        values = pa.concat_arrays([found, pa.array(nulls, found.type)])
         return Domain(values, f"{ref.table}.{ref.column}")
     return _implied(known, nulls)
+
+
+def _of_public(values: exp.Query, known: Scalar, nulls: list[None], public: PublicEngine) -> Domain | None:
+    """The values that a column of public rows has."""
+    import pyarrow as pa
+
+    query = (
+        exp.select(_identifier("k"))
+        .distinct()
+        .from_(exp.Subquery(this=values.copy(), alias=exp.TableAlias(this=exp.to_identifier("q"))))
+        .where(exp.Not(this=exp.Is(this=_identifier("k"), expression=exp.Null())))
+        .order_by(_identifier("k"))
+        .limit(MAX_CELLS + 1)
+    )
+    found = public.table(query, {}).column("k").combine_chunks()
+    if len(found) > MAX_CELLS or not known.type.is_key:
+        return None
+    if pa.types.is_dictionary(found.type):
+        found = found.cast(found.type.value_type)
+    return Domain(pa.concat_arrays([found, pa.array(nulls, found.type)]), "a public column")
+
+
+def _together(parts: Sequence[Domain], known: Scalar, nulls: list[None], public: PublicEngine) -> Domain:
+    """The values of several domains, in one type."""
+    import pyarrow as pa
+
+    kind = exp.DataType.build("VARCHAR" if known.type.is_text else known.type.sql, dialect="duckdb")
+    tables = {f"d{i}": pa.table({"k": d.values}) for i, d in enumerate(parts)}
+    sides = [exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).from_(name) for name in tables]
+    whole: exp.Query = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=True)
+    query = (
+        exp.select(_identifier("k"))
+        .distinct()
+        .from_(exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier("q"))))
+        .where(exp.Not(this=exp.Is(this=_identifier("k"), expression=exp.Null())))
+        .order_by(_identifier("k"))
+    )
+    values = public.table(query, tables).column("k").combine_chunks()
+    return Domain(pa.concat_arrays([values, pa.array(nulls, values.type)]), " and ".join(d.why for d in parts))
 
 
 def _implied(known: Scalar, nulls: list[None]) -> Domain | None:

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from sqlglot import exp
-
 from dpsql.errors import PrivacyError
-from dpsql.plan.nodes import Filter, Relation, Scan
+from dpsql.plan.nodes import Scan
+from dpsql.plan.owners import domain_of
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.sql.refuse import refuse
 
@@ -22,10 +21,11 @@ Promises = Mapping[str, frozenset[str]]  # table -> the promises that were verif
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """unit: the plan column that holds the unit (None: each row is its own unit).
+    """unit: the plan column that holds the unit (None: each row is its own unit, and nobody needs to name it).
 
     rows: at most so many rows per unit, proved; None: not proved. promised: the same as the policy's unverified word,
-    which is enforced as a limit and proves nothing.
+    which is enforced as a limit and proves nothing. own: columns that are functions of the unit alone. unique: sets of
+    columns with at most one row for each value. ranks: columns that number each unit's rows 1, 2, …
     """
 
     table: str
@@ -34,45 +34,43 @@ class Ownership:
     rows: int | None
     promised: int | None
     why: str
+    own: frozenset[str] = frozenset()
+    unique: frozenset[frozenset[str]] = frozenset()
+    ranks: frozenset[str] = frozenset()
+    numbered: bool = False  # the unit is a number that a scan gave the row: another scan may give it another one
 
 
-def ownership(relation: Relation, policy: Policy, promises: Promises) -> Ownership:
-    """The owner of each row of a relation. Filters keep owners and can only remove rows (Theorem OWN-1)."""
-    match relation:
-        case Scan():
-            return _scan(relation, policy, promises)
-        case Filter():
-            return ownership(relation.input, policy, promises)
-        case _:
-            assert_never(relation)
-
-
-def _scan(scan: Scan, policy: Policy, promises: Promises) -> Ownership:
+def scan_owner(scan: Scan, policy: Policy, promises: Promises) -> Ownership:
+    """The owners of a table's rows (Theorem OWN-1)."""
     table = policy.tables[scan.table]
+    columns = frozenset(plan for plan, _ in scan.columns)
     match table.unit:
         case RowUnit():
-            return Ownership(scan.table, None, f"rows of {scan.table}", 1, None, "each row is its own unit")
+            domain = domain_of(table, policy)
+            return Ownership(scan.table, None, domain, 1, None, "each row is its own unit", columns)
         case ColumnUnit() | LinkedUnit():
             _check_links(scan, policy, promises)
-            domain = _domain(table, policy)
-            promised = table.rows_per_unit
+            assert scan.unit is not None
+            verified = promises.get(scan.table, frozenset())
+            domain, promised = domain_of(table, policy), table.rows_per_unit
+            unique = set()
+            if table.key and key_promise(table) in verified:
+                unique.add(frozenset(p for p, c in scan.columns if c.lower() in {k.lower() for k in table.key}))
             if promised is None:
-                return Ownership(scan.table, scan.unit, domain, None, None, "a unit may have any number of rows")
-            if rows_promise(table) in promises.get(scan.table, frozenset()):
-                return Ownership(scan.table, scan.unit, domain, promised, None, f"rows_per_unit = {promised}, verified")
-            why = f"rows_per_unit = {promised}, not verified"
-            return Ownership(scan.table, scan.unit, domain, None, promised, why)
+                why, rows = "a unit may have any number of rows", None
+            elif rows_promise(table) in verified:
+                why, rows, promised = f"rows_per_unit = {promised}, verified", promised, None
+            else:
+                why, rows = f"rows_per_unit = {promised}, not verified", None
+            own = frozenset({scan.unit})
+            if rows == 1:
+                unique.add(own)
+                own = columns | own
+            return Ownership(scan.table, scan.unit, domain, rows, promised, why, own, frozenset(unique))
         case None:
             raise AssertionError("a public table has no owner")
         case _:
             assert_never(table.unit)
-
-
-def _domain(table: Table, policy: Policy) -> str:
-    while isinstance(table.unit, LinkedUnit):
-        table = policy.tables[table.unit.through.lower()]
-    assert isinstance(table.unit, ColumnUnit)
-    return table.unit.domain
 
 
 def _check_links(scan: Scan, policy: Policy, promises: Promises) -> None:
@@ -117,14 +115,3 @@ def _typed(table: Table, column: str) -> str:
     """
     said = table.column(column)
     return f"{column.lower()} {said.type if said is not None and said.type is not None else ''}".rstrip()
-
-
-def is_unit(argument: exp.Expr, relation: Relation) -> bool:
-    """Is this expression, by lineage, the unit of the relation's rows?"""
-    match relation:
-        case Filter():
-            return is_unit(argument, relation.input)
-        case Scan():
-            return isinstance(argument, exp.Column) and argument.name == relation.unit
-        case _:
-            assert_never(relation)

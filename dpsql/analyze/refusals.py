@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
-from math import floor, prod
+from math import ceil, floor, prod
 
 from sqlglot import exp
 
@@ -15,8 +15,10 @@ from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import Error, PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.functions.casts import as_number_hint
+from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import Place, refuse, shown
 from dpsql.sql.scalar import Scalar, scalar
+from dpsql.statistics.clipped import own_step
 
 Known = Mapping[str, Scalar]
 
@@ -49,15 +51,17 @@ def no_number(call: Aggregate, value: Scalar) -> SQLError:
     )
 
 
-def no_range(call: Aggregate, value: Scalar, known: Known, table: str) -> PrivacyError:
+def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str, KeyColumn]) -> PrivacyError:
     """An aggregate over a value that one row could make as large as it likes."""
     argument, written = call.argument, _written(call)
     assert argument is not None
-    named = f"{table}.{shown(argument)}" if isinstance(argument, exp.Column) else shown(written)
+    table = columns[argument.name].table if isinstance(argument, exp.Column) else ""
+    named = f"{table}.{shown(argument)}" if table else shown(written)
     low, high = value.range.low, value.range.high
     side = "" if low is None and high is None else f": it has no {'lower' if low is None else 'upper'} end"
+    side = side if low is None or high is None else ": the one it has is too wide"
     here = shown(argument) == shown(written)  # else it is written in a subquery, and its parts have no names here
-    found = _declared(argument, known, table), _away_from_zero(argument, known) if here else None
+    found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]
     part = _culprit(argument, known) if here else None
     clipped, place = f"CLIP({shown(written, 200)}, 0, 500)", written
@@ -83,9 +87,13 @@ def _written(call: Aggregate) -> exp.Expr:
     return argument
 
 
-def _declared(argument: exp.Expr, known: Known, table: str) -> str | None:
+def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]) -> str | None:
     """Ranges for the columns that have none, where that gives the whole expression one."""
     lacking = [n for n in dict.fromkeys(c.name for c in argument.find_all(exp.Column)) if _could_have(known[n])]
+    tables = {columns[n].table for n in lacking}
+    if len(tables) != 1 or any(columns[n].values is not None or not columns[n].table for n in lacking):
+        return None  # computed columns have no place in the policy
+    table = tables.pop()
     for low, high in ((0, 500), (1, 500)):
         examples = {n: _example(known[n], low, high) for n in lacking}
         given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}
@@ -151,6 +159,21 @@ def _finite(expression: exp.Expr, known: Known) -> bool:
         return False
 
 
+def check_clip(bounds: Bounds, value: Scalar) -> None:
+    """Bounds per unit and group must leave a sum something that its type can hold."""
+    step = own_step(value.type)
+    ends = (0, 1) if step is None else (ceil(bounds.low / step), floor(bounds.high / step))
+    if ends[0] <= ends[1] and ends != (0, 0):
+        return
+    error = SQLError(
+        f"no {value.type.sql} but 0 lies within these bounds",
+        code="contribution-bounds",
+        hint="make them wider: (0, 500)",
+    )
+    error.offsets = bounds.place
+    raise error
+
+
 def not_distinct(call: Aggregate) -> PrivacyError:
     """DISTINCT of anything but the unit."""
     text = shown(_written(call), 40)
@@ -186,6 +209,18 @@ def no_delta(keys: Unlisted) -> PrivacyError:
         keys.place,
         code="private-keys",
         hint=f"{keys.way}\n{select}" if keys.shared else keys.way,
+    )
+
+
+def not_public(keys: Unlisted) -> PrivacyError:
+    """group_selection_strategy = PUBLIC_GROUPS where keys could only be selected privately."""
+    return refuse(
+        PrivacyError,
+        f"{keys.why}, so PUBLIC_GROUPS can't be the group_selection_strategy",
+        keys.place,
+        code="private-keys",
+        hint=keys.way
+        + ("\nor leave group_selection_strategy out: keys are then selected privately" if keys.shared else ""),
     )
 
 

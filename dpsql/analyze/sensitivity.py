@@ -63,6 +63,13 @@ class Contribution:
         return Sensitivity(times * mass * span, times * mass * peak * span**2)
 
     @property
+    def once_per_group(self) -> Contribution:
+        """As if the unit had one whole row in each of its groups: mass is their number, and peak 1."""
+        if self.groups is None:
+            raise AssertionError("nothing bounds one unit's groups")
+        return replace(self, mass=self.groups, peak=Fraction(1))
+
+    @property
     def units(self) -> Sensitivity:
         """Of the number of distinct units per cell."""
         if self.groups is None:

@@ -6,6 +6,13 @@ import click
 
 from dpsql.cli.options import policy_option
 
+_FORMS = (
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)", "options of the whole query, in its SQL"),
+    ("SUM(x, contribution_bounds_per_row => (0, 100))", "each row's value is clipped; AVG, VAR… and STDDEV…, too"),
+    ("SUM(x, contribution_bounds_per_group => (0, 500))", "what a unit adds to a group is clipped; COUNT, too"),
+    ("DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)", "the 95% interval of COUNT(*) AS n, or of another aggregate"),
+)
+
 
 @click.command()
 @policy_option
@@ -19,6 +26,9 @@ def functions(policy: str) -> None:
         forms, _, about = recipe.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
+    click.echo("\nAs Google and Snowflake write it")
+    for form, about in _FORMS:
+        click.echo(f"  {form:<53} {about}")
     kinds: dict[str, list[tuple[str, str, str]]] = {}
     for function in FUNCTIONS:
         kinds.setdefault(function.kind, []).append((", ".join(function.names), function.about, function.range))

@@ -1,67 +1,46 @@
 """build: Bound -> Plan. Splits the query into releases and post-processing.
 
 Walk the scopes from the inside out. A scope that reads no private table stays as it is. A scope over private rows
-without an aggregate is row-level and becomes plan nodes. A scope that aggregates private rows is a release: it turns
-into SELECT … FROM r0, with its keys and aggregates replaced by r0's columns and HAVING by WHERE. What is left then
-is plain SQL over public things, and needs no privacy reasoning (Theorem POST-1).
+that aggregates nothing, or only within each unit, is row-level and becomes plan nodes. A scope that aggregates private
+rows is a release: it turns into SELECT … FROM r0, with its keys and aggregates replaced by r0's columns and HAVING by
+WHERE. What is left then is plain SQL over public things, and needs no privacy reasoning (Theorem POST-1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.plan.grouping import Groupings, united
-from dpsql.plan.nodes import Aggregate, Expr, Filter, Link, Plan, Relation, Release, Scan, scanned
-from dpsql.plan.refusals import (
-    misplaced,
-    not_grouped,
-    only_counted,
-    results_only,
-    returns_rows,
-    unsupported_aggregate,
-)
-from dpsql.plan.windows import over_results
+from dpsql.plan.google import check_post, check_unit, unit_column
+from dpsql.plan.groups import group_units, release
+from dpsql.plan.joins import Source, joined
+from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned
+from dpsql.plan.owners import determine, ways
+from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
+from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
+from dpsql.plan.sets import combined
+from dpsql.plan.subqueries import free_aliases, row_level
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
-from dpsql.sql.nodes import aggregate_name, holds_aggregate, is_aggregate, is_privacy_unit, is_window_function
+from dpsql.sql.nodes import holds_aggregate, is_privacy_unit
 from dpsql.sql.refuse import refuse
-from dpsql.sql.trees import rebuilt
 
-MAX_KEYS, MAX_AGGREGATES = 50, 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A row-level relation: a plan node, and for each (source alias, column) its expression over plan columns."""
-
-    node: Relation
-    columns: Mapping[tuple[str, str], Expr]
-
-
-@dataclass(frozen=True, slots=True)
-class _Private:
-    """A row-level SELECT: a plan node and its outputs by name."""
-
-    node: Relation
-    outputs: Mapping[str, Expr]
+UNIT = "privacy unit"  # the plan column of a unit that no column of the table holds
 
 
 def build(bound: Bound, policy: Policy) -> Plan:
     """Find the releases. Refuses what would return rows, and row-level steps that no rule knows."""
     taken = {*policy.tables, *(a.name for a in bound.root.find_all(exp.TableAlias))}
-    builder = _Builder(policy, taken)
+    builder = Builder(policy, taken)
     post = builder.query(bound.root)
-    if isinstance(post, _Private):
-        raise returns_rows(bound.root, scanned(post.node), "the query")
+    if isinstance(post, Private):
+        raise returns_rows(bound.root, scanned(post.relation), "the query")
+    check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
-    names = tuple(f"{builder.prefix}{i}" for i in range(len(builder.releases)))
-    return Plan(bound.text, tuple(builder.releases), names, post, public)
+    return Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public)
 
 
 def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], node: exp.Expr | None = None) -> Scan:
@@ -74,7 +53,7 @@ def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], 
         return Scan(name, columns, None, node=node)
     owner = table.unit.column
     if links:
-        unit = "privacy unit"
+        unit = UNIT
         while any(plan == unit for plan, _ in columns):
             unit += "'"
         return Scan(name, columns, unit, owner, tuple(links), node)
@@ -82,66 +61,106 @@ def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], 
     return Scan(name, columns, unit, owner, node=node)
 
 
-class _Builder:
+class Builder:
+    """What the scopes of one query share: the releases found so far."""
+
     def __init__(self, policy: Policy, taken: Iterable[str]) -> None:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
-        self.private_sources: set[str] = set()  # aliases of row-level sources, unique in the query
+        self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
 
-    def query(self, node: exp.Expr) -> exp.Query | _Private:
+    @property
+    def names(self) -> list[str]:
+        """The names of the noisy tables."""
+        return [f"{self.prefix}{i}" for i in range(len(self.releases))]
+
+    def add(self, found: Release) -> str:
+        """The name of a release's noisy table; an equal one that was there already is measured once."""
+        if found not in self.releases:
+            self.releases.append(found)
+        return self.names[self.releases.index(found)]
+
+    def query(self, node: exp.Expr) -> exp.Query | Private:
+        """A query over public things, or private rows."""
         match node:
             case exp.Select():
                 return self.select(node)
             case exp.SetOperation():
-                left, right = self.query(node.this), self.query(node.expression)
-                if isinstance(left, _Private) or isinstance(right, _Private):
-                    raise refuse(
-                        PrivacyError,
-                        f"{node.key.upper()} of private rows is not supported by this version",
-                        node,
-                        code="not-yet",
-                        hint="aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …",
-                    )
-                combined = node.copy()
-                combined.set("this", left)
-                combined.set("expression", right)
-                return combined
+                return self.set_operation(node)
             case _:
                 raise refuse(
                     SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
                 )
 
+    def set_operation(self, node: exp.SetOperation) -> exp.Query | Private:
+        left, right = self.query(node.this), self.query(node.expression)
+        if isinstance(left, Private) or isinstance(right, Private):
+            return combined(node, left, right, self.policy)
+        both = node.copy()
+        both.set("this", left)
+        both.set("expression", right)
+        return both
+
     # ---------------------------------------------------------------- one SELECT
 
-    def select(self, node: exp.Select) -> exp.Query | _Private:
+    def select(self, node: exp.Select) -> exp.Query | Private:
+        found = self.rows_of(node)
+        if isinstance(found, Rows):
+            return self.private(node, found)
+        return self.public(node, found)
+
+    def rows_of(self, node: exp.Select) -> Rows | list[exp.Expr]:
+        """FROM and WHERE: private rows, or the sources of a public scope."""
         from_ = node.args.get("from_")
         joins = node.args.get("joins") or []
-        sources = [self.source(s) for s in ([from_.this] if from_ else []) + [j.this for j in joins]]
-        private = [s for s in sources if isinstance(s, _Rows)]
-        if not private:
-            return self.public(node, [s for s in sources if not isinstance(s, _Rows)])
+        trees = ([from_.this] if from_ else []) + [j.this for j in joins]
+        sources = [self.source(s) for s in trees]
+        if not any(isinstance(s, Rows) for s in sources):
+            return [s for s in sources if not isinstance(s, Rows)]
         for join in joins:
             if join.args.get("method") or str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
                 raise results_only(join)
-        if joins:
-            both = len(private) > 1
-            raise refuse(
-                PrivacyError,
-                "joins of private tables are not supported by this version",
-                joins[0].this,
-                code="not-yet",
-                hint="aggregate each private table in a CTE of its own, then join the results"
-                if both
-                else "aggregate the private table in a CTE, then join the result",
-            )
-        return self.private(node, private[0])
+            if isinstance(join.this, exp.Lateral):
+                raise lateral_rows(join)
+        listed = []
+        for tree, source, join in zip(trees, sources, [None, *joins], strict=True):
+            rows = source if isinstance(source, Rows) else self.public_rows(tree, source)
+            side = str(join.args.get("side") or "").upper() if join is not None else ""
+            listed.append(Source(tree, rows, side, join.args.get("on") if join is not None else None))
+        where = node.args.get("where")
+        conditions = conjuncts(where.this if where else None)
+        known = set().union(*(s.aliases for s in listed))
+        foreign = [c for c in conditions if not free_aliases(c) <= known]
+        rows = joined(listed, [c for c in conditions if c not in foreign], self.policy, self.row_level)
+        rows.foreign = foreign
+        return rows
+
+    def public_rows(self, written: exp.Expr, built: exp.Expr) -> PublicRows:
+        """A public source beside private ones: a table as it stands, or a query that is answered first."""
+        alias = written.alias_or_name
+        if isinstance(written, exp.Table):
+            columns = written.meta["columns"]
+            shown = self.renamed(written, list(columns))
+            table = PublicTable(written.name, tuple((c.lower(), c) for c in columns))
+            return PublicRows(table, {(alias, s): plan_column(c.lower()) for s, c in zip(shown, columns, strict=True)})
+        if isinstance(written, exp.Values):
+            query, bound = (exp.select("*").from_(v.copy()) for v in (built, written))
+            outputs = [c.name for c in written.args["alias"].columns]
+        else:
+            query, bound = built.this.copy(), written.this.copy()
+            outputs = [o.alias for o in _first_select(written.this).selects]
+        shown = self.renamed(written, outputs)
+        rows = given(query, outputs, bound, set(self.names), one_row=_is_one_row(bound))
+        return PublicRows(rows, {(alias, s): plan_column(o.lower()) for s, o in zip(shown, outputs, strict=True)})
 
     def public(self, node: exp.Select, sources: list[exp.Expr]) -> exp.Select:
         """A scope over public things: keep it, with its sources and its subqueries rewritten."""
+        if (column := unit_column(node)) is not None:
+            check_unit(column, None, None, self.policy)
         copy = node.copy()
         for call in copy.find_all(exp.Anonymous):
             if is_privacy_unit(call) and call.find_ancestor(exp.Query) is copy:
@@ -150,9 +169,9 @@ class _Builder:
             copy.args["from_"].set("this", sources[0])
             for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
                 join.set("this", source)
-        skip = {"from_"}
+        self.public_aliases.append({s.alias_or_name for s in sources})
         for key, value in list(copy.args.items()):
-            if key in skip:
+            if key == "from_":
                 continue
             if key == "joins":
                 for join in value or []:
@@ -162,6 +181,7 @@ class _Builder:
                 copy.set(key, self.subqueries(value))
             elif isinstance(value, list):
                 copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
+        self.public_aliases.pop()
         return copy
 
     def subqueries(self, node: exp.Expr) -> exp.Expr:
@@ -180,31 +200,29 @@ class _Builder:
         return rewrite(node.copy())
 
     def answered(self, node: exp.Expr) -> exp.Query:
+        """A query whose result may leave: over public things and releases."""
         built = self.query(node)
-        if isinstance(built, _Private):
-            raise returns_rows(node, scanned(built.node), "a subquery")
+        if isinstance(built, Private):
+            raise returns_rows(node, scanned(built.relation), "a subquery")
         return built
 
-    def source(self, node: exp.Expr) -> exp.Expr | _Rows:
+    def source(self, node: exp.Expr) -> exp.Expr | Rows:
         match node:
             case exp.Table():
-                if self.policy.tables[node.name].public:
-                    return node.copy()
-                return self.scan(node)
+                return node.copy() if self.policy.tables[node.name].public else self.scan(node)
             case exp.Subquery():
                 built = self.query(node.this)
-                if isinstance(built, _Private):
+                if isinstance(built, Private):
                     columns = self.renamed(node, list(built.outputs))
-                    self.private_sources.add(node.alias)
-                    named = {
-                        (node.alias, new): built.outputs[old] for new, old in zip(columns, built.outputs, strict=True)
-                    }
-                    return _Rows(built.node, named)
+                    outputs = zip(columns, built.outputs.values(), strict=True)
+                    return Rows(built.relation, {(node.alias, new): e for new, e in outputs})
                 copy = node.copy()
                 copy.set("this", built)
                 return copy
-            case exp.Lateral():
-                return self.lateral(node)
+            case exp.Lateral():  # it may look at the sources before it: results and public tables, or rows_of says no
+                beside = node.copy()
+                beside.this.set("this", self.answered(node.this.this))
+                return beside
             case exp.Values():
                 return node.copy()
             case _:
@@ -212,120 +230,84 @@ class _Builder:
                     SQLError, "this can't stand in FROM", node, code="unsupported", hint="name a table of the policy"
                 )
 
-    def lateral(self, node: exp.Lateral) -> exp.Lateral:
-        """LATERAL (…) beside results and public tables: it may look at those, and at no private row."""
-        inner = self.answered(node.this.this)
-        for seen in inner.find_all(exp.Column):
-            if seen.table in self.private_sources:
-                raise refuse(
-                    PrivacyError,
-                    "LATERAL looks at single rows of a private table",
-                    seen,
-                    code="lateral-private",
-                    hint="compute the expression in the SELECT list of a subquery",
-                )
-        copy = node.copy()
-        copy.this.set("this", inner)
-        return copy
-
     def renamed(self, node: exp.Expr, columns: list[str]) -> list[str]:
-        new = [c.name for c in node.args["alias"].columns]
+        new = [c.name for c in node.args["alias"].columns] if node.args.get("alias") else []
         return new or columns
 
-    def scan(self, node: exp.Table) -> _Rows:
+    def scan(self, node: exp.Table) -> Rows:
         table = self.policy.tables[node.name]
-        self.private_sources.add(node.alias)
         columns = node.meta["columns"]
         shown = self.renamed(node, list(columns))
-        plan = [c.lower() for c in columns]  # one scan a release: unique, and equal for equal releases
+        plan = [c.lower() for c in columns]  # local names: equal releases are equal wherever they stand
         scan = scan_of(self.policy, table, tuple(zip(plan, columns, strict=True)), node.this)
-        named: dict[tuple[str, str], Expr] = {
-            (node.alias, s): exp.column(exp.to_identifier(p, quoted=True)) for s, p in zip(shown, plan, strict=True)
-        }
-        return _Rows(scan, named)
+        return Rows(scan, {(node.alias, s): plan_column(p) for s, p in zip(shown, plan, strict=True)})
 
     # ---------------------------------------------------------------- over private rows
 
-    def private(self, node: exp.Select, rows: _Rows) -> exp.Query | _Private:
-        relation: Relation = rows.node
-        if where := node.args.get("where"):
-            relation = Filter(relation, self.row_level(where.this, rows))
+    def private(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
+        if (column := unit_column(node)) is not None:
+            check_unit(column, self.column(column, rows), rows.relation, self.policy)
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
-            return self.release(node, relation, rows)
-        if (distinct := node.args.get("distinct")) and distinct.args.get("on"):
+            return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)
+        if node.args.get("distinct"):
+            self.check_distinct(node)
+            grouped = _distinct_as_group(node)
+            return group_units(self, grouped, rows) if self.keeps_units(grouped, rows) else release(self, grouped, rows)
+        self.check_limits(node)
+        if rows.foreign:
+            raise not_yet_correlated(next(c for c in rows.foreign[0].find_all(exp.Column)))
+        rows.windows = {w.name: w for w in node.args.get("windows") or []}
+        outputs = {o.alias: self.row_level(o.this, rows) for o in node.selects}
+        if qualify := node.args.get("qualify"):
+            condition = self.row_level(qualify.this, rows)
+            rows.relation = Filter(rows.relation, condition)
+        return Private(rows.relation, outputs)
+
+    def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
+        """Is each group of one unit alone? Then the result is private rows like any other."""
+        sets = grouping_sets(node.args.get("group"))
+        if len(sets) > 1:
+            return False
+        found = []
+        for key in sets[0]:
+            if is_privacy_unit(key):
+                return True
+            if isinstance(key, exp.Column):
+                found.append(self.column(key, rows))
+        return determine(found, ways(rows.relation, self.policy))
+
+    def check_distinct(self, node: exp.Select) -> None:
+        clause = node.args.get("distinct")
+        if clause is not None and clause.args.get("on"):
             raise refuse(
                 PrivacyError,
                 "DISTINCT ON over private rows picks some people's rows and not others'",
-                distinct.args["on"],
+                clause.args["on"],
                 code="limit-private",
                 hint="aggregate first; DISTINCT ON works on the result",
             )
-        if distinct:
-            return self.release(self.distinct_as_group(node), relation, rows)
-        for part in ("limit", "offset", "qualify"):
+
+    def check_limits(self, node: exp.Select) -> None:
+        for part in ("limit", "offset"):
             if node.args.get(part):
                 raise refuse(
                     PrivacyError,
                     f"{part.upper()} over private rows picks some people's rows and not others'",
                     node.args[part],
                     code="limit-private",
-                    hint="aggregate first; LIMIT and QUALIFY work on the result",
+                    hint="aggregate first; LIMIT works on the result",
                 )
-        outputs = {o.alias: self.row_level(o.this, rows) for o in node.selects}
-        return _Private(relation, outputs)
 
-    def distinct_as_group(self, node: exp.Select) -> exp.Select:
-        """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
-        grouped = node.copy()
-        grouped.set("distinct", None)
-        keys: list[Expr] = []
-        for output in node.selects:
-            if output.this not in keys:
-                keys.append(output.this.copy())
-        grouped.set("group", exp.Group(expressions=keys))
-        return grouped
-
-    def row_level(self, node: Expr, rows: _Rows) -> Expr:
+    def row_level(self, node: Expr, rows: Rows) -> Expr:
         """A scalar expression over private rows, its columns replaced by plan columns."""
+        return row_level(self, node, rows)
 
-        def rewrite(e: exp.Expr) -> exp.Expr:
-            if isinstance(e, exp.Query):
-                raise refuse(
-                    PrivacyError,
-                    "a subquery inside a private query is not supported by this version",
-                    e,
-                    code="not-yet",
-                    hint="ask for the inner value first and write it as a constant",
-                )
-            if isinstance(e, exp.Window) or is_window_function(e):
-                raise refuse(
-                    PrivacyError,
-                    "a window over private rows mixes people",
-                    e,
-                    code="window-private",
-                    hint="aggregate first; windows work on the result",
-                )
-            if is_aggregate(e):
-                raise misplaced(e)
-            if isinstance(e, exp.Column):
-                return self.plan_column(e, rows)
-            if is_privacy_unit(e):
-                raise only_counted(e)
-            return rebuilt(e, rewrite)
-
-        return rewrite(node)
-
-    def plan_column(self, node: exp.Column, rows: _Rows) -> Expr:
+    def column(self, node: exp.Column, rows: Rows) -> Expr:
+        """What a column of the query means over the plan."""
         found = rows.columns.get((node.table, node.name))
         if found is None:
-            raise refuse(
-                PrivacyError,
-                f"{node.name} belongs to an outer query: correlated subqueries are not supported by this version",
-                node,
-                code="not-yet",
-                hint="aggregate in a CTE and join the result",
-            )
+            raise not_yet_correlated(node)
         if isinstance(found, exp.Column):
             copy = found.copy()
             copy.this.meta.update(node.this.meta)
@@ -337,156 +319,28 @@ class _Builder:
             )
         return found.copy()
 
-    # ---------------------------------------------------------------- a release
 
-    def release(self, node: exp.Select, relation: Relation, rows: _Rows) -> exp.Select:
-        keys: list[Expr] = []
-        sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
-        for written in grouping_sets(node.args.get("group")):
-            plans = [self.row_level(key, rows) for key in written]
-            keys += [p for i, p in enumerate(plans) if p not in keys and p not in plans[:i]]
-            sets.append(tuple(dict.fromkeys(keys.index(p) for p in plans)))
-        groupings = Groupings(keys, lambda e: self.try_key(e, rows), len(sets) > 1)
-        aggregates: list[Aggregate] = []
-        places: list[exp.Column] = []
-
-        def column(name: str) -> exp.Column:
-            made = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("r", quoted=True))
-            places.append(made)
-            return made
-
-        def rewrite(e: exp.Expr) -> exp.Expr:
-            if isinstance(e, exp.Query):
-                return self.correlated(self.answered_in_place(e), rows, keys, column)
-            if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
-                found = self.aggregate(e, rows)
-                if found not in aggregates:
-                    aggregates.append(found)
-                return column(f"a{aggregates.index(found)}")
-            if isinstance(e, exp.Grouping | exp.GroupingId):
-                return groupings.rewrite(e, column)
-            if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
-                plan = self.try_key(e, rows)
-                if plan is not None and plan in keys:
-                    return column(f"k{keys.index(plan)}")
-            if isinstance(e, exp.Column):
-                raise not_grouped(e)
-            if is_privacy_unit(e):
-                raise only_counted(e)
-            if isinstance(e, exp.Window):
-                return over_results(e, rewrite)
-            return rebuilt(e, rewrite)
-
-        post = exp.Select()
-        post.set("expressions", [rewrite(o) for o in node.selects])
-        if having := node.args.get("having"):
-            post.set("where", exp.Where(this=rewrite(having.this)))
-        for part in ("qualify", "order"):
-            if clause := node.args.get(part):
-                post.set(part, rewrite(clause))
-        if windows := node.args.get("windows"):
-            post.set("windows", [over_results(w, rewrite) for w in windows])
-        if distinct := node.args.get("distinct"):
-            post.set("distinct", rebuilt(distinct, rewrite))
-        for part in ("limit", "offset"):
-            if clause := node.args.get(part):
-                post.set(part, clause.copy())
-        if len(keys) > MAX_KEYS or len(aggregates) > MAX_AGGREGATES:
-            raise SQLError(
-                f"one SELECT takes at most {MAX_KEYS} keys and {MAX_AGGREGATES} aggregates of private rows",
-                code="too-large",
-                hint="ask for some of them in a query of their own",
-            )
-        tables = {}  # an equal release that was there already is measured once
-        for numbers in sets:
-            release = Release(relation, tuple(keys[i] for i in numbers), tuple(aggregates))
-            tables[numbers] = f"{self.prefix}{self.add(release)}"
-        source: exp.Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
-        if len(sets) > 1:
-            source = united(sets, tables, len(aggregates), groupings, len(keys))
-        for place in places:
-            place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
-        post.set("from_", exp.From(this=source))
-        return post
-
-    def add(self, release: Release) -> int:
-        if release not in self.releases:
-            self.releases.append(release)
-        return self.releases.index(release)
-
-    def answered_in_place(self, e: exp.Query) -> exp.Expr:
-        if isinstance(e, exp.Subquery):
-            return exp.Subquery(this=self.answered(e.this))
-        return self.answered(e)
-
-    def correlated(
-        self, inner: exp.Expr, rows: _Rows, keys: list[Expr], column: Callable[[str], exp.Column]
-    ) -> exp.Expr:
-        """A subquery beside aggregates: of this scope's rows it may see the keys."""
-        for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
-            plan = self.row_level(outer, rows)
-            if plan not in keys:
-                raise not_grouped(outer)
-            outer.replace(column(f"k{keys.index(plan)}"))
-        return inner
-
-    def try_key(self, e: Expr, rows: _Rows) -> Expr | None:
-        try:
-            return self.row_level(e, rows)
-        except (SQLError, PrivacyError):
-            return None
-
-    def count_units(
-        self, call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: _Rows
-    ) -> Aggregate:
-        """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
-        if name != "COUNT" or not distinct:
-            raise only_counted(call)
-        unit = scanned(rows.node).unit
-        if unit is None:  # each row is a unit
-            return Aggregate("COUNT", None, False, where, node)
-        return Aggregate("COUNT", exp.column(exp.to_identifier(unit, quoted=True)), True, where, node)
-
-    def aggregate(self, node: Expr, rows: _Rows) -> Aggregate:
-        """An aggregate call, with or without FILTER, over row-level expressions."""
-        where = None
-        call = node
-        if isinstance(node, exp.Filter):
-            where = self.row_level(node.expression.this, rows)
-            call = node.this
-        name = aggregate_name(call)
-        if name not in RECIPES:
-            raise unsupported_aggregate(name, call)
-        argument, distinct = call.args.get("this"), False
-        if isinstance(call, exp.Anonymous):
-            argument = call.expressions[0] if call.expressions else None
-        if isinstance(argument, exp.Distinct):
-            if len(argument.expressions) != 1:
-                raise refuse(
-                    SQLError,
-                    "DISTINCT takes one expression here",
-                    call,
-                    code="distinct",
-                    hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
-                )
-            argument, distinct = argument.expressions[0], True
-        if is_privacy_unit(argument):
-            return self.count_units(call, name, distinct, where, node, rows)
-        if isinstance(argument, exp.Order):
-            argument = argument.this  # the order can't matter for what is supported here
-        if isinstance(argument, exp.Star):
-            argument = None
-        extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
-        further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
-        if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
-            raise refuse(
-                SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
-            )
-        if argument is None and name != "COUNT":
-            raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
-        plan = self.row_level(argument, rows) if argument is not None else None
-        return Aggregate(name, plan, distinct, where, node)
+def _first_select(node: exp.Expr) -> exp.Select:
+    while isinstance(node, exp.SetOperation):
+        node = node.this
+    assert isinstance(node, exp.Select)
+    return node
 
 
-def _is_call(e: Expr) -> bool:
-    return is_aggregate(e) or (isinstance(e, exp.Filter) and is_aggregate(e.this))
+def _is_one_row(node: exp.Expr) -> bool:
+    """Is it a SELECT of aggregates without GROUP BY and HAVING: one row, whatever the data are?"""
+    if not isinstance(node, exp.Select) or any(node.args.get(k) for k in ("group", "having", "qualify", "limit")):
+        return False
+    return node.args.get("offset") is None and any(holds_aggregate(o) for o in node.selects)
+
+
+def _distinct_as_group(node: exp.Select) -> exp.Select:
+    """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
+    grouped = node.copy()
+    grouped.set("distinct", None)
+    keys: list[Expr] = []
+    for output in node.selects:
+        if output.this not in keys:
+            keys.append(output.this.copy())
+    grouped.set("group", exp.Group(expressions=keys))
+    return grouped

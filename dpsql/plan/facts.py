@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
+from dpsql.plan.nodes import Aggregate
 from dpsql.statistics.base import Quantity
+from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.total import Sum
@@ -115,7 +118,9 @@ def _measurement(m: Measurement, number: int, epsilon: Fraction, count: int, bit
 
 def _grid_step(m: Measurement, bits: int) -> Fraction:
     """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
-    weight = 1 if isinstance(m.statistic, Units) else 2**bits
+    weight = 1 if isinstance(m.statistic, Units | Clipped) else 2**bits
+    if isinstance(m.statistic, Clipped):
+        return m.statistic.step
     if isinstance(m.statistic, Moments):
         return Fraction(1, m.statistic.resolution * weight)
     return (m.statistic.value.grid.step if isinstance(m.statistic, Sum | Joint) else Fraction(1)) / weight
@@ -123,11 +128,13 @@ def _grid_step(m: Measurement, bits: int) -> Fraction:
 
 def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
     facts: Facts = {
-        "aggregate": _sql(argument.call.node),
+        "aggregate": _call_text(argument.call),
         "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
         "error": _error(step, call),
     }
-    if argument.value is not None and call.function != "COUNT":
+    if argument.clip is not None:
+        facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
+    elif argument.value is not None and call.function != "COUNT":
         found = argument.value.range
         facts["range"] = {
             "low": _end(found.low),
@@ -135,6 +142,15 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
             "from": [w.replace('"', "") for w in found.why],
         }
     return facts
+
+
+def _call_text(call: Aggregate) -> str:
+    """An aggregate as the query writes it, its contribution bounds included."""
+    text = _sql(call.node)
+    if call.bounds is None:
+        return text
+    plain = _sql(call.node.this if isinstance(call.node, exp.Filter) else call.node)
+    return text.replace(plain, f"{plain[:-1]}, {call.bounds.text})", 1)
 
 
 def _needs(call: Call) -> tuple[Quantity, ...]:
@@ -172,6 +188,8 @@ def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | Non
     for quantity, slope in RECIPES[call.function].spread(call, cell).slopes:
         for place, weight in step.estimates[quantity].terms:
             weights[place] = weights.get(place, 0.0) + float(slope[0]) * float(weight)
+    if not all(isfinite(w) for w in weights.values()):  # a deviation of 0 has no first-order error
+        return None
     return [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w] or None
 
 
@@ -181,6 +199,7 @@ def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts])
     kind = "public"
     if places:
         kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
+        kind = "interval" if unchanged and interval_of(places[0][1]) is not None else kind
     return {
         "name": name,
         "type": type_,
@@ -192,6 +211,8 @@ def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts])
 
 def _written(release: Facts, column: str) -> str:
     """A column of a release as the query writes it."""
+    if (end := interval_of(column)) is not None:
+        return f"DP_INTERVAL_{end[1].upper()}({release['aggregates'][end[0]]['aggregate']})"
     index = int(column[1:])
     written: str = (
         release["keys"][index]["key"] if column.startswith("k") else release["aggregates"][index]["aggregate"]

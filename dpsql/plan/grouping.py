@@ -58,13 +58,14 @@ class Groupings:
 
 
 def united(
-    sets: Sequence[Place], tables: Mapping[Place, str], aggregates: int, groupings: Groupings, keys: int
+    sets: Sequence[Place], tables: Mapping[Place, str], answers: Sequence[str], groupings: Groupings, keys: int
 ) -> exp.Subquery:
     """Every set's noisy table, one after the other; a key that a set leaves out is NULL there.
 
-    A set that was given twice is there twice, and was measured once.
+    answers: the columns of the noisy tables that hold aggregates, and ends of their intervals. A set that was given
+    twice is there twice, and was measured once.
     """
-    branches = [_branch(s, tables[s], aggregates, groupings, keys) for s in sets]
+    branches = [_branch(s, tables[s], answers, groupings, keys) for s in sets]
     union: exp.Query = branches[0]
     for branch in branches[1:]:
         union = exp.Union(this=union, expression=branch, distinct=False)
@@ -81,14 +82,14 @@ def branches(query: exp.Expr) -> list[exp.Select]:
     return [query]
 
 
-def _branch(place: Place, table: str, aggregates: int, groupings: Groupings, keys: int) -> exp.Select:
+def _branch(place: Place, table: str, answers: Sequence[str], groupings: Groupings, keys: int) -> exp.Select:
     def column(name: str) -> exp.Expr:
         return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
     values: list[tuple[str, exp.Expr]] = []
     for i in range(keys):
         values.append((f"k{i}", column(f"k{place.index(i)}") if i in place else exp.Null()))
-    values += [(f"a{i}", column(f"a{i}")) for i in range(aggregates)]
+    values += [(name, column(name)) for name in answers]
     for i, call in enumerate(groupings.calls):
         bits = sum((k not in place) << (len(call) - 1 - j) for j, k in enumerate(call))
         values.append((f"g{i}", exp.cast(exp.Literal.number(bits), "BIGINT")))

@@ -6,10 +6,13 @@ says what the query means; the second group, added by calibrate, says how intege
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
@@ -30,8 +33,8 @@ class Scan:
     """The rows of a policy table that have a unit; columns are (plan name, column of the table).
 
     unit is the plan column that holds it, None where each row is its own unit; owner is the column it comes from, in
-    the table itself or in the last of the links. Rows that point to nothing, and rows whose unit is NULL, belong to
-    nobody and are dropped (Theorem OWN-1).
+    the table itself or in the last of the links (None with a unit: rows are numbered). Rows that point to nothing, and
+    rows whose unit is NULL, belong to nobody and are dropped (Theorem OWN-1).
     """
 
     table: str
@@ -43,6 +46,30 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicTable:
+    """The rows of a public table; columns are (plan name, column of the table)."""
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that the public engine computes before the statement runs, from public tables and earlier releases.
+
+    columns are (plan name, output of the query). Values of a noisy query bound nothing: they are constants of a
+    later step, and neither a range, a domain nor a price may rest on them.
+    """
+
+    name: str
+    query: exp.Query
+    columns: tuple[tuple[str, str], ...]
+    written: exp.Query  # the same over the tables themselves: it has the types
+    one_row: bool
+    noisy: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """The input's rows for which the condition is TRUE."""
 
@@ -50,14 +77,164 @@ class Filter:
     condition: Expr
 
 
-Relation = Scan | Filter
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Exactly these columns, computed from the input's; unit is the one of them that holds it."""
+
+    input: Relation
+    columns: tuple[Named, ...]
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Each row of the left side with its matches; "left" keeps rows without any, with NULLs (Theorem OWN-3).
+
+    The left side is private and the owner of each row is its left one. units: the columns of both owners where the
+    right side is private, too; rows of two owners never match, whatever the condition says.
+    """
+
+    left: Relation
+    right: Relation | PublicTable | Given
+    kind: str  # "inner" or "left"
+    condition: Expr | None
+    units: tuple[str, str] | None
+    node: Expr | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Adds a boolean column: does the row have a match on the other side? (Theorem OWN-4)
+
+    With member = (value, other's value) it is value IN (the other's values), NULL as SQL has it.
+    """
+
+    input: Relation
+    other: Relation | PublicTable | Given
+    column: str
+    condition: Expr | None
+    units: tuple[str, str] | None
+    member: tuple[Expr, Expr] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The rows of all inputs, which have the same column names (Theorem OWN-5)."""
+
+    inputs: tuple[Project, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnits:
+    """One row for each unit and value of the keys; the other columns are aggregates of its rows (Theorem OWN-6)."""
+
+    input: Relation
+    unit: str
+    keys: tuple[Named, ...]
+    columns: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Adds a column that is computed by a window within each unit's own rows (Theorem OWN-6)."""
+
+    input: Relation
+    unit: str
+    column: str
+    window: Expr
+
+
+Relation = Scan | Filter | Project | Join | Mark | Union | GroupUnits | Windows
 
 
 def scanned(relation: Relation) -> Scan:
-    """The scan at the bottom of a relation."""
-    while isinstance(relation, Filter):
-        relation = relation.input
+    """The first scan of a relation: the one that its rows are said to come from."""
+    while not isinstance(relation, Scan):
+        match relation:
+            case Join():
+                relation = relation.left
+            case Union():
+                relation = relation.inputs[0]
+            case _:
+                relation = relation.input
     return relation
+
+
+def unit_of(relation: Relation) -> str | None:
+    """The plan column that holds each row's unit."""
+    match relation:
+        case Scan() | Project() | GroupUnits():
+            return relation.unit
+        case Filter() | Mark() | Windows():
+            return unit_of(relation.input)
+        case Join():
+            return unit_of(relation.left)
+        case Union():
+            return relation.inputs[0].unit
+        case _:
+            assert_never(relation)
+
+
+def columns_of(relation: Relation | PublicTable | Given) -> tuple[str, ...]:
+    """The plan columns of a relation."""
+    match relation:
+        case Scan():
+            names = tuple(plan for plan, _ in relation.columns)
+            return names if relation.unit is None or relation.unit in names else (*names, relation.unit)
+        case PublicTable() | Given() | Project():
+            return tuple(c[0] for c in relation.columns)
+        case Filter():
+            return columns_of(relation.input)
+        case Join():
+            return (*columns_of(relation.left), *columns_of(relation.right))
+        case Mark() | Windows():
+            return (*columns_of(relation.input), relation.column)
+        case Union():
+            return columns_of(relation.inputs[0])
+        case GroupUnits():
+            return (relation.unit, *(name for name, _ in (*relation.keys, *relation.columns)))
+        case _:
+            assert_never(relation)
+
+
+def parts_of(relation: Relation | PublicTable | Given) -> Iterator[Relation | PublicTable | Given]:
+    """A relation and all that it is made of."""
+    yield relation
+    match relation:
+        case Scan() | PublicTable() | Given():
+            return
+        case Filter() | Project() | GroupUnits() | Windows():
+            yield from parts_of(relation.input)
+        case Mark():
+            yield from parts_of(relation.input)
+            yield from parts_of(relation.other)
+        case Join():
+            yield from parts_of(relation.left)
+            yield from parts_of(relation.right)
+        case Union():
+            for one in relation.inputs:
+                yield from parts_of(one)
+        case _:
+            assert_never(relation)
+
+
+def expressions_of(relation: Relation | PublicTable | Given) -> Iterator[Expr]:
+    """Every expression in a relation and in what it is made of."""
+    for part in parts_of(relation):
+        match part:
+            case Filter():
+                yield part.condition
+            case Project():
+                yield from (e for _, e in part.columns)
+            case Join() | Mark():
+                if part.condition is not None:
+                    yield part.condition
+                if isinstance(part, Mark) and part.member is not None:
+                    yield from part.member
+            case GroupUnits():
+                yield from (e for _, e in (*part.keys, *part.columns))
+            case Windows():
+                yield part.window
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +246,7 @@ class Aggregate:
     distinct: bool
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
+    bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +270,6 @@ class Plan:
 
 
 # ---------------------------------------------------------------- how the integers are made
-
-
-@dataclass(frozen=True, slots=True)
-class Project:
-    """Exactly these columns, computed from the input's."""
-
-    input: Relation
-    columns: tuple[Named, ...]
 
 
 @dataclass(frozen=True, slots=True)

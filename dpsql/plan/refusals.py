@@ -14,6 +14,14 @@ from dpsql.sql.refuse import offsets, refuse, shown
 def returns_rows(node: Expr, scan: Scan, what: str) -> PrivacyError:
     """Rows of a private table where only aggregates may leave."""
     outputs = node.selects if isinstance(node, exp.Query) else []
+    if isinstance(node, exp.Select) and node.args.get("group"):
+        return refuse(
+            PrivacyError,
+            f"GROUP BY keeps the unit of {scan.table}: each group would be one person's",
+            node.args["group"].expressions,
+            code="returns-rows",
+            hint="group by something that many people share; or aggregate once more: SELECT AVG(n) FROM (SELECT …)",
+        )
     return refuse(
         PrivacyError,
         f"{what} returns rows of a private table, {scan.table}",
@@ -43,6 +51,28 @@ def results_only(join: exp.Join) -> PrivacyError:
         join.this,
         code="join-kind",
         hint="aggregate the private table in a CTE, then join the result",
+    )
+
+
+def lateral_rows(join: exp.Join) -> PrivacyError:
+    """LATERAL beside a private table."""
+    return refuse(
+        PrivacyError,
+        "LATERAL works beside results and public tables, not beside private rows",
+        join.this,
+        code="join-kind",
+        hint="compute the expression in the SELECT list of a subquery",
+    )
+
+
+def not_yet_correlated(node: exp.Column) -> PrivacyError:
+    """A column of an outer query where only the subquery's own rows can be looked at."""
+    return refuse(
+        PrivacyError,
+        f"{shown(node)} belongs to an outer query, and this subquery can't look at it",
+        node,
+        code="correlated",
+        hint="aggregate in a CTE and join the result; or compare the unit of both queries with =",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsql.accounting.cost import show_rounded
 from dpsql.calibrate import Quote
-from dpsql.plan.facts import Facts, as_dict
+from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
 
 __all__ = ["as_dict", "show"]
 
@@ -87,6 +87,8 @@ def _output_lines(facts: Facts) -> Iterable[str]:
                 shown.update(column["from"])
             case "key":
                 lines = [f"key {column['of'][0]}: no noise"]
+            case "interval":
+                lines = [f"{column['of'][0]}: an end of its interval, with {CONFIDENCE:.0%}"]
             case "expression":
                 lines = [f"computed from {', '.join(dict.fromkeys(column['of']))}"]
             case _:
@@ -107,6 +109,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if found := aggregate.get("range"):
         why = f" ({'; '.join(found['from'])})" if found["from"] else ""
         lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
+    if clip := aggregate.get("clip"):
+        lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
     error, cells = aggregate["error"], release["cells"]
     if error is None:
         return [*lines, "no noise"]

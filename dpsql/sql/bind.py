@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import SQLError
+from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
-from dpsql.sql.nodes import check_node, holds_aggregate
+from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
@@ -218,6 +219,8 @@ class _Binder(Sources):
         bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, by_alias)
         self.limits(node, bound)
+        if (unit := node.meta.get(UNIT_COLUMN)) is not None:
+            bound.meta[UNIT_COLUMN] = resolve(unit, {}, None)
         self.count(bound)
         return bound, tuple(unique)
 
@@ -367,7 +370,7 @@ class _Binder(Sources):
                     hint="compute a part of it in a subquery",
                 )
             if isinstance(e, exp.Column):
-                return self.column(e, scope, aliases, keys, alias_first)
+                return self.column(e, scope, aliases, keys, alias_first or interval_end(e.parent) is not None)
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree

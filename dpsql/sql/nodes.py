@@ -75,6 +75,13 @@ def is_privacy_unit(node: object) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
 
 
+def interval_end(node: object) -> str | None:
+    """low for a call of DP_INTERVAL_LOW, high for one of DP_INTERVAL_HIGH, None for all else."""
+    if isinstance(node, exp.Anonymous):
+        return {"DP_INTERVAL_LOW": "low", "DP_INTERVAL_HIGH": "high"}.get(node.name.upper())
+    return None
+
+
 def holds_aggregate(node: exp.Expr) -> bool:
     """Does it hold an aggregate of its own SELECT? A window's function is none, but the window's parts may be."""
     if isinstance(node, exp.Query):
@@ -98,6 +105,13 @@ def check_node(node: exp.Expr) -> None:
                 node,
                 code="privacy-unit",
                 hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        return
+    if end := interval_end(node):
+        if len(node.expressions) != 1:
+            name = f"DP_INTERVAL_{end.upper()}"
+            raise refuse(
+                SQLError, f"{name} takes one alias", node, code="interval", hint=f"write {name}(n) for COUNT(*) AS n"
             )
         return
     entry = lookup(node)

@@ -1,10 +1,10 @@
-"""parse: text -> Tree. sqlglot, DuckDB dialect, exactly one query statement."""
+"""parse: text -> Tree. sqlglot, DuckDB dialect plus Google's clause, exactly one query statement."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -14,13 +14,13 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Span, SQLError, nearest
+from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000
 
 _DUCKDB = Dialect.get_or_raise(DIALECT)
-_SELECT_WITH = [TokenType.SELECT, TokenType.WITH]
 _NOW = {"now", "get_current_timestamp", "transaction_timestamp", "current_localtimestamp", "localtimestamp"}
 _QUERIES = (
     "SELECT",
@@ -44,6 +44,7 @@ class Tree:
 
     text: str
     root: exp.Query
+    options: Mapping[str, Option] = field(default_factory=dict)  # what Google's clause says, by our own names
 
 
 def parse(text: str) -> Tree:
@@ -57,8 +58,9 @@ def parse(text: str) -> Tree:
     except TokenError:
         raise _unclosed(text) from None
     _check_tokens(text, tokens)
+    lifted = lift(text, tokens)
     try:
-        statements = _DUCKDB.parser().parse(tokens, text)
+        statements = _DUCKDB.parser().parse(lifted.tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error) from None
     except RecursionError:
@@ -71,8 +73,9 @@ def parse(text: str) -> Tree:
     if named := root.find(exp.Placeholder):
         raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
     frozen = _freeze_now(root)
-    _place_calls(text, frozen, tokens)
-    return Tree(text, frozen)
+    _place_calls(text, frozen, lifted.tokens)
+    attach(text, frozen, lifted)
+    return Tree(text, frozen, lifted.options)
 
 
 def _freeze_now(root: exp.Query) -> exp.Query:
@@ -96,7 +99,7 @@ def _freeze_now(root: exp.Query) -> exp.Query:
 
 
 def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """One statement that starts like a query, without parameters and Google's clauses."""
+    """One statement that starts like a query, without parameters."""
     words = [t for t in tokens if t.token_type is not TokenType.SEMICOLON]
     if not words:
         raise SQLError("there is no query in the text", code="empty", hint='write a query: "SELECT COUNT(*) FROM t"')
@@ -107,30 +110,9 @@ def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
     if words[0].token_type is not TokenType.L_PAREN and words[0].text.upper() not in _QUERIES:
         raise _not_a_query(text, words[0], words[0].text.upper())
     for i, token in enumerate(words):
-        name, after = token.text.lower(), words[i + 1] if i + 1 < len(words) else None
+        after = words[i + 1] if i + 1 < len(words) else None
         if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.SESSION_PARAMETER):
             raise _parameter(text, token, after if after is not None and after.start == token.end + 1 else token)
-        if name == "differential_privacy" and [t.token_type for t in words[max(i - 2, 0) : i]] == _SELECT_WITH:
-            raise _google(text, words[i - 1], token)
-        if name.startswith("contribution_bounds_per_") and after is not None and after.token_type is TokenType.FARROW:
-            raise _at(
-                text,
-                token,
-                f"{name} is not supported by this version",
-                "not-yet",
-                "clip each row's value yourself: SUM(CLIP(x, 0, 100))",
-            )
-
-
-def _google(text: str, first: Token, last: Token) -> SQLError:
-    options = re.compile(r"\s+OPTIONS\s*\([^()]*\)", re.IGNORECASE).match(text, last.end + 1)
-    return SQLError(
-        "SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version",
-        code="not-yet",
-        hint="leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and "
-        "--max-rows, or epsilon=, delta=, max_groups= and max_rows=",
-        span=Span.of(text, first.start, options.end() if options else last.end + 1),
-    )
 
 
 def _not_a_query(text: str, first: Token, what: str) -> SQLError:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.exact import Integers
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
-__all__ = ["Integers", "Quantity", "Statistic", "Value"]
+__all__ = ["Clip", "Integers", "Quantity", "Statistic", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,22 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """Moves a unit's own number of rows or values in a cell, or their sum, into [low, high]."""
+
+    kind: Literal["rows", "present", "total"]
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact number per cell that an aggregate needs: rows, present, total (of a value) or units."""
+    """An exact number per cell that an aggregate needs: rows, present, total (of a value), units or clipped."""
 
     kind: str
     value: Value | None = None
     where: str | None = None
+    clip: Clip | None = None
 
 
 class Statistic(Protocol):

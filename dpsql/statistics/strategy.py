@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.statistics.base import Quantity, Statistic, Value
+from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
@@ -106,6 +107,9 @@ def _strategy(
     for need in dict.fromkeys(wanted):
         if need.kind in ("rows", "present") and need not in given and need not in shared:
             statistics.append(Count(need.value, need.where, where_text[need.where]))
+        elif need.kind == "clipped":
+            assert need.clip is not None
+            statistics.append(Clipped(need.value, need.where, need.clip, where_text[need.where]))
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     estimates = _estimates(list(dict.fromkeys(wanted)), statistics, unit, weight, shared)
@@ -127,7 +131,7 @@ def _estimates(
     offers: dict[Quantity, list[Linear]] = {}
     for index, statistic in enumerate(statistics):
         for quantity, weights in statistic.quantities().items():
-            whole = 1 if quantity.kind == "units" else weight  # units are never weighted
+            whole = 1 if quantity.kind in ("units", "clipped") else weight  # those are never weighted
             linear = Linear.of({(index, column): w / whole for column, w in enumerate(weights)})
             offers.setdefault(quantity, []).append(linear)
             if quantity.kind == "units" and Quantity("rows", None, quantity.where) in shared:

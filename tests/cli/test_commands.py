@@ -227,7 +227,16 @@ def test_the_policy_may_come_from_the_environment(dpsql: Run, folder: Path, monk
 
 def test_functions_lists_aggregates_and_scalars(dpsql: Run) -> None:
     shown = dpsql("functions").stdout
-    for name in ("COUNT(*)", "SUM(x)", "AVG(x)", "ABS", "CASE", "COALESCE"):
+    for name in (
+        "COUNT(*)",
+        "SUM(x)",
+        "AVG(x)",
+        "ABS",
+        "CASE",
+        "COALESCE",
+        "DP_INTERVAL_LOW",
+        "contribution_bounds_per",
+    ):
         assert name in shown
 
 

@@ -334,9 +334,9 @@ def test_10_the_price_is_durable_before_the_first_row_is_read(monkeypatch: pytes
     with open_session(OTHERS) as session:
         spent = []
 
-        def spy(step: Any, cursor: Any) -> Any:
+        def spy(step: Any, cursor: Any, given: Any) -> Any:
             spent.append(session.budget.spent.epsilon)
-            return run_module.execute(step, cursor)
+            return run_module.execute(step, cursor, given)
 
         monkeypatch.setattr(session_module, "execute", spy)
         session.query("SELECT (SELECT COUNT(*) FROM t) + (SELECT SUM(i) FROM t)", epsilon=1)
@@ -389,6 +389,16 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
         session.query(sql, epsilon=1)
         assert given[-1] == {"r0"}
         assert public.catalog() == []
+
+
+def test_14_the_twin_beside_that_engine_has_no_row() -> None:
+    with open_session([*OTHERS, PERSON]) as session:
+        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        cursor = session._engine.public.cursor()
+        twins = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'dpsql_twin'").fetchall()
+        assert twins == [("t",)]
+        assert cursor.execute("SELECT COUNT(*) FROM dpsql_twin.t").fetchall() == [(0,)]
+        assert cursor.execute("SELECT DISTINCT database_name FROM duckdb_tables()").fetchall() == [("dpsql_twin",)]
 
 
 def test_14_the_decision_follows_the_noisy_value_and_not_the_true_one() -> None:
@@ -493,10 +503,16 @@ def test_20_windows_across_people_are_refused(window: str) -> None:
     refused(f"SELECT COUNT(*) FROM (SELECT {window} AS r FROM t{named}) WHERE r > 3", "window-private")
 
 
-def test_21_the_union_of_a_table_with_itself_is_refused() -> None:
-    refused("SELECT COUNT(*) FROM (SELECT v FROM t UNION ALL SELECT v FROM t)", "not-yet")
-    refused("SELECT COUNT(*) FROM (FROM t UNION ALL FROM t)", "not-yet")
-    refused("WITH c AS (FROM t UNION ALL FROM t) SELECT SUM(v) FROM c", "not-yet")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM (SELECT v FROM t UNION ALL SELECT v FROM t)",
+        "SELECT COUNT(*) FROM (FROM t UNION ALL FROM t UNION ALL FROM t)",
+        "WITH c AS (FROM t UNION ALL FROM t) SELECT SUM(v), COUNT(*) FROM c",
+    ],
+)
+def test_21_the_union_of_a_table_with_itself_has_the_sensitivity_of_its_rows(sql: str) -> None:
+    assert all(0 < share <= 1 for share in moved(sql, PERSON))
 
 
 @pytest.mark.parametrize(
@@ -620,6 +636,18 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
             with pytest.raises(duckdb.Error):
                 connection.execute(sql)
         assert list(tmp_path.iterdir()) == [outside]
+
+
+@pytest.mark.parametrize("engine", ["_private", "public", "twin"])
+def test_23_a_cursor_has_the_settings_of_its_engine(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    with open_session(OTHERS) as session:
+        held = getattr(session._engine, engine)
+        cursor = (held if engine == "_private" else held._connection).cursor()
+        assert cursor.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
+        if engine == "public":
+            assert cursor.execute("SELECT current_setting('max_execution_time')").fetchall() == [(60_000,)]
+            assert cursor.execute("SELECT 1 // 0").fetchall() == [(None,)]
 
 
 # ---------------------------------------------------------------- 24 to 26: names and owners

@@ -162,6 +162,12 @@ ROW_LEVEL = {
     "filtered sum": "SELECT SUM(x) FILTER (WHERE x > 1 AND b), AVG(i) FILTER (WHERE i < 5) FROM t",
     "computed key": "SELECT CASE WHEN i > 3 THEN 'high' ELSE 'low' END AS g, n // 2 AS h, SUM(x) FROM t GROUP BY g, h",
     "grouping sets": "SELECT k, n, COUNT(*), AVG(x), SUM(i) FROM t GROUP BY CUBE (k, n)",
+    "clipped": "SELECT k, SUM(i, contribution_bounds_per_group => (-2, 7)), "
+    "COUNT(*, contribution_bounds_per_group => (0, 2)), SUM(d, contribution_bounds_per_group => (0.5, 12.25)), "
+    "COUNT(x, contribution_bounds_per_group => (2, 4)), "
+    "SUM(x * 1e300, contribution_bounds_per_group => (-1, 3)) FILTER (WHERE b) FROM t GROUP BY k",
+    "clipped by row": "SELECT SUM(b, contribution_bounds_per_row => (0, 1)), AVG(i * i, contribution_bounds_per_row => "
+    "(-9, 9)), SUM(d, contribution_bounds_per_row => (-0.5, 0.125)) FROM t",
     "tightened": "SELECT SUM(i), SUM(x) FROM t WHERE i BETWEEN 2 AND 5 AND x < 3",
 }
 BY_UNIT = {
@@ -211,6 +217,11 @@ def test_one_unit_moves_no_statistic_by_more_than_is_claimed(name: str, data: li
         "SELECT AVG(x) FROM t",
         "SELECT AVG(i), COUNT(*) FROM t",
         "SELECT AVG(d) FROM t",
+        "SELECT SUM(i, contribution_bounds_per_group => (-2, 7)) FROM t",
+        "SELECT SUM(x, contribution_bounds_per_group => (-1.5, 1)) FROM t",
+        "SELECT SUM(x, contribution_bounds_per_row => (0, 1)) FROM t",
+        "SELECT SUM(d, contribution_bounds_per_group => (0, 12.25)) FROM t",
+        "SELECT COUNT(*, contribution_bounds_per_group => (2, 2)) FROM t",
         "SELECT AVG(i), AVG(n), AVG(d), AVG(LEAST(GREATEST(x, -1), 3)), COUNT(*) FROM t",
     ],
 )

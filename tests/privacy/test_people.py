@@ -53,6 +53,19 @@ QUERIES = {
     "private key": "SELECT i, COUNT(*), SUM(x) FROM t GROUP BY i",
     "private and public key": "SELECT i, k, COUNT(DISTINCT uid), AVG(x) FROM t GROUP BY i, k",
     "private keys alone": "SELECT DISTINCT i FROM t",
+    "clipped sum": "SELECT SUM(i, contribution_bounds_per_group => (-3, 40)) FROM t",
+    "clipped sum by key": "SELECT k, SUM(x, contribution_bounds_per_group => (-1.5, 9)) FROM t GROUP BY k",
+    "clipped counts by key": "SELECT k, COUNT(*, contribution_bounds_per_group => (1, 5)), COUNT(*), "
+    "COUNT(x, contribution_bounds_per_group => (2, 3)) FROM t GROUP BY k",
+    "clipped by a wide key": "SELECT n, SUM(i, contribution_bounds_per_group => (5, 500)) FILTER (WHERE b), "
+    "COUNT(DISTINCT uid), AVG(x) FROM t GROUP BY n",
+    "clipped without a range": "SELECT n, SUM(uid * x, contribution_bounds_per_group => (-2, 2)), "
+    "SUM(CAST(i AS HUGEINT), contribution_bounds_per_group => (-7, 9)) FROM t GROUP BY n",
+    "clipped by private key": "SELECT i, SUM(x, contribution_bounds_per_group => (-1, 1)), COUNT(*) FROM t GROUP BY i",
+    "clipped by the unit": "SELECT uid % 3 AS g, SUM(i, contribution_bounds_per_group => (-4, 2)) FROM t GROUP BY g",
+    "clipped rows": "SELECT k, SUM(i, contribution_bounds_per_row => (-5, 7)), "
+    "AVG(x, contribution_bounds_per_row => (0, 1)), "
+    "STDDEV(x, contribution_bounds_per_row => (-1, 1)) FROM t GROUP BY k",
     "the unit as a key": "SELECT uid % 3 AS g, COUNT(*), COUNT(DISTINCT uid) FROM t GROUP BY g",
 }
 LIMITS = [
@@ -265,6 +278,8 @@ ATTAINED = [
     "average",
     "averages",
     "variance",
+    "clipped sum",
+    "clipped rows",
 ]
 
 
@@ -305,6 +320,44 @@ def test_a_person_in_every_group_attains_the_claim_for_units() -> None:
     one = measured(quote.steps[0], False, t=table(extremes(1, 1000)))
     two = measured(quote.steps[0], False, t=table([]))
     assert compare(quote, one, two) == [1]
+
+
+CLIPPED = (
+    "SUM(i, contribution_bounds_per_group => (-40, 30)), SUM(x, contribution_bounds_per_group => (0, 2.5)), "
+    "SUM(uid * i, contribution_bounds_per_group => (-9, 1)), COUNT(*, contribution_bounds_per_group => (0, 5)) FROM t"
+)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_person_in_a_thousand_groups_attains_the_claim_for_clipped_sums_and_no_more(
+    keyed: bool, replace: bool, groups: int
+) -> None:
+    sql = f"SELECT n, {CLIPPED} GROUP BY n" if keyed else f"SELECT {CLIPPED}"
+    quote = quoted(sql, replace, (("max_groups", groups),), "laplace")
+
+    def person(sign: int, first: int) -> list[Row]:
+        return [(77, "a", first + j, *row[3:]) for j in range(groups) for row in extremes(sign, 9)]
+
+    best = [Fraction(0)] * 4
+    pairs: list[tuple[list[Row], list[Row]]] = [(extremes(sign, 9000), []) for sign in (1, -1)]
+    if replace:
+        pairs += [(person(sign, 0), person(sign, 500)) for sign in (1, -1)]
+        pairs += [(person(1, 0), person(-1, 0)), (extremes(1, 9000), extremes(-1, 9000))]
+    for one, two in pairs:
+        cells = [measured(quote.steps[0], replace, t=table(rows)) for rows in (one, two)]
+        best = [max(a, b) for a, b in zip(best, compare(quote, *cells), strict=True)]
+    assert best == [1, 1, 1, 1]
+
+
+def test_a_clipped_sum_is_that_of_each_persons_own_exact_sum() -> None:
+    rows: list[Row] = [(1, "a", 0, 0.0, 10**6, True), (1, "a", 0, 0.0, -10, True)]  # 999,990: clipped to 30
+    rows += [(2, "a", 0, 0.0, 25, True), (2, "a", 0, 0.0, -10, True), (2, "a", 0, 0.0, None, True)]  # 15
+    rows += [(3, "a", 0, 0.0, None, True), (4, "a", 0, 0.0, 3, False), (None, "a", 0, 0.0, 7, True)]  # nothing
+    sql = "SELECT SUM(i, contribution_bounds_per_group => (5, 30)) FILTER (WHERE b) FROM t"
+    quote = quoted(sql, False, (), "laplace")
+    assert measured(quote.steps[0], False, t=table(rows)) == [{(): [45]}]
 
 
 def test_limits_cut_only_those_above_them() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import cache
+from dataclasses import replace
 from typing import assert_never
 
 from sqlglot import exp
@@ -12,19 +11,27 @@ from dpsql.calibrate import UNIT
 from dpsql.plan.nodes import (
     CapGroups,
     Filter,
+    Given,
     Gridded,
     Group,
+    GroupUnits,
+    Join,
+    Mark,
     OnCells,
     OnDomain,
     PerUnit,
     Project,
+    PublicTable,
     Relation,
     Scan,
     Statement,
     ToGrid,
+    Union,
     Weight,
     WeightUnits,
+    Windows,
 )
+from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
@@ -60,7 +67,7 @@ def _on_cells(node: OnCells) -> exp.Select:
 
 def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
     """The public cells, their keys in the very types that the rows' keys have."""
-    typed = [_alias(_cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
+    typed = [_alias(cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
     return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS), copy=False), CELLS)
 
 
@@ -85,6 +92,8 @@ def _group(node: Group) -> exp.Select:
 
 
 def _row_tally(name: str, tally: Tally) -> exp.Expr:
+    if tally.clip is not None:  # each row is a unit
+        return _or_zero(_filtered(exp.Sum(this=_clipped(_one_row(tally), tally.clip)), tally))
     match tally.kind:
         case "rows":
             count: exp.Expr = exp.Count(this=exp.Star())
@@ -104,6 +113,7 @@ def _row_tally(name: str, tally: Tally) -> exp.Expr:
 
 def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
     """The same with each row counted as its integer weight; units are never weighted."""
+    assert tally.clip is None, "a unit is clipped as a whole"
     match tally.kind:
         case "units":
             return _row_tally(name, tally)
@@ -111,7 +121,7 @@ def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
             weighted: exp.Expr = exp.Sum(this=_column(WEIGHT))
         case "present":
             assert tally.value is not None
-            there = exp.If(this=_present(_column(tally.value)), true=_column(WEIGHT))
+            there = exp.If(this=present(_column(tally.value)), true=_column(WEIGHT))
             weighted = exp.Sum(this=exp.Case(ifs=[there]))
         case "total":
             assert tally.value is not None
@@ -155,7 +165,7 @@ def _weight(node: Weight) -> exp.Select:
 
 def _heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
     """⌊mass · 2^bits / rows⌋ by integer division: CAST and / would round."""
-    return exp.IntDiv(this=_cast(exp.Literal.number(mass * 2**bits), "BIGINT"), expression=rows)
+    return exp.IntDiv(this=cast(exp.Literal.number(mass * 2**bits), "BIGINT"), expression=rows)
 
 
 def _units(node: PerUnit | CapGroups | WeightUnits) -> exp.Select:
@@ -183,12 +193,40 @@ def _per_unit(node: PerUnit) -> exp.Select:
 
 def _own_tally(tally: Tally) -> exp.Expr:
     """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
+    if tally.clip is not None:
+        return _own_clipped(tally, tally.clip)
     if tally.kind != "units":
         return _row_tally("", tally)
     if tally.where is None:
         return exp.Literal.number(1)
     passing = exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=_column(tally.where)))
-    return _cast(exp.GT(this=passing, expression=exp.Literal.number(0)), "INTEGER")
+    return cast(exp.GT(this=passing, expression=exp.Literal.number(0)), "INTEGER")
+
+
+def _own_clipped(tally: Tally, clip: tuple[int, int]) -> exp.Expr:
+    """Theorem CLIP-1: what the unit's own rows add up to, moved into the clip; 0 if none of them counts."""
+    exact = _row_tally("", replace(tally, clip=None))
+    counted = _filtered(exp.Count(this=exp.Star() if tally.value is None else _column(tally.value)), tally)
+    there = exp.If(this=exp.GT(this=counted, expression=number(0)), true=_clipped(exact, clip))
+    return exp.Case(ifs=[there], default=number(0))
+
+
+def _one_row(tally: Tally) -> exp.Expr:
+    """What a row adds to a tally; NULL if it doesn't count."""
+    if tally.value is None:
+        return number(1)
+    value = _column(tally.value)
+    one = value if tally.kind == "total" else number(1)
+    return exp.Case(ifs=[exp.If(this=present(value), true=one.copy())])
+
+
+def _clipped(value: exp.Expr, clip: tuple[int, int]) -> exp.Expr:
+    """Moved into the clip, in 128 bits; NULL stays NULL, which least and greatest would pass over."""
+    wide = cast(value, "HUGEINT")
+    low, high = (cast(number(end), "HUGEINT") for end in clip)
+    above, below = exp.GT(this=wide, expression=high), exp.LT(this=wide.copy(), expression=low)
+    ends = [exp.If(this=above, true=high.copy()), exp.If(this=below, true=low.copy())]
+    return exp.Case(ifs=ends, default=wide.copy())
 
 
 def _cap(node: CapGroups) -> exp.Select:
@@ -231,7 +269,7 @@ def _owned() -> exp.Select:
 def _hash(keys: tuple[str, ...], secret: int) -> exp.Expr:
     """A hash of unit and keys under a secret, which is mixed in before the last round of hashing."""
     inner = exp.Anonymous(this="hash", expressions=[_column(UNIT), *map(_column, keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, _cast(exp.Literal.number(secret), "UBIGINT")])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(secret), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
@@ -255,10 +293,10 @@ def _weight_units(node: WeightUnits) -> exp.Select:
     )
     # ⌊p · mass · 2^bits / s⌋, in 128 bits, for the few units above the limit.
     scaled = exp.IntDiv(
-        this=exp.Paren(this=exp.Mul(this=_cast(_column("p"), "HUGEINT"), expression=_cast(limit.copy(), "HUGEINT"))),
+        this=exp.Paren(this=exp.Mul(this=cast(_column("p"), "HUGEINT"), expression=cast(limit.copy(), "HUGEINT"))),
         expression=_column("s"),
     )
-    weight = exp.func("coalesce", _cast(scaled, "BIGINT"), _column("p"))
+    weight = exp.func("coalesce", cast(scaled, "BIGINT"), _column("p"))
     return (
         exp.select(*keys, *_weighted(per_unit, _column(WEIGHT)))
         .from_(
@@ -276,21 +314,21 @@ def _weight_units(node: WeightUnits) -> exp.Select:
 
 
 def _weighted(node: PerUnit, weight: exp.Expr) -> list[exp.Expr]:
-    """A unit's tallies times its weight; sums in 128 bits, and a unit counts as one."""
+    """A unit's tallies times its weight; sums in 128 bits. As a unit, and where it is clipped, it counts as one."""
     found: list[exp.Expr] = []
     for name, tally in node.tallies:
         value: exp.Expr = _column(name)
-        if tally.kind == "units":
+        if tally.kind == "units" or tally.clip is not None:
             found.append(value)
             continue
         if tally.kind == "total":
-            value = _cast(value, "HUGEINT")
+            value = cast(value, "HUGEINT")
         found.append(_alias(exp.Mul(this=value, expression=weight.copy()), name))
     return found
 
 
 def _whole(bits: int) -> exp.Expr:
-    return _cast(exp.Literal.number(2**bits), "BIGINT")
+    return cast(exp.Literal.number(2**bits), "BIGINT")
 
 
 # ---------------------------------------------------------------- rows
@@ -313,7 +351,7 @@ def _gridded_rows(node: Gridded) -> exp.Select:
 def _to_grid(node: ToGrid) -> exp.Select:
     needed = {value for _, value, _ in node.values}
     kept: list[exp.Expr] = [_column(name) for name, _ in node.input.columns if name not in needed]
-    made = [_alias(_gridded(_column(value), grid), name) for name, value, grid in node.values]
+    made = [_alias(gridded(_column(value), grid), name) for name, value, grid in node.values]
     rows = exp.select(*([*kept, *made] or [exp.Literal.number(1)])).from_(
         _subquery(_project(node.input), "p"), copy=False
     )
@@ -326,65 +364,15 @@ def _to_grid(node: ToGrid) -> exp.Select:
 
 def _bernstein(name: str, grid: Grid) -> list[tuple[int, exp.Expr]]:
     """⌊(1−u)²·R⌋ and ⌊u²·R⌋ for u = (x − low)/span, in integers (Theorem MOMENTS-1)."""
-    column = _cast(_column(name), "BIGINT")
-    from_low = exp.Paren(this=exp.Sub(this=column, expression=_number(grid.low)))
-    from_high = exp.Paren(this=exp.Sub(this=_number(grid.high), expression=column.copy()))
+    column = cast(_column(name), "BIGINT")
+    from_low = exp.Paren(this=exp.Sub(this=column, expression=number(grid.low)))
+    from_high = exp.Paren(this=exp.Sub(this=number(grid.high), expression=column.copy()))
 
     def part(distance: exp.Expr) -> exp.Expr:
-        square = exp.Mul(this=exp.Mul(this=distance, expression=distance.copy()), expression=_number(grid.resolution))
-        return exp.IntDiv(this=exp.Paren(this=square), expression=_number(grid.span**2))
+        square = exp.Mul(this=exp.Mul(this=distance, expression=distance.copy()), expression=number(grid.resolution))
+        return exp.IntDiv(this=exp.Paren(this=square), expression=number(grid.span**2))
 
     return [(0, part(from_high)), (2, part(from_low))]
-
-
-def _gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
-    """Theorem GRID-1: finite test, clip and rounding in one CASE; NULL, NaN and ±inf become NULL.
-
-    The clip bounds are grid points, so that low ≤ integer ≤ high whatever the row holds. NaN sorts above every
-    number in DuckDB, so it falls through all three branches.
-    """
-    storage = "INTEGER" if grid.magnitude < 2**31 else "BIGINT"
-    low, high = _number(grid.low), _number(grid.high)
-    floor: exp.Expr
-    ceiling: exp.Expr
-    match grid.source:
-        case "integer":
-            inside: exp.Expr = value.copy()
-            floor, ceiling, finite = low.copy(), high.copy(), False
-        case "decimal":
-            # In 38 digits: DuckDB would multiply in the value's own 64 bits, and raise.
-            wide = _cast(value.copy(), f"DECIMAL(38,{len(str(grid.step.denominator)) - 1})")
-            inside = exp.Mul(this=wide, expression=exp.Literal.number(grid.step.denominator))
-            floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
-        case "float":
-            inside = exp.Mul(this=value.copy(), expression=_double(1 / grid.step))
-            floor, ceiling, finite = _double(grid.low * grid.step), _double(grid.high * grid.step), True
-        case "any":
-            return exp.Case(ifs=[exp.If(this=_present(value), true=exp.Literal.number(1))])
-        case "finite":
-            finite_test = exp.Anonymous(this="isfinite", expressions=[value.copy()])
-            return exp.Case(ifs=[exp.If(this=finite_test, true=exp.Literal.number(1))])
-        case _:
-            assert_never(grid.source)
-    above: exp.Expr = exp.GT(this=value.copy(), expression=ceiling.copy())
-    below: exp.Expr = exp.LT(this=value.copy(), expression=floor.copy())
-    if finite:
-        above = exp.and_(above, exp.LT(this=value.copy(), expression=_cast(exp.Literal.string("inf"), "DOUBLE")))
-        below = exp.and_(below, exp.GT(this=value.copy(), expression=_cast(exp.Literal.string("-inf"), "DOUBLE")))
-    return exp.Case(
-        ifs=[
-            exp.If(
-                this=exp.Between(this=value.copy(), low=floor, high=ceiling),
-                true=_cast(inside, storage),
-            ),
-            exp.If(this=above, true=_cast(high, storage)),
-            exp.If(this=below, true=_cast(low, storage)),
-        ]
-    )
-
-
-def _present(value: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
 
 
 def _project(node: Project) -> exp.Select:
@@ -392,19 +380,83 @@ def _project(node: Project) -> exp.Select:
     return exp.select(*outputs).from_(_subquery(relation(node.input), "s"), copy=False)
 
 
-def relation(node: Relation) -> exp.Select:
+def relation(node: Relation | PublicTable | Given) -> exp.Select:
     """The rows of a relation, each with its unit."""
     match node:
         case Scan():
             return _scan(node)
+        case PublicTable():
+            return _renamed_columns(node.columns, node.table)
+        case Given():
+            return _renamed_columns(node.columns, node.name)
         case Filter():
-            return (
-                exp.select("*")
-                .from_(_subquery(relation(node.input), "f"), copy=False)
-                .where(node.condition.copy(), copy=False)
-            )
+            return _rows(node.input, "f").where(node.condition.copy(), copy=False)
+        case Project():
+            return _project(node)
+        case Join():
+            return _join(node)
+        case Mark():
+            return _mark(node)
+        case Union():
+            sides = [relation(one) for one in node.inputs]
+            whole = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=False, copy=False)
+            return exp.select("*").from_(exp.Subquery(this=whole, alias=_table_alias("u")), copy=False)
+        case GroupUnits():
+            keys = [_alias(e.copy(), name) for name, e in node.keys]
+            values = [_alias(e.copy(), name) for name, e in node.columns]
+            grouped = [_column(node.unit), *(e.copy() for _, e in node.keys)]
+            rows = _subquery(relation(node.input), "g")
+            return exp.select(_column(node.unit), *keys, *values).from_(rows, copy=False).group_by(*grouped, copy=False)
+        case Windows():
+            rows = _subquery(relation(node.input), "w")
+            return exp.select("w.*", _alias(node.window.copy(), node.column)).from_(rows, copy=False)
         case _:
             assert_never(node)
+
+
+def _rows(node: Relation, alias: str) -> exp.Select:
+    return exp.select("*").from_(_subquery(relation(node), alias), copy=False)
+
+
+def _renamed_columns(columns: tuple[tuple[str, str], ...], table: str) -> exp.Select:
+    listed = [_alias(_column(source), name) for name, source in columns]
+    return exp.select(*listed).from_(exp.Table(this=_quoted(table)), copy=False)
+
+
+def _join(node: Join) -> exp.Select:
+    """Theorem OWN-3. Rows of two private sides match only where their units are the same."""
+    conditions = [] if node.units is None else [_same_units(node.units)]
+    if node.condition is not None:
+        conditions.append(node.condition.copy())
+    left, right = _subquery(relation(node.left), "a"), _subquery(relation(node.right), "b")
+    rows = exp.select("a.*", "b.*").from_(left, copy=False)
+    if not conditions:
+        if node.kind == "inner":
+            return rows.join(right, join_type="CROSS", copy=False)
+        conditions.append(exp.true())
+    return rows.join(right, on=exp.and_(*conditions), join_type="LEFT" if node.kind == "left" else "INNER", copy=False)
+
+
+def _same_units(units: tuple[str, str]) -> exp.Expr:
+    return exp.EQ(this=_column(units[0]), expression=_column(units[1]))
+
+
+def _mark(node: Mark) -> exp.Select:
+    """Theorem OWN-4. EXISTS never is NULL; IN over public values is as SQL has it."""
+    other = _subquery(relation(node.other), "b")
+    test: exp.Expr
+    if node.member is not None:
+        value, theirs = node.member
+        query = exp.Subquery(this=exp.select(theirs.copy()).from_(other, copy=False))
+        test = exp.In(this=value.copy(), query=query)
+    else:
+        conditions = [] if node.units is None else [_same_units(node.units)]
+        if node.condition is not None:
+            conditions.append(node.condition.copy())
+        found = exp.select(exp.Literal.number(1)).from_(other, copy=False)
+        test = exp.Exists(this=found.where(exp.and_(*conditions), copy=False) if conditions else found)
+    rows = _subquery(relation(node.input), "a")
+    return exp.select("a.*", _alias(test, node.column)).from_(rows, copy=False)
 
 
 def _scan(node: Scan) -> exp.Select:
@@ -414,13 +466,15 @@ def _scan(node: Scan) -> exp.Select:
     if node.links:
         assert node.unit is not None and node.owner is not None
         columns.append(_alias(_column(node.owner, last), node.unit))
+    elif node.unit is not None and node.owner is None:
+        columns.append(_alias(exp.Window(this=exp.RowNumber()), node.unit))
     rows = exp.select(*columns).from_(exp.alias_(exp.Table(this=_quoted(node.table)), "t0", table=True), copy=False)
     for i, link in enumerate(node.links):
         there = exp.alias_(exp.Table(this=_quoted(link.table)), f"t{i + 1}", table=True)
         equal = [exp.EQ(this=_column(a, f"t{i}"), expression=_column(b, f"t{i + 1}")) for a, b in link.on]
         rows = rows.join(there, on=exp.and_(*equal), copy=False)
     if node.owner is not None:
-        rows = rows.where(_present(_column(node.owner, last)), copy=False)
+        rows = rows.where(present(_column(node.owner, last)), copy=False)
     return rows
 
 
@@ -437,33 +491,6 @@ def _equal(name: str, left: str, right: str) -> exp.Expr:
 
 def _or_zero(e: exp.Expr) -> exp.Expr:
     return exp.func("coalesce", e, exp.Literal.number(0))
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
-
-
-def _double(value: Fraction) -> exp.Expr:
-    """An exact double: the caller's value is one."""
-    number = float(value)
-    assert Fraction(number) == value, value
-    return _cast(exp.Literal.string(repr(number)), "DOUBLE")
-
-
-def _decimal(integer: int, step: Fraction) -> exp.Expr:
-    scale = len(str(step.denominator)) - 1
-    digits = str(abs(integer)).rjust(scale + 1, "0")
-    text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
-    return _cast(exp.Literal.string(f"-{text}" if integer < 0 else text), f"DECIMAL({max(len(digits), 1)},{scale})")
-
-
-def _cast(e: exp.Expr, to: str) -> exp.Expr:
-    return exp.Cast(this=e, to=_type(to).copy())
-
-
-@cache
-def _type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="duckdb")
 
 
 def _alias(e: exp.Expr, name: str) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,19 @@ class Exact:
     cells: Any = None
 
 
-def execute(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
-    """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9)."""
+def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, Any] | None = None) -> Exact:
+    """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9).
+
+    given: public values that it takes as constants, by the names under which it reads them.
+    """
     import duckdb
     import pyarrow as pa
 
     if not step.tallies:
         return Exact({})
     try:
+        for name, values in (given or {}).items():
+            cursor.register(name, values)
         if step.cells is not None:
             index = pa.array(np.arange(step.cells.num_rows, dtype=np.int64))
             cursor.register(CELLS, step.cells.append_column(CELL, index))
@@ -48,8 +54,8 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
             hint="the steward can look at the sources with dpsql check --steward",
         ) from None
     finally:
-        if step.cells is not None:
-            cursor.unregister(CELLS)
+        for name in [*(given or {}), *([CELLS] if step.cells is not None else [])]:
+            cursor.unregister(name)
     tallies = {tally: integers(result.column(f"t{i}")) for i, tally in enumerate(step.tallies)}
     if step.cells is not None:
         order = np.argsort(integers(result.column(CELL)), kind="stable")
@@ -68,8 +74,8 @@ def integers(column: Any) -> Integers:
     if not len(array):
         return np.zeros(0, dtype=np.int64)
     if not pa.types.is_decimal(array.type):
-        # From the buffer: to_numpy() would import pandas where it is installed.
-        whole = array.cast(pa.int64())
+        # From the buffer: to_numpy() would import pandas where it is installed, and cast() all of pyarrow.compute.
+        whole = array if array.type == pa.int64() else array.cast(pa.int64())
         return np.frombuffer(whole.buffers()[1], dtype=np.int64)[whole.offset :][: len(whole)].copy()
     limbs = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)]
     low, high = limbs[0::2], limbs[1::2]

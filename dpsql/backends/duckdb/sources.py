@@ -1,8 +1,10 @@
 """Opening sources and locking engines.
 
-Three engines, all in memory. The private one has a view over each source and then loses every other way to the outside
+Two engines, both in memory. The private one has a view over each source and then loses every other way to the outside
 (allowed paths, not directories: those would allow writes). The public one has public tables only, and is where
-post-processing runs. The twin has empty tables of the same schema, to ask for names and types.
+post-processing runs. Beside them it has the twin: an empty table for each source, to ask for names and types.
+
+Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what is set on its connection.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import gzip
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +145,7 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET temp_directory = {_literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
     connection.execute("SET memory_limit = '75%'")
@@ -377,11 +379,11 @@ class PublicDatabase:
         self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
         self.memo: dict[object, Arrow] = {}
         self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute("SET error_on_division_by_zero = false")
+        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
         # Post-processing is of an analyst's making: it must not take the process down.
         self._connection.execute("SET memory_limit = '4GB'")
-        self._connection.execute("SET max_execution_time = 60000")
+        self._connection.execute("SET GLOBAL max_execution_time = 60000")
         self._connection.execute(_CLIP)
         for i, one in enumerate(public):
             if one.object is None:
@@ -408,9 +410,13 @@ class PublicDatabase:
         finally:
             cursor.close()
 
+    def cursor(self) -> Connection:
+        """A cursor without any query's noisy tables."""
+        return self._connection.cursor()
+
     def catalog(self) -> list[str]:
-        """The names of all tables and views in it."""
-        return [name for (name,) in self._connection.cursor().execute("SHOW TABLES").fetchall()]
+        """The names of the tables and views that a query finds in it."""
+        return [name for (name,) in self.cursor().execute("SHOW TABLES").fetchall()]
 
     def close(self) -> None:
         self._connection.close()
@@ -422,21 +428,22 @@ _CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE l
 class TwinDatabase:
     """Empty tables of the same schema: DuckDB's own word on names and types, with no data to leak."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
-        self._connection.execute("SET TimeZone = 'UTC'")
+    def __init__(self, public: PublicDatabase, schema: Schema) -> None:
+        self._connection = public.cursor()
+        self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
+        self._connection.execute("USE dpsql_twin")
         self._connection.execute(_CLIP)
         self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
+        for end in ("low", "high"):
+            self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
         for table, columns in schema.items():
             listed = ", ".join(f"{_name(c)} {text}" for c, text in columns)
             self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")
-        lock(self._connection, [])
 
     def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
-        cursor = self._connection.cursor()
         try:
-            rows = cursor.execute(f"DESCRIBE {tree.root.sql(dialect='duckdb')}").fetchall()
+            return self.types(tree.root)
         except duckdb.Error as error:
             message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
             refusal = SQLError(
@@ -444,10 +451,14 @@ class TwinDatabase:
                 code="duckdb",
                 hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
             )
-            refusal.offsets = _quoted_place(message, tree.text)
+            refusal.offsets = _quoted_place(message, tree.text) or (0, len(tree.text.rstrip()))
             raise refusal from None
-        finally:
-            cursor.close()
+
+    def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
+        """Names and types of a query, or of a part of one that was described as a whole already."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute("USE dpsql_twin")
+            rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
         return tuple((name, text) for name, text, *_ in rows)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from dpsql.sql.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_
 @lru_cache(maxsize=1)
 def _engine() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

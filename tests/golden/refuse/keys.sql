@@ -21,11 +21,11 @@ help: give it a min and a max in the policy: [tables.people.columns] debt = { mi
 -- the unit as a key
 SELECT id, COUNT(*) FROM people GROUP BY id
 
-PrivacyError private-keys at 1:42+2
-error: id is the privacy unit: each group would be one person's
+PrivacyError returns-rows at 1:42+2
+error: GROUP BY keeps the unit of people: each group would be one person's
    1 | SELECT id, COUNT(*) FROM people GROUP BY id
      |                                          ^^
-help: group by something that many people share
+help: group by something that many people share; or aggregate once more: SELECT AVG(n) FROM (SELECT …)
 ----
 -- one key of two is private
 SELECT region, name, COUNT(*) FROM people GROUP BY region, name

@@ -21,11 +21,11 @@ help: say in how many groups one unit may count: --max-groups 4, max_groups=4, o
 ----
 -- keys to select, without a delta
 -- options: {"max_groups": 2}
-SELECT order_id, COUNT(*) FROM orders GROUP BY order_id
+SELECT order_id // 2, COUNT(*) FROM orders GROUP BY 1
 
-PrivacyError private-keys at 1:48+8
+PrivacyError private-keys at 1:8+13
 error: the values of order_id are not public; selecting keys privately takes δ > 0
-   1 | SELECT order_id, COUNT(*) FROM orders GROUP BY order_id
-     |                                                ^^^^^^^^
+   1 | SELECT order_id // 2, COUNT(*) FROM orders GROUP BY 1
+     |        ^^^^^^^^^^^^^
 help: give it a min and a max in the policy: [tables.orders.columns] order_id = { min = 0, max = 100 }
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6

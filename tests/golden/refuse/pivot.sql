@@ -73,11 +73,11 @@ help: write texts and numbers: IN ('a', 'b'), IN (1, 2)
 -- pivot by all other columns, one of which is private
 PIVOT people ON region IN ('north') USING COUNT(*)
 
-PrivacyError private-column at 1:7+6
-error: the policy says that secret may not be a group key
+PrivacyError returns-rows at 1:7+6
+error: the query returns rows of a private table, people
    1 | PIVOT people ON region IN ('north') USING COUNT(*)
      |       ^^^^^^
-help: group by another column, or aggregate without it
+help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
 -- pivot of too many columns
 PIVOT people ON age IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29),
@@ -174,11 +174,11 @@ help: check it near the mark
 -- unpivot of private rows
 UNPIVOT people ON age, id
 
-PrivacyError not-yet at 1:9+6
-error: UNION of private rows is not supported by this version
+PrivacyError returns-rows at 1:9+6
+error: the query returns rows of a private table, people
    1 | UNPIVOT people ON age, id
      |         ^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
+help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
 -- unpivot of a column that is not there
 UNPIVOT (SELECT COUNT(*) AS n FROM people) ON n, m

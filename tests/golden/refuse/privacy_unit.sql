@@ -1,29 +1,20 @@
 -- shown
 SELECT PRIVACY_UNIT() FROM people
 
-PrivacyError privacy-unit at 1:8+14
-error: PRIVACY_UNIT() stands for the owner of a private row, and can only be counted
+PrivacyError returns-rows at 1:8+14
+error: the query returns rows of a private table, people
    1 | SELECT PRIVACY_UNIT() FROM people
      |        ^^^^^^^^^^^^^^
-help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
+help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
 -- as a key
 SELECT PRIVACY_UNIT(), COUNT(*) FROM people GROUP BY PRIVACY_UNIT()
 
-PrivacyError privacy-unit at 1:54+14
-error: PRIVACY_UNIT() stands for the owner of a private row, and can only be counted
+PrivacyError returns-rows at 1:54+14
+error: GROUP BY keeps the unit of people: each group would be one person's
    1 | SELECT PRIVACY_UNIT(), COUNT(*) FROM people GROUP BY PRIVACY_UNIT()
      |                                                      ^^^^^^^^^^^^^^
-help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
-----
--- compared
-SELECT COUNT(*) FROM people WHERE PRIVACY_UNIT() = 77
-
-PrivacyError privacy-unit at 1:35+14
-error: PRIVACY_UNIT() stands for the owner of a private row, and can only be counted
-   1 | SELECT COUNT(*) FROM people WHERE PRIVACY_UNIT() = 77
-     |                                   ^^^^^^^^^^^^^^
-help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
+help: group by something that many people share; or aggregate once more: SELECT AVG(n) FROM (SELECT …)
 ----
 -- counted without DISTINCT
 SELECT COUNT(PRIVACY_UNIT()) FROM people
@@ -46,20 +37,11 @@ help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
 -- computed with
 SELECT COUNT(DISTINCT PRIVACY_UNIT() % 2) FROM people
 
-PrivacyError privacy-unit at 1:23+14
-error: PRIVACY_UNIT() stands for the owner of a private row, and can only be counted
+PrivacyError distinct at 1:8+34
+error: COUNT(DISTINCT PRIVACY_UNIT() % 2): only units can be counted DISTINCT
    1 | SELECT COUNT(DISTINCT PRIVACY_UNIT() % 2) FROM people
-     |                       ^^^^^^^^^^^^^^
-help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
-----
--- in FILTER
-SELECT COUNT(*) FILTER (WHERE PRIVACY_UNIT() = 77) FROM people
-
-PrivacyError privacy-unit at 1:31+14
-error: PRIVACY_UNIT() stands for the owner of a private row, and can only be counted
-   1 | SELECT COUNT(*) FILTER (WHERE PRIVACY_UNIT() = 77) FROM people
-     |                               ^^^^^^^^^^^^^^
-help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(PRIVACY_UNIT() % 2)
 ----
 -- beside an aggregate
 SELECT COUNT(*) + PRIVACY_UNIT() FROM people

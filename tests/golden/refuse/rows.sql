@@ -59,7 +59,7 @@ PrivacyError limit-private at 1:30+1
 error: LIMIT over private rows picks some people's rows and not others'
    1 | SELECT age FROM people LIMIT 1
      |                              ^
-help: aggregate first; LIMIT and QUALIFY work on the result
+help: aggregate first; LIMIT works on the result
 ----
 -- LIMIT below a release
 SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 10)
@@ -68,7 +68,7 @@ PrivacyError limit-private at 1:50+2
 error: LIMIT over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 10)
      |                                                  ^^
-help: aggregate first; LIMIT and QUALIFY work on the result
+help: aggregate first; LIMIT works on the result
 ----
 -- LIMIT below a release, in a CTE
 WITH c AS (SELECT * FROM people ORDER BY age LIMIT 10)
@@ -78,7 +78,7 @@ PrivacyError limit-private at 1:52+2
 error: LIMIT over private rows picks some people's rows and not others'
    1 | WITH c AS (SELECT * FROM people ORDER BY age LIMIT 10)
      |                                                    ^^
-help: aggregate first; LIMIT and QUALIFY work on the result
+help: aggregate first; LIMIT works on the result
 ----
 -- OFFSET below a release
 SELECT COUNT(*) FROM (SELECT * FROM people OFFSET 10)
@@ -87,7 +87,7 @@ PrivacyError limit-private at 1:51+2
 error: OFFSET over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT * FROM people OFFSET 10)
      |                                                   ^^
-help: aggregate first; LIMIT and QUALIFY work on the result
+help: aggregate first; LIMIT works on the result
 ----
 -- LIMIT by percent
 SELECT COUNT(*) FROM people LIMIT 10%
@@ -138,73 +138,73 @@ help: leave it out: noise protects each person
 SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER () AS i FROM people) WHERE i < 10
 
 PrivacyError window-private at 1:30+12
-error: a window over private rows mixes people
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER () AS i FROM people) WHERE i < 10
      |                              ^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- rank below a release
 SELECT SUM(r) FROM (SELECT RANK() OVER (ORDER BY age) AS r FROM people)
 
 PrivacyError window-private at 1:28+26
-error: a window over private rows mixes people
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT SUM(r) FROM (SELECT RANK() OVER (ORDER BY age) AS r FROM people)
      |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- ntile below a release
 SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM people) GROUP BY q
 
 PrivacyError window-private at 1:33+28
-error: a window over private rows mixes people
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM people) GROUP BY q
      |                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- lag below a release
 SELECT SUM(age - p) FROM (SELECT age, LAG(age) OVER (ORDER BY id) AS p FROM people)
 
 PrivacyError window-private at 1:39+27
-error: a window over private rows mixes people
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT SUM(age - p) FROM (SELECT age, LAG(age) OVER (ORDER BY id) AS p FROM people)
      |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- window in WHERE
 SELECT COUNT(*) FROM people WHERE ROW_NUMBER() OVER () < 5
 
 PrivacyError window-private at 1:35+12
-error: a window over private rows mixes people
+error: a window over private rows can't stand here
    1 | SELECT COUNT(*) FROM people WHERE ROW_NUMBER() OVER () < 5
      |                                   ^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: compute it in a derived table, partitioned by the unit; or aggregate first
 ----
 -- window inside an aggregate
 SELECT SUM(ROW_NUMBER() OVER ()) FROM people
 
 PrivacyError window-private at 1:12+12
-error: a window over private rows mixes people
+error: a window over private rows can't stand here
    1 | SELECT SUM(ROW_NUMBER() OVER ()) FROM people
      |            ^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: compute it in a derived table, partitioned by the unit; or aggregate first
 ----
 -- window over a private column
 SELECT age, SUM(age) OVER (ORDER BY age) FROM people
 
 PrivacyError window-private at 1:13+28
-error: a window over private rows mixes people
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT age, SUM(age) OVER (ORDER BY age) FROM people
      |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate first; windows work on the result
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- QUALIFY over rows
 SELECT age FROM people QUALIFY ROW_NUMBER() OVER (ORDER BY age) = 1
 
-PrivacyError limit-private at 1:32+36
-error: QUALIFY over private rows picks some people's rows and not others'
+PrivacyError window-private at 1:32+32
+error: a window over private rows mixes people, unless it is partitioned by their unit
    1 | SELECT age FROM people QUALIFY ROW_NUMBER() OVER (ORDER BY age) = 1
-     |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate first; LIMIT and QUALIFY work on the result
+     |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: aggregate first, windows work on the result; or write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)
 ----
 -- DISTINCT ON
 SELECT DISTINCT ON (region) region, age FROM people
@@ -215,50 +215,41 @@ error: DISTINCT ON over private rows picks some people's rows and not others'
      |                     ^^^^^^
 help: aggregate first; DISTINCT ON works on the result
 ----
--- UNION ALL of rows
-SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT age FROM people)
-
-PrivacyError not-yet at 1:30+48
-error: UNION of private rows is not supported by this version
-   1 | SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT age FROM people)
-     |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
-----
 -- UNION of rows
 SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
 
-PrivacyError not-yet at 1:30+44
-error: UNION of private rows is not supported by this version
+PrivacyError set-operation-private at 1:30+44
+error: UNION compares rows of different people
    1 | SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
      |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
+help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- EXCEPT of rows
 SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
 
-PrivacyError not-yet at 1:8+59
-error: EXCEPT of private rows is not supported by this version
+PrivacyError set-operation-private at 1:8+59
+error: EXCEPT compares rows of different people
    1 | SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
+help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- INTERSECT of rows
 SELECT age FROM people INTERSECT SELECT age FROM people
 
-PrivacyError not-yet at 1:8+48
-error: INTERSECT of private rows is not supported by this version
+PrivacyError set-operation-private at 1:8+48
+error: INTERSECT compares rows of different people
    1 | SELECT age FROM people INTERSECT SELECT age FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
+help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- UNION of rows and public rows
 SELECT code FROM people UNION ALL SELECT code FROM codes
 
-PrivacyError not-yet at 1:8+49
-error: UNION of private rows is not supported by this version
+PrivacyError union-public at 1:8+49
+error: UNION of private rows and public ones: the public rows belong to nobody
    1 | SELECT code FROM people UNION ALL SELECT code FROM codes
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: aggregate each side first, then combine the results: SELECT COUNT(*) … UNION ALL …
+help: aggregate the private side first, then combine the results
 ----
 -- scalar subquery of rows
 SELECT (SELECT age FROM people WHERE id = 77)
@@ -425,20 +416,20 @@ help: aggregate first; DISTINCT ON works on the result
 -- lateral over private rows
 SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
 
-PrivacyError lateral-private at 1:53+3
-error: LATERAL looks at single rows of a private table
+PrivacyError join-kind at 1:53+7
+error: LATERAL works beside results and public tables, not beside private rows
    1 | SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
-     |                                                     ^^^
+     |                                                     ^^^^^^^
 help: compute the expression in the SELECT list of a subquery
 ----
 -- lateral that counts private rows for each row
 SELECT c.label, l.n FROM codes c, LATERAL (SELECT COUNT(*) AS n FROM people WHERE people.code = c.code) l
 
-PrivacyError not-yet at 1:99+4
-error: code belongs to an outer query: correlated subqueries are not supported by this version
+PrivacyError correlated at 1:99+4
+error: code belongs to an outer query, and this subquery can't look at it
    1 | SELECT c.label, l.n FROM codes c, LATERAL (SELECT COUNT(*) AS n FROM people WHERE people.code = c.code) l
      |                                                                                                   ^^^^
-help: aggregate in a CTE and join the result
+help: aggregate in a CTE and join the result; or compare the unit of both queries with =
 ----
 -- semi join of private rows
 SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
@@ -475,3 +466,12 @@ error: ASOF JOIN works on results and public tables, not on private rows
    1 | SELECT COUNT(*) FROM people p ASOF JOIN visits v ON p.age >= v.age
      |                                         ^^^^^^
 help: aggregate the private table in a CTE, then join the result
+----
+-- distinct on over groups of one unit
+SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
+
+PrivacyError limit-private at 1:43+4
+error: DISTINCT ON over private rows picks some people's rows and not others'
+   1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
+     |                                           ^^^^
+help: aggregate first; DISTINCT ON works on the result

@@ -549,24 +549,6 @@ error: a comment is never closed
      |                             ^^
 help: close it with */
 ----
--- Google's clause
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
-
-SQLError not-yet at 1:8+46
-error: SELECT WITH DIFFERENTIAL_PRIVACY is not supported by this version
-   1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: leave the clause out: every query here is private; its options are --epsilon, --delta, --max-groups and --max-rows, or epsilon=, delta=, max_groups= and max_rows=
-----
--- contribution bounds
-SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
-
-SQLError not-yet at 1:17+27
-error: contribution_bounds_per_row is not supported by this version
-   1 | SELECT SUM(age, contribution_bounds_per_row => (0, 100)) FROM people
-     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: clip each row's value yourself: SUM(CLIP(x, 0, 100))
-----
 -- deep nesting
 SELECT COUNT(*) FROM people WHERE age > ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
 

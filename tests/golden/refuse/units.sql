@@ -28,35 +28,26 @@ help: the steward runs: dpsql check --steward
 -- join of private tables
 SELECT COUNT(*) FROM people JOIN visits ON people.id = visits.id
 
-PrivacyError not-yet at 1:34+6
-error: joins of private tables are not supported by this version
+PrivacyError needs-max-rows at 1:22+6
+error: one unit may have any number of rows of people
    1 | SELECT COUNT(*) FROM people JOIN visits ON people.id = visits.id
-     |                                  ^^^^^^
-help: aggregate each private table in a CTE of its own, then join the results
-----
--- self join
-SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id
-
-PrivacyError not-yet at 1:36+6
-error: joins of private tables are not supported by this version
-   1 | SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id
-     |                                    ^^^^^^
-help: aggregate each private table in a CTE of its own, then join the results
+     |                      ^^^^^^
+help: say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the policy
 ----
 -- join on another key
 SELECT COUNT(*) FROM people a JOIN people b ON a.region = b.region
 
-PrivacyError not-yet at 1:36+6
-error: joins of private tables are not supported by this version
+PrivacyError join-owners at 1:50+17
+error: nothing says that joined rows of people and people belong to the same unit, so one could match anybody's
    1 | SELECT COUNT(*) FROM people a JOIN people b ON a.region = b.region
-     |                                    ^^^^^^
-help: aggregate each private table in a CTE of its own, then join the results
+     |                                                  ^^^^^^^^^^^^^^^^^
+help: join on the unit of both: people.id = people.id
 ----
 -- cross join of private tables
 SELECT COUNT(*) FROM people, survey
 
-PrivacyError not-yet at 1:30+6
-error: joins of private tables are not supported by this version
+PrivacyError join-owners at 1:30+6
+error: each row is a unit of its own there, so it can't be joined to another private table
    1 | SELECT COUNT(*) FROM people, survey
      |                              ^^^^^^
 help: aggregate each private table in a CTE of its own, then join the results
@@ -64,47 +55,38 @@ help: aggregate each private table in a CTE of its own, then join the results
 -- tautological join
 SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id OR TRUE
 
-PrivacyError not-yet at 1:36+6
-error: joins of private tables are not supported by this version
+PrivacyError join-owners at 1:50+9
+error: nothing says that joined rows of people and people belong to the same unit, so one could match anybody's
    1 | SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id OR TRUE
-     |                                    ^^^^^^
-help: aggregate each private table in a CTE of its own, then join the results
+     |                                                  ^^^^^^^^^
+help: join on the unit of both: people.id = people.id
 ----
 -- shifted join
 SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id + 1
 
-PrivacyError not-yet at 1:36+6
-error: joins of private tables are not supported by this version
+PrivacyError join-owners at 1:50+13
+error: nothing says that joined rows of people and people belong to the same unit, so one could match anybody's
    1 | SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id + 1
-     |                                    ^^^^^^
-help: aggregate each private table in a CTE of its own, then join the results
-----
--- join of private rows with a public table
-SELECT label, COUNT(*) FROM people JOIN codes USING (code) GROUP BY label
-
-PrivacyError not-yet at 1:41+5
-error: joins of private tables are not supported by this version
-   1 | SELECT label, COUNT(*) FROM people JOIN codes USING (code) GROUP BY label
-     |                                         ^^^^^
-help: aggregate the private table in a CTE, then join the result
+     |                                                  ^^^^^^^^^^^^^
+help: join on the unit of both: people.id = people.id
 ----
 -- left join from a public table
 SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
 
-PrivacyError not-yet at 1:46+6
-error: joins of private tables are not supported by this version
+PrivacyError outer-join at 1:46+6
+error: a row of the public side without a match would show that nobody has one
    1 | SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
      |                                              ^^^^^^
-help: aggregate the private table in a CTE, then join the result
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
 ----
 -- full join
 SELECT COUNT(*) FROM people FULL JOIN codes ON people.code = codes.code
 
-PrivacyError not-yet at 1:39+5
-error: joins of private tables are not supported by this version
+PrivacyError outer-join at 1:39+5
+error: a FULL JOIN makes rows for people who have none
    1 | SELECT COUNT(*) FROM people FULL JOIN codes ON people.code = codes.code
      |                                       ^^^^^
-help: aggregate the private table in a CTE, then join the result
+help: use JOIN, or LEFT JOIN with the private table on the left
 ----
 -- semi join
 SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
@@ -136,65 +118,47 @@ help: aggregate the private table in a CTE, then join the result
 -- lateral
 SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b)
 
-PrivacyError lateral-private at 1:53+3
-error: LATERAL looks at single rows of a private table
+PrivacyError join-kind at 1:53+7
+error: LATERAL works beside results and public tables, not beside private rows
    1 | SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b)
-     |                                                     ^^^
+     |                                                     ^^^^^^^
 help: compute the expression in the SELECT list of a subquery
 ----
 -- IN over other people's rows
 SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people WHERE id = 77)
 
-PrivacyError not-yet at 1:53+32
-error: a subquery inside a private query is not supported by this version
+PrivacyError cross-unit at 1:35+51
+error: this subquery lets rows of people decide about other people's rows
    1 | SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people WHERE id = 77)
-     |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: ask for the inner value first and write it as a constant
+     |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (SELECT 1 FROM … WHERE its unit = the outer unit); or aggregate in it: a noisy value may filter rows
 ----
 -- EXISTS about one person
 SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM people WHERE name = 'n77')
 
-PrivacyError not-yet at 1:50+32
-error: a subquery inside a private query is not supported by this version
+PrivacyError cross-unit at 1:50+32
+error: this subquery lets rows of people decide about other people's rows
    1 | SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM people WHERE name = 'n77')
      |                                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: ask for the inner value first and write it as a constant
+help: let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (SELECT 1 FROM … WHERE its unit = the outer unit); or aggregate in it: a noisy value may filter rows
 ----
 -- correlated EXISTS
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.age = p.age)
 
-PrivacyError not-yet at 1:52+35
-error: a subquery inside a private query is not supported by this version
+PrivacyError cross-unit at 1:52+35
+error: this subquery lets rows of visits decide about other people's rows
    1 | SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.age = p.age)
      |                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: ask for the inner value first and write it as a constant
-----
--- scalar subquery in WHERE
-SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)
-
-PrivacyError not-yet at 1:49+20
-error: a subquery inside a private query is not supported by this version
-   1 | SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)
-     |                                                 ^^^^^^^^^^^^^^^^^^^^
-help: ask for the inner value first and write it as a constant
+help: let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (SELECT 1 FROM … WHERE its unit = the outer unit); or aggregate in it: a noisy value may filter rows
 ----
 -- scalar subquery inside an aggregate
 SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
 
-PrivacyError not-yet at 1:26+20
-error: a subquery inside a private query is not supported by this version
+PrivacyError unsupported-aggregate at 1:26+8
+error: MAX of private rows is not supported by this version
    1 | SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
-     |                          ^^^^^^^^^^^^^^^^^^^^
-help: ask for the inner value first and write it as a constant
-----
--- correlated scalar subquery
-SELECT label, (SELECT COUNT(*) FROM people WHERE people.code = codes.code) FROM codes
-
-PrivacyError not-yet at 1:70+4
-error: code belongs to an outer query: correlated subqueries are not supported by this version
-   1 | SELECT label, (SELECT COUNT(*) FROM people WHERE people.code = codes.code) FROM codes
-     |                                                                      ^^^^
-help: aggregate in a CTE and join the result
+     |                          ^^^^^^^^
+help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- a forged unit
 SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id, age FROM people)
@@ -222,15 +186,6 @@ error: COUNT(DISTINCT id): only units can be counted DISTINCT
    1 | SELECT COUNT(DISTINCT id) FROM (SELECT age AS id FROM people)
      |        ^^^^^^^^^^^^^^^^^^
 help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(id)
-----
--- per-unit subquery
-SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM people GROUP BY id)
-
-PrivacyError private-keys at 1:67+2
-error: id is the privacy unit: each group would be one person's
-   1 | SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM people GROUP BY id)
-     |                                                                   ^^
-help: group by something that many people share
 ----
 -- rows without a limit, in a CTE
 WITH c AS (
@@ -306,12 +261,12 @@ help: the steward runs: dpsql check --steward
 ----
 -- limits don't verify a link
 -- options: {"max_rows": 5, "max_groups": 2, "delta": 1e-06}
-SELECT order_id, COUNT(*) FROM items GROUP BY order_id
+SELECT COUNT(*) FROM items
 
-PrivacyError unverified-promise at 1:32+5
+PrivacyError unverified-promise at 1:22+5
 error: items belongs to its units through orders, whose key (order_id) has not been verified for this data
-   1 | SELECT order_id, COUNT(*) FROM items GROUP BY order_id
-     |                                ^^^^^
+   1 | SELECT COUNT(*) FROM items
+     |                      ^^^^^
 help: the steward runs: dpsql check --steward
 ----
 -- approximately distinct units

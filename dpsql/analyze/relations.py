@@ -1,0 +1,579 @@
+"""Relations, node by node: what each column can hold, who owns each row, and how many rows one unit can have.
+
+The relation that comes out is the one that runs: every expression in it is total (Theorem TOTAL-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
+from typing import Any, assert_never
+
+from sqlglot import exp
+
+from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.own import canonical, own_aggregate, own_window
+from dpsql.analyze.ownership import Ownership, Promises, nullable_promise, scan_owner
+from dpsql.analyze.ranges import Range
+from dpsql.analyze.refusals import no_condition
+from dpsql.errors import PrivacyError
+from dpsql.plan.nodes import (
+    Expr,
+    Filter,
+    Given,
+    GroupUnits,
+    Join,
+    Mark,
+    Named,
+    Project,
+    PublicTable,
+    Relation,
+    Scan,
+    Union,
+    Windows,
+    columns_of,
+)
+from dpsql.plan.owners import units, ways
+from dpsql.plan.rows import all_of, conjuncts, plan_column
+from dpsql.policy import Column, Policy
+from dpsql.sql.functions.casts import align
+from dpsql.sql.refuse import refuse
+from dpsql.sql.scalar import Scalar, scalar, tighten
+from dpsql.sql.types import BIGINT, BOOLEAN, Type
+
+Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
+Describe = Callable[[exp.Query], tuple[tuple[str, str], ...]]  # names and types of a query over all tables, empty ones
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What is known besides the query: the policy, the schema, verified promises, and public data."""
+
+    policy: Policy
+    schema: Schema
+    promises: Promises
+    public: PublicEngine
+    describe: Describe
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A relation with total expressions, its columns, the conditions that its rows meet, and their owners."""
+
+    relation: Relation
+    columns: Mapping[str, KeyColumn]
+    conditions: tuple[Expr, ...]
+    owner: Ownership
+
+    @property
+    def scalars(self) -> dict[str, Scalar]:
+        return {name: c.scalar for name, c in self.columns.items()}
+
+
+def known_relation(relation: Relation, used: set[str], most: int | None, catalog: Catalog) -> Known:
+    """Everything about a relation. used: the columns that anybody looks at; most: the query's max_rows."""
+    return _Analyzer(used, most, catalog).relation(relation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Analyzer:
+    used: set[str]
+    most: int | None
+    catalog: Catalog
+
+    def relation(self, node: Relation) -> Known:
+        match node:
+            case Scan():
+                return self.scan(node)
+            case Filter():
+                return self.filter(node)
+            case Project():
+                return self.project(node)
+            case Join():
+                return self.join(node)
+            case Mark():
+                return self.mark(node)
+            case Union():
+                return self.union(node)
+            case GroupUnits():
+                return self.group_units(node)
+            case Windows():
+                return self.windows(node)
+            case _:
+                assert_never(node)
+
+    # ---------------------------------------------------------------- tables
+
+    def scan(self, scan: Scan) -> Known:
+        policy, promises = self.catalog.policy, self.catalog.promises
+        table = policy.tables[scan.table]
+        verified = promises.get(scan.table, frozenset())
+        types = {name.lower(): text for name, text in self.catalog.schema[scan.table]}
+        columns: dict[str, KeyColumn] = {}
+        for plan, name in scan.columns:
+            if plan in self.used or plan == scan.unit:
+                said = table.column(name)
+                type_ = Type.parse(types[name.lower()])
+                nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
+                known = Scalar(plan_column(plan), type_, _declared(table.name, said, type_, nullable))
+                columns[plan] = KeyColumn(table.name, said, known)
+        if scan.unit is not None and scan.unit not in columns:  # at the end of the links
+            last = scan.links[-1].table
+            text = next(t for c, t in self.catalog.schema[last] if c.lower() == str(scan.owner).lower())
+            hidden = Scalar(plan_column(scan.unit), Type.parse(text), Range(nullable=False))
+            columns[scan.unit] = KeyColumn(policy.tables[last].name, None, hidden)
+        return Known(scan, columns, (), scan_owner(scan, policy, promises))
+
+    def public(self, node: PublicTable | Given) -> dict[str, KeyColumn]:
+        """The columns of public rows, with the range that the data themselves have."""
+        if isinstance(node, PublicTable):
+            types = {name.lower(): text for name, text in self.catalog.schema[node.table]}
+            source: exp.Expr = exp.Table(this=exp.to_identifier(node.table, quoted=True))
+            name = self.catalog.policy.tables[node.table].name
+        else:
+            described = self.catalog.describe(node.written)
+            types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
+            source = exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+            name = "a subquery"
+        wanted = [
+            (plan, column, Type.parse(types[column.lower()])) for plan, column in node.columns if plan in self.used
+        ]
+        if isinstance(node, Given) and node.noisy:
+            # A released value may be a constant of a later step, never a range or a domain (THEORY, "Composition").
+            return {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
+        ranges = _public_ranges(source, [(c, t) for _, c, t in wanted], self.catalog.public)
+        found: dict[str, KeyColumn] = {}
+        for (plan, column, type_), range_ in zip(wanted, ranges, strict=True):
+            values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
+            found[plan] = KeyColumn(name, None, Scalar(plan_column(plan), type_, range_), values)
+        return found
+
+    # ---------------------------------------------------------------- rows
+
+    def conditions(self, condition: Expr | None, known: Mapping[str, Scalar], clause: str) -> list[Scalar]:
+        found = []
+        for written in conjuncts(condition):
+            total = scalar(written, known)
+            if not total.type.is_boolean:
+                raise no_condition(clause, written, total)
+            found.append(total)
+        return found
+
+    def filter(self, node: Filter) -> Known:
+        below = self.relation(node.input)
+        found = self.conditions(node.condition, below.scalars, "WHERE")
+        columns = _narrowed(below.columns, node.condition)
+        total = all_of(c.sql.copy() for c in found)
+        assert total is not None
+        owner = _numbered_rows(below.owner, node.condition)
+        return Known(Filter(below.relation, total), columns, (*below.conditions, *(c.sql for c in found)), owner)
+
+    def project(self, node: Project) -> Known:
+        below = self.relation(node.input)
+        listed = [(n, e) for n, e in node.columns if n in self.used or n == node.unit]
+        known = below.scalars
+        made: list[Named] = []
+        columns: dict[str, KeyColumn] = {}
+        for name, e in listed:
+            columns[name] = _computed(name, e, below.columns, known)
+            made.append((name, e.copy() if isinstance(e, exp.Column) else scalar(e, known).sql))
+        names = {e.name: n for n, e in reversed(listed) if isinstance(e, exp.Column)}
+        owner = replace(
+            below.owner,
+            unit=node.unit,
+            own=frozenset(n for n, e in listed if _is_own(e, below.owner)),
+            unique=_moved(below.owner.unique, names),
+            ranks=frozenset(names[r] for r in below.owner.ranks if r in names),
+        )
+        conditions = _renamed_conditions(below.conditions, names)
+        return Known(Project(below.relation, tuple(made), node.unit), columns, conditions, owner)
+
+    # ---------------------------------------------------------------- two sides
+
+    def join(self, node: Join) -> Known:
+        left = self.relation(node.left)
+        private = None if isinstance(node.right, PublicTable | Given) else self.relation(node.right)
+        right = self.public(node.right) if isinstance(node.right, PublicTable | Given) else _of(private).columns
+        both = {**left.columns, **right}
+        known = {name: c.scalar for name, c in both.items()}
+        found = self.conditions(node.condition, known, "ON")
+        if private is not None:
+            self.check_units(left.owner, private.owner, known, node.node)
+        once = self.matches_once(node, left, private, known)
+        if left.owner.unit is None and not once:
+            left = _numbered(left)
+        narrowed = _narrowed(both, node.condition)
+        if node.kind == "left":
+            nullable = {n: _nullable(narrowed[n]) for n in right}
+            columns: Mapping[str, KeyColumn] = {**left.columns, **nullable}
+            conditions = left.conditions
+        else:
+            columns = {**left.columns, **narrowed}
+            below = private.conditions if private is not None else ()
+            conditions = (*left.conditions, *below, *(c.sql for c in found))
+        right_node = node.right if private is None else private.relation
+        relation = replace(
+            node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
+        )
+        return Known(relation, columns, conditions, self.joined_owner(node, left.owner, private, once))
+
+    def joined_owner(self, node: Join, left: Ownership, private: Known | None, once: bool) -> Ownership:
+        """Theorem OWN-3: rows multiply, unless each has at most one match."""
+        rows = left.rows
+        if not once:
+            theirs = private.owner.rows if private is not None else None
+            rows = None if rows is None or theirs is None else rows * max(1, theirs)
+        promised = left.promised if once else None
+        own = left.own
+        mine = {c.name for e in conjuncts(node.condition) for c in e.find_all(exp.Column)} & set(columns_of(node.left))
+        if private is not None:
+            if node.kind == "inner" or self.by_unit_alone(node):
+                own |= private.owner.own
+        elif once and mine <= own:
+            own |= set(columns_of(node.right))  # what a column of the unit's own leads to
+        unique = left.unique if once else frozenset()
+        ranks = left.ranks if once else frozenset()
+        why = left.why if once else "joined: a unit may have any number of rows"
+        if not once and rows is not None:
+            why = f"joined: at most {rows} rows"
+        return replace(left, rows=rows, promised=promised, own=own, unique=unique, ranks=ranks, why=why)
+
+    def by_unit_alone(self, node: Join) -> bool:
+        """Is the unit's equality the only condition? Then a unit's rows have all a match, or none (ATTACKS 42)."""
+        assert not isinstance(node.right, PublicTable | Given)
+        mine, theirs = (units(ways(side, self.catalog.policy)) for side in (node.left, node.right))
+        for conjunct in conjuncts(node.condition):
+            if not isinstance(conjunct, exp.EQ):
+                return False
+            a, b = conjunct.this.unnest(), conjunct.expression.unnest()
+            if not isinstance(a, exp.Column) or not isinstance(b, exp.Column):
+                return False
+            if not ((a.name in mine and b.name in theirs) or (b.name in mine and a.name in theirs)):
+                return False
+        return True
+
+    def matches_once(self, node: Join, left: Known, private: Known | None, known: Mapping[str, Scalar]) -> bool:
+        """Does each row of the left side have at most one match, whatever the private data are?"""
+        if isinstance(node.right, Given) and node.right.one_row:
+            return True
+        theirs = set(columns_of(node.right))
+        equated: set[str] = set()
+        for conjunct in conjuncts(node.condition):
+            if isinstance(conjunct, exp.EQ):
+                a, b = conjunct.this.unnest(), conjunct.expression.unnest()
+                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and _same_type(known[a.name], known[b.name]):
+                    equated |= {a.name, b.name} & theirs if len({a.name, b.name} & theirs) == 1 else set()
+        if private is not None:
+            if private.owner.unit is not None:
+                equated.add(private.owner.unit)
+            return any(one <= equated for one in private.owner.unique)
+        assert isinstance(node.right, PublicTable | Given)
+        noisy = isinstance(node.right, Given) and node.right.noisy
+        return bool(equated) and not noisy and self.public_unique(node.right, equated)
+
+    def public_unique(self, node: PublicTable | Given, plan: set[str]) -> bool:
+        """Is there at most one public row for each value of these columns?"""
+        columns = [_quoted(c) for p, c in node.columns if p in plan]
+        if isinstance(node, PublicTable):
+            source: exp.Expr = exp.Table(this=exp.to_identifier(node.table, quoted=True))
+        else:
+            source = exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+        several = (
+            exp.select(exp.alias_(exp.Literal.number(1), "k"))
+            .from_(source.copy())
+            .where(*(c.copy().is_(exp.null()).not_() for c in columns))
+            .group_by(*columns)
+            .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
+            .limit(1)
+        )
+        return not self.catalog.public.table(several, {}).num_rows
+
+    def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
+        """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
+        assert left.unit is not None and right.unit is not None
+        if not _same_type(known[left.unit], known[right.unit]):
+            a, b = known[left.unit].type, known[right.unit].type
+            raise refuse(
+                PrivacyError,
+                f"the units of {left.table} are {a.sql}, those of {right.table} are {b.sql}: they are never the same",
+                place,
+                code="unit-types",
+                hint="the steward gives both unit columns one type",
+            )
+
+    def mark(self, node: Mark) -> Known:
+        left = self.relation(node.input)
+        private = None if isinstance(node.other, PublicTable | Given) else self.relation(node.other)
+        right = self.public(node.other) if isinstance(node.other, PublicTable | Given) else _of(private).columns
+        known = {name: c.scalar for name, c in {**left.columns, **right}.items()}
+        found = self.conditions(node.condition, known, "EXISTS")
+        member = None
+        if node.member is not None:
+            equal = scalar(exp.EQ(this=node.member[0].copy(), expression=node.member[1].copy()), known).sql
+            member = (equal.this, equal.expression)
+        if private is not None:
+            self.check_units(left.owner, private.owner, known, None)
+        relation = Mark(
+            left.relation,
+            node.other if private is None else private.relation,
+            node.column,
+            all_of(c.sql.copy() for c in found),
+            node.units,
+            member,
+        )
+        test = Scalar(plan_column(node.column), BOOLEAN, Range.of(0, 1, member is not None))
+        columns = {**left.columns, node.column: KeyColumn(left.owner.table, None, test)}
+        looked = [*conjuncts(node.condition), *(node.member[:1] if node.member is not None else ())]
+        mine = {c.name for e in looked for c in e.find_all(exp.Column)} & set(columns_of(node.input))
+        own = left.owner.own | {node.column} if mine <= left.owner.own else left.owner.own
+        return Known(relation, columns, left.conditions, replace(left.owner, own=own))
+
+    def union(self, node: Union) -> Known:
+        sides = [self.relation(one) for one in node.inputs]
+        names = [n for n, _ in node.inputs[0].columns if n in sides[0].columns]
+        first = sides[0].owner
+        columns: dict[str, KeyColumn] = {}
+        casts: list[list[Named]] = [[] for _ in sides]
+        for name in names:
+            parts = [s.columns[name] for s in sides]
+            aligned = align([p.scalar for p in parts], [_written(one, name) for one in node.inputs])
+            for made, value in zip(casts, aligned, strict=True):
+                made.append((name, value.sql))
+            hull = aligned[0].range.hull(*(a.range for a in aligned[1:]))
+            hard = aligned[0].hard.hull(*(a.hard for a in aligned[1:])) if aligned[0].type.limits else None
+            whole = Scalar(plan_column(name), aligned[0].type, hull, hard)
+            columns[name] = KeyColumn(parts[0].table, None, whole, parts=tuple(parts))
+        for one in sides[1:]:
+            if first.unit is not None:
+                pair = {"left": sides[0].columns[first.unit].scalar, "right": one.columns[first.unit].scalar}
+                self.check_units(
+                    replace(first, unit="left"),
+                    replace(one.owner, unit="right"),
+                    pair,
+                    _written(node.inputs[0], names[0]),
+                )
+        rows = [s.owner.rows for s in sides]
+        total = None if any(r is None for r in rows) else sum(r for r in rows if r is not None)  # Theorem OWN-5
+        why = "a union: a unit may have any number of rows" if total is None else f"a union: at most {total} rows"
+        owner = Ownership(
+            first.table,
+            first.unit,
+            first.domain,
+            total,
+            None,
+            why,
+            frozenset() if first.unit is None else frozenset({first.unit}),
+            numbered=any(s.owner.numbered for s in sides),
+        )
+        inputs = tuple(Project(s.relation, tuple(c), first.unit) for s, c in zip(sides, casts, strict=True))
+        return Known(Union(inputs), columns, (), owner)
+
+    # ---------------------------------------------------------------- one unit's rows
+
+    def rows_bound(self, owner: Ownership) -> int | None:
+        """How many rows a unit is taken to have: this chooses ranges, and clips make them true (RANGE-1)."""
+        found = [n for n in (owner.rows, owner.promised, self.most) if n is not None]
+        return min(found) if found else None
+
+    def group_units(self, node: GroupUnits) -> Known:
+        below = self.relation(node.input)
+        known, bound = below.scalars, self.rows_bound(below.owner)
+        columns = {node.unit: below.columns[node.unit]}
+        keys: list[Named] = []
+        for name, e in node.keys:
+            columns[name] = _computed(name, e, below.columns, known)
+            total = scalar(e, known)
+            if not total.type.is_key:
+                raise refuse(
+                    PrivacyError,
+                    f"{total.type.sql} can't be a group key",
+                    e,
+                    code="key-type",
+                    hint="group by a number, text, a date or a timestamp",
+                )
+            keys.append((name, canonical(total)))
+        made: list[Named] = []
+        for name, call in node.columns:
+            value = own_aggregate(call, known, bound)
+            columns[name] = KeyColumn("", None, replace(value, sql=plan_column(name)))
+            made.append((name, value.sql))
+        own_keys = all(_is_own(e, below.owner) for _, e in node.keys)
+        own = {node.unit, *(n for n, e in node.keys if _is_own(e, below.owner))}
+        if own_keys:
+            own |= {n for n, _ in node.columns}
+        names = {e.name: n for n, e in node.keys if isinstance(e, exp.Column)} | {node.unit: node.unit}
+        owner = replace(
+            below.owner,
+            rows=1 if own_keys else below.owner.rows,
+            promised=None if own_keys else below.owner.promised,
+            why="one row for each unit" if own_keys else below.owner.why,
+            own=frozenset(own),
+            unique=frozenset({frozenset({node.unit, *(n for n, _ in node.keys)})}),
+            ranks=frozenset(),
+        )
+        relation = GroupUnits(below.relation, node.unit, tuple(keys), tuple(made))
+        return Known(relation, columns, _renamed_conditions(below.conditions, names), owner)
+
+    def windows(self, node: Windows) -> Known:
+        below = self.relation(node.input)
+        assert isinstance(node.window, exp.Window)
+        seen = [c.scalar for n, c in below.columns.items() if n in self.used and c.scalar.type.is_key]
+        value = own_window(node.window, below.scalars, self.rows_bound(below.owner), seen)
+        made = replace(value, sql=plan_column(node.column))
+        columns = {**below.columns, node.column: KeyColumn("", None, made)}
+        ranks = below.owner.ranks
+        partition = node.window.args.get("partition_by") or []
+        held = units(ways(node.input, self.catalog.policy))
+        if isinstance(node.window.this, exp.RowNumber) and all(
+            isinstance(p, exp.Column) and p.name in held for p in partition
+        ):
+            ranks |= {node.column}
+        relation = Windows(below.relation, node.unit, node.column, value.sql)
+        return Known(relation, columns, below.conditions, replace(below.owner, ranks=ranks))
+
+
+# ---------------------------------------------------------------- small pieces
+
+
+def _of(known: Known | None) -> Known:
+    assert known is not None
+    return known
+
+
+def _declared(table: str, said: Column | None, type_: Type, nullable: bool) -> Range:
+    """The range that the policy gives a column. Values are not clipped yet: RANGE-1 says why that is enough."""
+    if type_.is_boolean:
+        return Range.of(0, 1, nullable, ("BOOLEAN",))
+    if said is None or (said.min is None and said.max is None):
+        return Range(nullable=nullable)
+    shown = f"[{'' if said.min is None else said.min}, {'' if said.max is None else said.max}]"
+    return Range.of(said.min, said.max, nullable, (f"{table}.{said.name}: policy {shown}",))
+
+
+def _narrowed(columns: Mapping[str, KeyColumn], condition: Expr | None) -> dict[str, KeyColumn]:
+    """The columns as they are on rows that meet the condition."""
+    if condition is None:
+        return dict(columns)
+    tightened = tighten(condition, {name: c.scalar for name, c in columns.items()})
+    return {n: replace(c, scalar=tightened[n]) for n, c in columns.items()}
+
+
+def _nullable(column: KeyColumn) -> KeyColumn:
+    """A column of the side of a LEFT JOIN that may have no match."""
+    known = column.scalar
+    hard = None if known.extent is None else known.extent.with_nullable(True)
+    return replace(column, scalar=replace(known, range=known.range.with_nullable(True), extent=hard))
+
+
+def _computed(name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mapping[str, Scalar]) -> KeyColumn:
+    """A new column: another one under a new name keeps all that the policy says of it."""
+    if isinstance(e, exp.Column):
+        there = columns[e.name]
+        return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
+    return KeyColumn("", None, replace(scalar(e, known), sql=plan_column(name)))
+
+
+def _is_own(e: Expr, owner: Ownership) -> bool:
+    return all(c.name in owner.own for c in e.find_all(exp.Column))
+
+
+def _moved(unique: frozenset[frozenset[str]], names: Mapping[str, str]) -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(names[c] for c in one) for one in unique if all(c in names for c in one))
+
+
+def _renamed_conditions(conditions: Iterable[Expr], names: Mapping[str, str]) -> tuple[Expr, ...]:
+    """The conditions over columns that keep their names."""
+    kept = {old for old, new in names.items() if old == new}
+    return tuple(c for c in conditions if {n.name for n in c.find_all(exp.Column)} <= kept)
+
+
+def _numbered_rows(owner: Ownership, condition: Expr) -> Ownership:
+    """WHERE row_number <= k leaves each unit at most k rows. Only the condition itself proves it, no declared range."""
+    for rank in owner.ranks:
+        bare = {rank: Scalar(plan_column(rank), BIGINT, Range(nullable=False))}
+        alone = [c for c in conjuncts(condition) if {n.name for n in c.find_all(exp.Column)} == {rank}]
+        found = tighten(exp.and_(*(c.copy() for c in alone)), bare)[rank].range if alone else Range()
+        if isinstance(found.high, Fraction):
+            rows = max(1, floor(found.high))
+            if owner.rows is None or rows < owner.rows:
+                owner = replace(owner, rows=rows, promised=None, why=f"at most {rows} rows of each unit are kept")
+    return owner
+
+
+def _numbered(known: Known) -> Known:
+    """The same rows, each with a number: units that need a name, since a join may repeat them."""
+    name = "privacy unit"
+    while name in columns_of(known.relation):
+        name += "'"
+
+    def number(relation: Relation) -> Relation:
+        match relation:
+            case Scan():
+                return replace(relation, unit=name)
+            case Join():
+                return replace(relation, left=number(relation.left))
+            case Filter() | Mark():
+                return replace(relation, input=number(relation.input))
+            case Project():
+                return replace(
+                    relation,
+                    input=number(relation.input),
+                    columns=(*relation.columns, (name, plan_column(name))),
+                    unit=name,
+                )
+            case Union() | GroupUnits() | Windows():
+                raise refuse(
+                    PrivacyError,
+                    "a join that repeats rows needs a unit column, and here each row is a unit of its own",
+                    None,
+                    code="row-unit",
+                    hint="join before the UNION",
+                )
+            case _:
+                assert_never(relation)
+
+    unit = KeyColumn(known.owner.table, None, Scalar(plan_column(name), BIGINT, Range(nullable=False)))
+    owner = replace(known.owner, unit=name, numbered=True, own=frozenset({*known.owner.own, name}))
+    return replace(known, relation=number(known.relation), columns={**known.columns, name: unit}, owner=owner)
+
+
+def _same_type(a: Scalar, b: Scalar) -> bool:
+    """Are equal values of the two the same value, without any cast that merges some?"""
+    if a.type.is_float or b.type.is_float:
+        return False
+    return (a.type.is_integer and b.type.is_integer) or (a.type.is_text and b.type.is_text) or a.type == b.type
+
+
+def _written(side: Project, name: str) -> Expr:
+    return next(e for n, e in side.columns if n == name)
+
+
+def _quoted(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _public_ranges(source: Expr, columns: Sequence[tuple[str, Type]], public: PublicEngine) -> list[Range]:
+    """The range of each column of public rows: their own least and greatest value, and whether one is NULL."""
+    asked: list[Expr] = []
+    for i, (column, type_) in enumerate(columns):
+        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=_quoted(column)))
+        asked.append(exp.alias_(missing, f"n{i}"))
+        if type_.is_numeric or type_.is_date or type_.is_timestamp:
+            asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}"))
+            asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}"))
+    if not asked:
+        return []
+    row: dict[str, Any] = public.table(exp.select(*asked).from_(source.copy()), {}).to_pylist()[0]
+    found = []
+    for i, (_, type_) in enumerate(columns):
+        nullable = bool(row[f"n{i}"])
+        if type_.is_boolean:
+            found.append(Range.of(0, 1, nullable))
+            continue
+        try:
+            found.append(Range.of(row.get(f"l{i}"), row.get(f"h{i}"), nullable, ("public data",)))
+        except (ValueError, OverflowError):  # NaN, ±inf
+            found.append(Range(nullable=nullable))
+    return found

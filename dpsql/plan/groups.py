@@ -1,0 +1,396 @@
+"""GROUP BY over private rows: a release, or rows of one unit each; and the query over the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.aggregates import RECIPES
+from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.google import contribution, interval_column, interval_of
+from dpsql.plan.grouping import Groupings, united
+from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
+from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
+from dpsql.plan.rows import Private, Rows, fresh, plan_column
+from dpsql.plan.subqueries import free_aliases
+from dpsql.plan.windows import add_window, over_results, spelt_out
+from dpsql.sql.grouping import grouping_sets
+from dpsql.sql.nodes import (
+    aggregate_name,
+    holds_aggregate,
+    interval_end,
+    is_aggregate,
+    is_privacy_unit,
+    is_window_function,
+)
+from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import rebuilt
+
+if TYPE_CHECKING:
+    from dpsql.plan.build import Builder
+
+MAX_KEYS, MAX_AGGREGATES = 50, 200
+
+
+# ---------------------------------------------------------------- a release
+
+
+def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
+    """Aggregates of private rows: a noisy table, and the rest of the SELECT over it."""
+    correlated = [_correlated_key(builder, c, rows) for c in rows.foreign]
+    keys: list[Expr] = []
+    sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
+    for written in grouping_sets(node.args.get("group")):
+        plans = [*_keys(builder, written, rows), *(k for k, _ in correlated)]
+        keys += [p for i, p in enumerate(plans) if p not in keys and p not in plans[:i]]
+        sets.append(tuple(dict.fromkeys(keys.index(p) for p in plans)))
+    groupings = Groupings(keys, lambda e: _try_key(builder, e, rows, keys), len(sets) > 1)
+    aggregates: list[Aggregate] = []
+    places: list[exp.Column] = []
+
+    def column(name: str) -> exp.Column:
+        made = exp.Column(this=exp.to_identifier(name, quoted=True))
+        places.append(made)
+        return made
+
+    def aggregate(e: Expr) -> Expr:
+        found = _aggregate(builder, e, rows)
+        if found not in aggregates:
+            aggregates.append(found)
+        return column(f"a{aggregates.index(found)}")
+
+    def subquery(e: Expr) -> Expr:
+        """A subquery beside aggregates: of this scope's rows it may see the keys."""
+        builder.public_aliases.append(rows.aliases)
+        inner: Expr = (
+            exp.Subquery(this=builder.answered(e.this)) if isinstance(e, exp.Subquery) else builder.answered(e)
+        )
+        builder.public_aliases.pop()
+        for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
+            plan = builder.row_level(outer, rows)
+            if plan not in keys:
+                raise not_grouped(outer)
+            outer.replace(column(f"k{keys.index(plan)}"))
+        return inner
+
+    def special(e: Expr) -> Expr | None:
+        if interval_end(e) is not None:
+            return column(interval_column(e, rewrite))
+        return groupings.rewrite(e, column) if isinstance(e, exp.Grouping | exp.GroupingId) else None
+
+    rewrite = _over_groups(
+        builder, rows, keys, lambda i: column(f"k{i}"), aggregate, subquery, lambda e: over_results(e, rewrite), special
+    )
+    post = exp.Select()
+    post.set("expressions", [rewrite(o) for o in node.selects])
+    if having := node.args.get("having"):
+        post.set("where", exp.Where(this=rewrite(having.this)))
+    for part in ("qualify", "order"):
+        if clause := node.args.get(part):
+            post.set(part, rewrite(clause))
+    if windows := node.args.get("windows"):
+        post.set("windows", [over_results(w, rewrite) for w in windows])
+    if distinct := node.args.get("distinct"):
+        post.set("distinct", rebuilt(distinct, rewrite))
+    for part in ("limit", "offset"):
+        if clause := node.args.get(part):
+            post.set(part, clause.copy())
+    _check_size(keys, aggregates)
+    for key, outer in correlated:
+        post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
+    if correlated:
+        _one_row(node, post)
+    tables = {
+        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
+        for numbers in sets
+    }
+    source: Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
+    if len(sets) > 1:
+        ends = sorted({p.name for p in places if interval_of(p.name) is not None})
+        answers = [*(f"a{i}" for i in range(len(aggregates))), *ends]
+        source = united(sets, tables, answers, groupings, len(keys))
+    for place in places:
+        place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
+    post.set("from_", exp.From(this=source))
+    return post
+
+
+def _correlated_key(builder: Builder, condition: Expr, rows: Rows) -> tuple[Expr, Expr]:
+    """own = outer, where outer is public: the release gets a key for it, and the subquery looks its group up."""
+    node = condition.unnest()
+    known = set().union(*builder.public_aliases)
+    if isinstance(node, exp.EQ):
+        for own, outer in ((node.this, node.expression), (node.expression, node.this)):
+            if free_aliases(own) <= rows.aliases and free_aliases(outer) <= known and not outer.find(exp.Query):
+                return builder.row_level(own, rows), outer
+    raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table not in rows.aliases))
+
+
+def _one_row(node: exp.Select, post: exp.Select) -> None:
+    """A correlated scalar subquery: the group that it looks up, or that of no rows."""
+    plain = len(node.selects) == 1 and not any(
+        node.args.get(k) for k in ("group", "having", "qualify", "limit", "offset", "distinct", "order")
+    )
+    if not plain or not holds_aggregate(node.selects[0]):
+        raise refuse(
+            PrivacyError,
+            "a subquery that looks at an outer row can only be one aggregate of private rows",
+            node.selects,
+            code="correlated",
+            hint="aggregate with GROUP BY in a CTE, and join the result",
+        )
+    output = node.selects[0].unalias()
+    shown = post.selects[0]
+    value: Expr = exp.AnyValue(this=shown.this)
+    if _is_call(output) and aggregate_name(output.this if isinstance(output, exp.Filter) else output) == "COUNT":
+        value = exp.func("coalesce", value, exp.Literal.number(0))  # a group that isn't there counts nothing
+    shown.set("this", value)
+
+
+def _check_size(keys: list[Expr], aggregates: list[Aggregate]) -> None:
+    if len(keys) > MAX_KEYS or len(aggregates) > MAX_AGGREGATES:
+        raise SQLError(
+            f"one SELECT takes at most {MAX_KEYS} keys and {MAX_AGGREGATES} aggregates of private rows",
+            code="too-large",
+            hint="ask for some of them in a query of their own",
+        )
+
+
+# ---------------------------------------------------------------- rows of one unit each
+
+
+def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
+    """Groups that hold rows of one unit only: private rows again, one for each unit and key (Theorem OWN-6)."""
+    if rows.foreign:
+        raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
+    builder.check_limits(node)
+    builder.check_distinct(node)
+    unit = unit_of(rows.relation)
+    assert unit is not None
+    keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)
+    taken = [unit]
+    names: list[str] = []
+    for key in keys:
+        wanted = key.name if isinstance(key, exp.Column) else "key"
+        names.append(unit if wanted == unit else fresh(wanted, taken))
+        taken.append(names[-1])
+    calls: list[Named] = []
+
+    def aggregate(e: Expr) -> Expr:
+        found = _own_call(builder, e, rows)
+        name = next((n for n, known in calls if known == found), None)
+        if name is None:
+            name = fresh("value", [*taken, *(n for n, _ in calls)])
+            calls.append((name, found))
+        return plan_column(name)
+
+    grouped = Rows(rows.relation, {})  # what is computed over the groups: windows and subqueries add to it
+    grouped.windows = {w.name: w for w in node.args.get("windows") or []}
+
+    def over(e: Expr) -> Expr:
+        """A window over the groups: its column is added once they are there."""
+        assert isinstance(e, exp.Window) and grouped.windows is not None
+        inner = over_results(spelt_out(e, grouped.windows), rewrite)
+        if inner not in made:
+            made.append(inner)
+        return plan_column(f"window{made.index(inner)}")
+
+    made: list[Expr] = []
+
+    def subquery(e: Expr) -> Expr:
+        raise refuse(
+            PrivacyError,
+            "a subquery here, beside groups of one unit, is not supported",
+            e,
+            code="unsupported",
+            hint="group in a derived table, and put the condition into the WHERE around it",
+        )
+
+    rewrite = _over_groups(builder, rows, keys, lambda i: plan_column(names[i]), aggregate, subquery, over)
+    outputs = {o.alias: rewrite(o.this) for o in node.selects}
+    having = rewrite(node.args["having"].this) if node.args.get("having") else None
+    qualify = rewrite(node.args["qualify"].this) if node.args.get("qualify") else None
+    listed = tuple((n, k) for n, k in zip(names, keys, strict=True) if n != unit)
+    grouped.relation = GroupUnits(rows.relation, unit, listed, tuple(calls))
+    if having is not None:
+        grouped.relation = Filter(grouped.relation, having)
+    for i, one in enumerate(made):
+        add_window(one, grouped, builder.policy, f"window{i}")
+    if qualify is not None:
+        grouped.relation = Filter(grouped.relation, qualify)
+    result = Private(grouped.relation, outputs)
+    if not node.args.get("distinct"):
+        return result
+    return distinct_units(result)
+
+
+def distinct_units(rows: Private) -> Private:
+    """Each unit's distinct rows."""
+    unit = unit_of(rows.relation)
+    assert unit is not None
+    names: dict[str, str] = {}
+    keys: list[Named] = []
+    for name, e in rows.outputs.items():
+        if isinstance(e, exp.Column) and e.name == unit:
+            names[name] = unit
+            continue
+        names[name] = fresh(e.name if isinstance(e, exp.Column) else "key", [unit, *names.values()])
+        keys.append((names[name], e))
+    outputs = {name: plan_column(plan) for name, plan in names.items()}
+    return Private(GroupUnits(rows.relation, unit, tuple(keys), ()), outputs)
+
+
+def _own_call(builder: Builder, node: Expr, rows: Rows) -> Expr:
+    """An aggregate of one unit's rows, over plan columns."""
+
+    def rewrite(e: Expr) -> Expr:
+        if isinstance(e, exp.Star):
+            return e.copy()
+        if is_privacy_unit(e):
+            unit = unit_of(rows.relation)
+            assert unit is not None
+            return plan_column(unit)
+        if isinstance(e, exp.Distinct | exp.Order | exp.Ordered | exp.Where):
+            return rebuilt(e, rewrite)
+        return builder.row_level(e, rows)
+
+    call = node.this if isinstance(node, exp.Filter) else node
+    if contribution(call, aggregate_name(call), False) is not None:
+        raise refuse(
+            PrivacyError,
+            "contribution bounds belong to the aggregates that leave, and these are one unit's own",
+            node,
+            code="contribution-bounds",
+            hint="clip the values: SUM(CLIP(x, 0, 100))",
+        )
+    if isinstance(node, exp.Filter):
+        return rebuilt(node, lambda e: rebuilt(e, rewrite))
+    return rebuilt(node, rewrite)
+
+
+# ---------------------------------------------------------------- both
+
+
+def _keys(builder: Builder, written: Iterable[Expr], rows: Rows) -> list[Expr]:
+    keys: list[Expr] = []
+    for key in written:
+        if is_privacy_unit(key):
+            unit = unit_of(rows.relation)
+            if unit is None:
+                raise only_counted(key)
+            plan: Expr = plan_column(unit)
+        else:
+            plan = builder.row_level(key, rows)
+        if plan not in keys:
+            keys.append(plan)
+    return keys
+
+
+def _over_groups(
+    builder: Builder,
+    rows: Rows,
+    keys: list[Expr],
+    key: Callable[[int], Expr],
+    aggregate: Callable[[Expr], Expr],
+    subquery: Callable[[Expr], Expr],
+    over: Callable[[Expr], Expr],
+    special: Callable[[Expr], Expr | None] = lambda e: None,
+) -> Callable[[Expr], Expr]:
+    """Rewrites an expression over groups: its aggregates, keys, subqueries and windows are replaced."""
+
+    def rewrite(e: Expr) -> Expr:
+        if isinstance(e, exp.Query):
+            return e if isinstance(e, exp.Subquery) and e.this is None else subquery(e)
+        if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
+            return aggregate(e)
+        if (found := special(e)) is not None:
+            return found
+        if not holds_aggregate(e) and not isinstance(e, exp.Literal | exp.Order | exp.Ordered | exp.Alias):
+            plan = _try_key(builder, e, rows, keys)
+            if plan is not None:
+                return key(keys.index(plan))
+        if isinstance(e, exp.Column):
+            raise not_grouped(e)
+        if is_privacy_unit(e):
+            raise only_counted(e)
+        if isinstance(e, exp.Window):
+            return over(e)
+        return rebuilt(e, rewrite)
+
+    return rewrite
+
+
+def _try_key(builder: Builder, e: Expr, rows: Rows, keys: list[Expr]) -> Expr | None:
+    """The key that an expression is; whatever it would add to the rows otherwise is taken back."""
+    if e.find(exp.Window):
+        return None
+    before, made, releases = rows.relation, dict(rows.made), list(builder.releases)
+    try:
+        plan = builder.row_level(e, rows)
+    except (SQLError, PrivacyError):
+        plan = None
+    if plan is not None and plan in keys:
+        return plan
+    rows.relation, rows.made, builder.releases = before, made, releases
+    return None
+
+
+def _is_call(e: Expr) -> bool:
+    return is_aggregate(e) or (isinstance(e, exp.Filter) and is_aggregate(e.this))
+
+
+# ---------------------------------------------------------------- one aggregate
+
+
+def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
+    """An aggregate call, with or without FILTER, over row-level expressions."""
+    where = None
+    call = node
+    if isinstance(node, exp.Filter):
+        where = builder.row_level(node.expression.this, rows)
+        call = node.this
+    name = aggregate_name(call)
+    if name not in RECIPES:
+        raise unsupported_aggregate(name, call)
+    argument, distinct = call.args.get("this"), False
+    if isinstance(call, exp.Anonymous):
+        argument = call.expressions[0] if call.expressions else None
+    if isinstance(argument, exp.Distinct):
+        if len(argument.expressions) != 1:
+            raise refuse(
+                SQLError,
+                "DISTINCT takes one expression here",
+                call,
+                code="distinct",
+                hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        argument, distinct = argument.expressions[0], True
+    bounds = contribution(call, name, distinct)
+    if is_privacy_unit(argument):
+        return _count_units(call, name, distinct, where, node, rows)
+    if isinstance(argument, exp.Order):
+        argument = argument.this  # the order can't matter for what is supported here
+    if isinstance(argument, exp.Star):
+        argument = None
+    extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
+    further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
+    if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
+        raise refuse(
+            SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
+        )
+    if argument is None and name != "COUNT":
+        raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
+    plan = builder.row_level(argument, rows) if argument is not None else None
+    return Aggregate(name, plan, distinct, where, node, bounds)
+
+
+def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:
+    """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
+    if name != "COUNT" or not distinct:
+        raise only_counted(call)
+    unit = unit_of(rows.relation)
+    if unit is None:  # each row is a unit
+        return Aggregate("COUNT", None, False, where, node)
+    return Aggregate("COUNT", plan_column(unit), True, where, node)

@@ -1,0 +1,217 @@
+"""FROM and WHERE over private rows: which sources are joined in which order, and whether owners stay apart.
+
+Inner joins, commas and WHERE say the same thing, so they are one pool of conditions; LEFT JOINs stay in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.errors import PrivacyError
+from dpsql.plan.nodes import Expr, Filter, Join, columns_of, scanned, unit_of
+from dpsql.plan.owners import one_owner, without_units
+from dpsql.plan.rows import PublicRows, Rows, all_of, apart, conjuncts, renamed, renamed_public
+from dpsql.policy import Policy
+from dpsql.sql.refuse import refuse
+
+Expression = Callable[[Expr, Rows], Expr]  # a condition over the columns of these rows, as an expression of the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source of a FROM and how it is joined to those before it."""
+
+    node: Expr
+    rows: Rows | PublicRows
+    side: str
+    on: Expr | None
+
+    @property
+    def aliases(self) -> set[str]:
+        return {alias for alias, _ in self.rows.columns} | {self.node.alias_or_name}
+
+
+def joined(sources: Sequence[Source], where: list[Expr], policy: Policy, expression: Expression) -> Rows:
+    """All sources joined and filtered. Refuses what would match rows of two owners, or invent rows for somebody."""
+    return _Joiner(policy, expression, list(where)).run(sources)
+
+
+class _Joiner:
+    def __init__(self, policy: Policy, expression: Expression, where: list[Expr]) -> None:
+        self.policy = policy
+        self.expression = expression
+        self.where = where
+        self.rows: Rows | None = None
+        self.waiting: list[Source] = []
+        self.pool: list[Expr] = []
+
+    def run(self, sources: Sequence[Source]) -> Rows:
+        for source in sources:
+            match source.side:
+                case "":
+                    self.waiting.append(source)
+                    self.pool += conjuncts(source.on)
+                case "LEFT":
+                    self.flush(source)
+                    self.outer(source, source.on)
+                case "RIGHT":
+                    self.right(source)
+                case _:
+                    raise refuse(
+                        PrivacyError,
+                        f"a {source.side} JOIN makes rows for people who have none",
+                        source.node,
+                        code="outer-join",
+                        hint="use JOIN, or LEFT JOIN with the private table on the left",
+                    )
+        rows = self.flush(None)
+        # A subquery in a condition adds a column to the rows that are filtered then.
+        condition = all_of([self.expression(c, rows) for c in [*self.pool, *self.where]])
+        if condition is not None:
+            rows.relation = Filter(rows.relation, condition)
+        return rows
+
+    def right(self, source: Source) -> None:
+        """a RIGHT JOIN b is b LEFT JOIN a, where a is one source."""
+        if self.rows is not None or len(self.waiting) != 1 or not isinstance(source.rows, Rows):
+            raise refuse(
+                PrivacyError,
+                "this RIGHT JOIN can't be turned into a LEFT JOIN with the private table on the left",
+                source.node,
+                code="outer-join",
+                hint="write it so: private LEFT JOIN other ON …",
+            )
+        first = self.waiting.pop()
+        self.waiting.append(source)
+        self.flush(None)
+        self.outer(Source(first.node, first.rows, "LEFT", source.on), source.on)
+
+    # ---------------------------------------------------------------- inner joins
+
+    def flush(self, before: Source | None) -> Rows:
+        """Join everything that waits."""
+        known = self.aliases().union(*(s.aliases for s in self.waiting))
+        for conjunct in list(self.where):
+            if not _holds_query(conjunct) and len(_aliases(conjunct)) > 1 and _aliases(conjunct) <= known:
+                self.where.remove(conjunct)
+                self.pool.append(conjunct)
+        if self.rows is None:
+            first = next((s for s in self.waiting if isinstance(s.rows, Rows)), None)
+            if first is None:
+                assert before is not None
+                raise refuse(
+                    PrivacyError,
+                    "a row of the public side without a match would show that nobody has one",
+                    before.node,
+                    code="outer-join",
+                    hint="put the private table on the left of the LEFT JOIN, or aggregate it before you join",
+                )
+            assert isinstance(first.rows, Rows)
+            self.rows = first.rows
+            self.waiting.remove(first)
+        while self.waiting:
+            self.inner(self.next_source())
+        return self.rows
+
+    def next_source(self) -> Source:
+        """A private source with the same owners, else a public one that a condition connects, else any public one."""
+        for source in self.waiting:
+            if isinstance(source.rows, Rows) and self.owned(source):
+                return source
+        public = [s for s in self.waiting if isinstance(s.rows, PublicRows)]
+        if len(public) < len(self.waiting):
+            connected = [s for s in public if any(s.aliases & _aliases(c) for c in self.conditions(s))]
+            if not connected:
+                raise self.strangers(next(s for s in self.waiting if isinstance(s.rows, Rows)))
+            return connected[0]
+        return next((s for s in public if self.conditions(s)), public[0])
+
+    def conditions(self, source: Source) -> list[Expr]:
+        """The pool's conditions that connect a source with what is joined already."""
+        known = self.aliases() | source.aliases
+        return [c for c in self.pool if _aliases(c) <= known and _aliases(c) & source.aliases and not _holds_query(c)]
+
+    def owned(self, source: Source) -> bool:
+        both, added = self.beside(source)
+        found = [self.expression(c, both) for c in self.conditions(source)]
+        return isinstance(added, Rows) and one_owner(found, both.relation, added.relation, self.policy)
+
+    def inner(self, source: Source) -> None:
+        used = self.conditions(source)
+        both, added = self.beside(source)
+        conditions = [self.expression(c, both) for c in used]
+        self.pool = [c for c in self.pool if c not in used]
+        self.waiting.remove(source)
+        self.join(both, added, "inner", conditions, source)
+
+    def beside(self, source: Source) -> tuple[Rows, Rows | PublicRows]:
+        """The columns of both sides, those of the source under names of their own."""
+        assert self.rows is not None
+        right = source.rows
+        new, columns = apart(right.columns, right.relation, columns_of(self.rows.relation))
+        added: Rows | PublicRows
+        if isinstance(right, PublicRows):
+            added = PublicRows(renamed_public(right.relation, new), columns)
+        else:
+            added = Rows(renamed(right.relation, new), columns)
+        return Rows(self.rows.relation, {**self.rows.columns, **columns}), added
+
+    def join(self, both: Rows, added: Rows | PublicRows, kind: str, conditions: list[Expr], source: Source) -> None:
+        units = None
+        if isinstance(added, Rows):
+            mine, theirs = unit_of(both.relation), unit_of(added.relation)
+            assert mine is not None and theirs is not None
+            units = (mine, theirs)
+        condition = all_of(without_units(conditions, units))
+        both.relation = Join(both.relation, added.relation, kind, condition, units, source.node)
+        self.rows = both
+
+    # ---------------------------------------------------------------- outer joins
+
+    def outer(self, source: Source, on: Expr | None) -> None:
+        both, added = self.beside(source)
+        found = conjuncts(on)
+        for conjunct in found:
+            if _holds_query(conjunct):
+                raise refuse(
+                    PrivacyError,
+                    "a subquery in the condition of a LEFT JOIN is not supported",
+                    conjunct,
+                    code="unsupported",
+                    hint="join a derived table that is filtered already: LEFT JOIN (SELECT … WHERE …) AS q ON …",
+                )
+        conditions = [self.expression(c, both) for c in found]
+        if isinstance(added, Rows) and not one_owner(conditions, both.relation, added.relation, self.policy):
+            raise self.strangers(source)
+        self.join(both, added, "left", conditions, source)
+
+    # ---------------------------------------------------------------- words
+
+    def aliases(self) -> set[str]:
+        return set() if self.rows is None else self.rows.aliases
+
+    def strangers(self, source: Source) -> PrivacyError:
+        assert self.rows is not None and isinstance(source.rows, Rows)
+        left, right = scanned(self.rows.relation), scanned(source.rows.relation)
+        names = f"{left.table} and {right.table}"
+        if unit_of(self.rows.relation) is None or unit_of(source.rows.relation) is None:
+            message = "each row is a unit of its own there, so it can't be joined to another private table"
+            hint = "aggregate each private table in a CTE of its own, then join the results"
+        else:
+            message = f"nothing says that joined rows of {names} belong to the same unit, so one could match anybody's"
+            if left.links or right.links:
+                hint = "join along the links of the policy, or on columns that hold the unit on both sides"
+            else:
+                hint = f"join on the unit of both: {left.table}.{left.owner} = {right.table}.{right.owner}"
+        return refuse(PrivacyError, message, source.on or source.node, code="join-owners", hint=hint)
+
+
+def _holds_query(node: Expr) -> bool:
+    return node.find(exp.Query) is not None
+
+
+def _aliases(node: Expr) -> set[str]:
+    return {c.table for c in node.find_all(exp.Column)}

@@ -1,0 +1,373 @@
+"""Expressions over private rows: columns become plan columns, subqueries and windows columns of the relation.
+
+A subquery over public things, or one that is itself a release, is answered before the statement runs, and its values
+are constants there. A subquery over private rows may only tell a unit something about its own rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.errors import PrivacyError
+from dpsql.plan.google import not_an_aggregate
+from dpsql.plan.nodes import (
+    Expr,
+    Given,
+    GroupUnits,
+    Join,
+    Mark,
+    PublicTable,
+    Relation,
+    columns_of,
+    scanned,
+    unit_of,
+)
+from dpsql.plan.owners import one_owner, without_units
+from dpsql.plan.refusals import misplaced, not_yet_correlated, only_counted
+from dpsql.plan.rows import (
+    Private,
+    PublicRows,
+    Rows,
+    all_of,
+    apart,
+    conjuncts,
+    fresh,
+    given,
+    plan_column,
+    renamed,
+    renamed_public,
+    substituted,
+)
+from dpsql.plan.windows import add_window, over_results, spelt_out
+from dpsql.sql.nodes import (
+    aggregate_name,
+    holds_aggregate,
+    interval_end,
+    is_aggregate,
+    is_privacy_unit,
+    is_window_function,
+)
+from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import rebuilt
+
+if TYPE_CHECKING:
+    from dpsql.plan.build import Builder
+
+
+def row_level(builder: Builder, node: Expr, rows: Rows) -> Expr:
+    """A scalar expression over private rows, in plan columns."""
+
+    def rewrite(e: exp.Expr) -> exp.Expr:
+        if isinstance(e, exp.In) and e.args.get("query") is not None:
+            return _member(builder, e, rewrite(e.this), rows)
+        if isinstance(e, exp.Exists):
+            return _exists(builder, e, rows)
+        if isinstance(e, exp.Query):
+            return _scalar(builder, e, rows)
+        if isinstance(e, exp.Any | exp.All):
+            raise refuse(
+                PrivacyError,
+                "ANY and ALL of a subquery over private rows are not supported",
+                e,
+                code="unsupported",
+                hint="write IN (SELECT …), EXISTS (SELECT …), or compare with an aggregate",
+            )
+        if isinstance(e, exp.Window):
+            if rows.windows is None:
+                raise refuse(
+                    PrivacyError,
+                    "a window over private rows can't stand here",
+                    e,
+                    code="window-private",
+                    hint="compute it in a derived table, partitioned by the unit; or aggregate first",
+                )
+            return add_window(over_results(spelt_out(e, rows.windows), rewrite), rows, builder.policy)
+        if is_window_function(e):
+            raise refuse(
+                PrivacyError,
+                "a window function needs a window",
+                e,
+                code="window-private",
+                hint="write OVER (PARTITION BY PRIVACY_UNIT() ORDER BY …)",
+            )
+        if is_aggregate(e):
+            raise misplaced(e)
+        if isinstance(e, exp.Column):
+            return builder.column(e, rows)
+        if is_privacy_unit(e):
+            unit = unit_of(rows.relation)
+            if unit is None:
+                raise only_counted(e)
+            return plan_column(unit)
+        if interval_end(e) is not None:
+            raise not_an_aggregate(e)
+        return rebuilt(e, rewrite)
+
+    return rewrite(node)
+
+
+def free_aliases(node: Expr) -> set[str]:
+    """The sources that an expression looks at and doesn't bring along in a subquery of its own."""
+    own = {t.alias for t in node.find_all(exp.Table, exp.Subquery, exp.Values) if t.alias}
+    return {c.table for c in node.find_all(exp.Column) if c.table} - own
+
+
+# ---------------------------------------------------------------- public values
+
+
+def _scalar(builder: Builder, node: Expr, rows: Rows) -> Expr:
+    """(SELECT …) as a value."""
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    if free_aliases(inner) & rows.aliases:
+        return _own_value(builder, inner, rows)
+    query = builder.answered(inner)
+    return _constant(builder, exp.Subquery(this=query), exp.Subquery(this=inner.copy()), rows)
+
+
+def _constant(builder: Builder, value: Expr, written: Expr, rows: Rows) -> Expr:
+    """A value that is computed before the statement: one row, joined to every other."""
+    queries = [exp.select(exp.alias_(v, "value", quoted=True)) for v in (value, written)]
+    made = rows.made.get(queries[0])
+    if made is not None:
+        return made.copy()
+    found = given(queries[0], ["value"], queries[1], set(builder.names), one_row=True)
+    new, _ = apart({}, found, columns_of(rows.relation))
+    right = renamed_public(found, new)
+    rows.relation = Join(rows.relation, right, "inner", None, None)
+    rows.made[queries[0]] = plan_column(right.columns[0][0])
+    return plan_column(right.columns[0][0])
+
+
+# ---------------------------------------------------------------- IN and EXISTS
+
+
+def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
+    """value IN (SELECT …)."""
+    inner = node.args["query"]
+    inner = inner.this if isinstance(inner, exp.Subquery) else inner
+    if free_aliases(inner) & rows.aliases:
+        raise refuse(
+            PrivacyError,
+            "IN with a subquery that looks at the outer row is not supported",
+            node,
+            code="correlated",
+            hint="write EXISTS (SELECT 1 FROM … WHERE … = …)",
+        )
+    built = builder.query(inner)
+    if not isinstance(built, Private):
+        found = given(built, [_only_output(inner)], inner.copy(), set(builder.names), one_row=False)
+        new, _ = apart({}, found, columns_of(rows.relation))
+        other = renamed_public(found, new)
+        return _marked(rows, other, None, None, (value, plan_column(other.columns[0][0])))
+    new, _ = apart({}, built.relation, columns_of(rows.relation))
+    relation = renamed(built.relation, new)
+    theirs = substituted(next(iter(built.outputs.values())), new)
+    condition = exp.EQ(this=value.copy(), expression=theirs)
+    _check_owners(builder, [condition], rows, relation, node)
+    return _marked(rows, relation, _more([condition], rows, relation), _units(rows, relation), None)
+
+
+def _only_output(query: Expr) -> str:
+    while isinstance(query, exp.SetOperation):
+        query = query.this
+    assert isinstance(query, exp.Select)
+    return str(query.selects[0].alias)
+
+
+def _exists(builder: Builder, node: exp.Exists, rows: Rows) -> Expr:
+    """EXISTS (SELECT …): of the unit's own rows, or of public ones."""
+    inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+    if not free_aliases(inner) & rows.aliases:
+        built = builder.query(inner)
+        if isinstance(built, Private):
+            raise _strangers(node, scanned(built.relation).table)
+        return _constant(builder, exp.Exists(this=built), exp.Exists(this=inner.copy()), rows)
+    select, outer = _split(inner, rows)
+    found = builder.rows_of(select)
+    if isinstance(found, Rows):
+        new, columns = apart(found.columns, found.relation, columns_of(rows.relation))
+        relation = renamed(found.relation, new)
+        both = Rows(rows.relation, {**rows.columns, **columns})
+        conditions = [_plain(builder, c, both) for c in outer]
+        _check_owners(builder, conditions, rows, relation, node)
+        return _marked(rows, relation, _more(conditions, rows, relation), _units(rows, relation), None)
+    public = _public_rows(builder, select, outer, rows)
+    new, columns = apart(public.columns, public.relation, columns_of(rows.relation))
+    both = Rows(rows.relation, {**rows.columns, **columns})
+    condition = all_of(_plain(builder, c, both) for c in outer)
+    return _marked(rows, renamed_public(public.relation, new), condition, None, None)
+
+
+def _split(inner: Expr, rows: Rows) -> tuple[exp.Select, list[Expr]]:
+    """A correlated SELECT without the conditions that look at the outer row, and those conditions."""
+    if not isinstance(inner, exp.Select) or any(
+        inner.args.get(k) for k in ("group", "having", "qualify", "limit", "offset")
+    ):
+        raise refuse(
+            PrivacyError,
+            "a correlated subquery over private rows is FROM and WHERE only",
+            inner,
+            code="correlated",
+            hint="group in a derived table, and look at its rows: EXISTS (SELECT 1 FROM (SELECT …) AS q WHERE …)",
+        )
+    where = inner.args.get("where")
+    listed = conjuncts(where.this if where else None)
+    outer = [c for c in listed if free_aliases(c) & rows.aliases]
+    select = inner.copy()
+    own = all_of(c.copy() for c in listed if c not in outer)
+    select.set("where", exp.Where(this=own) if own is not None else None)
+    if free_aliases(select) & rows.aliases and not all(
+        free_aliases(o) <= rows.aliases | _aliases(select) for o in select.selects
+    ):
+        raise not_yet_correlated(next(c for c in select.find_all(exp.Column) if c.table in rows.aliases))
+    return select, outer
+
+
+def _aliases(select: exp.Select) -> set[str]:
+    from_ = select.args.get("from_")
+    trees = ([from_.this] if from_ else []) + [j.this for j in select.args.get("joins") or []]
+    return {t.alias_or_name for t in trees}
+
+
+def _public_rows(builder: Builder, select: exp.Select, outer: list[Expr], rows: Rows) -> PublicRows:
+    """The columns of a public SELECT that conditions on the outer row look at, as rows that are given."""
+    needed: list[exp.Column] = []
+    for condition in outer:
+        for column in condition.find_all(exp.Column):
+            if column.table not in rows.aliases and column not in needed:
+                needed.append(column)
+    names = [f"c{i}" for i in range(len(needed))] or ["c0"]
+    values: list[Expr] = [c.copy() for c in needed] or [exp.Literal.number(1)]
+    listed = [exp.alias_(v, n, quoted=True) for v, n in zip(values, names, strict=True)]
+    bare = select.copy()
+    bare.set("expressions", listed)
+    bare.set("distinct", exp.Distinct())
+    bare.set("order", None)
+    found = given(builder.answered(bare), names, bare, set(builder.names), one_row=False)
+    columns: dict[tuple[str, str], Expr] = {
+        (c.table, c.name): plan_column(n) for c, n in zip(needed, names, strict=False)
+    }
+    return PublicRows(found, columns)
+
+
+def _plain(builder: Builder, condition: Expr, both: Rows) -> Expr:
+    if condition.find(exp.Query):
+        raise refuse(
+            PrivacyError,
+            "a subquery inside a condition that looks at the outer row is not supported",
+            condition,
+            code="correlated",
+            hint="compute it in a derived table",
+        )
+    return builder.row_level(condition, both)
+
+
+def _marked(
+    rows: Rows,
+    other: Relation | PublicTable | Given,
+    condition: Expr | None,
+    units: tuple[str, str] | None,
+    member: tuple[Expr, Expr] | None,
+) -> Expr:
+    key = (other, condition, units, member)
+    made = rows.made.get(key)
+    if made is not None:
+        return made.copy()
+    name = fresh("mark", (*columns_of(rows.relation), *columns_of(other)))
+    rows.relation = Mark(rows.relation, other, name, condition, units, member)
+    rows.made[key] = plan_column(name)
+    return plan_column(name)
+
+
+def _units(rows: Rows, other: Relation) -> tuple[str, str]:
+    mine, theirs = unit_of(rows.relation), unit_of(other)
+    assert mine is not None and theirs is not None
+    return mine, theirs
+
+
+def _more(conditions: list[Expr], rows: Rows, other: Relation) -> Expr | None:
+    return all_of(without_units(conditions, _units(rows, other)))
+
+
+def _check_owners(builder: Builder, conditions: list[Expr], rows: Rows, other: Relation, node: Expr) -> None:
+    if not one_owner(conditions, rows.relation, other, builder.policy):
+        raise _strangers(node, scanned(other).table)
+
+
+def _strangers(node: Expr, table: str) -> PrivacyError:
+    return refuse(
+        PrivacyError,
+        f"this subquery lets rows of {table} decide about other people's rows",
+        node,
+        code="cross-unit",
+        hint="let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (SELECT 1 FROM … WHERE its unit = "
+        "the outer unit); or aggregate in it: a noisy value may filter rows",
+    )
+
+
+# ---------------------------------------------------------------- a value of the unit's own rows
+
+
+def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
+    """(SELECT MAX(x) FROM … WHERE its unit = the outer unit): a per-unit aggregate, joined to the unit's rows."""
+    select, outer = _split(inner, rows)
+    if len(select.selects) != 1 or not holds_aggregate(select.selects[0]):
+        raise refuse(
+            PrivacyError,
+            "a subquery that looks at the outer row must be one aggregate of the unit's own rows",
+            inner,
+            code="correlated",
+            hint="write (SELECT MAX(x) FROM … WHERE its unit = the outer unit), or a join",
+        )
+    pairs: list[tuple[Expr, Expr]] = []
+    for condition in outer:
+        node = condition.unnest()
+        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
+        mine = [s for s in sides if free_aliases(s) <= rows.aliases]
+        theirs = [s for s in sides if not free_aliases(s) & rows.aliases]
+        if len(mine) != 1 or len(theirs) != 1 or condition.find(exp.Query):
+            raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table in rows.aliases))
+        pairs.append((mine[0], theirs[0]))
+    names = [f"key{i}" for i in range(len(pairs))]
+    grouped = select.copy()
+    grouped.set(
+        "expressions",
+        [
+            *(exp.alias_(theirs.copy(), n, quoted=True) for (_, theirs), n in zip(pairs, names, strict=True)),
+            exp.alias_(select.selects[0].unalias().copy(), "value", quoted=True),
+        ],
+    )
+    grouped.set("group", exp.Group(expressions=[theirs.copy() for _, theirs in pairs]))
+    built = builder.query(grouped)
+    if not isinstance(built, Private):
+        raise _strangers(inner, "this query")
+    new, _ = apart({}, built.relation, columns_of(rows.relation))
+    relation = renamed(built.relation, new)
+    conditions: list[Expr] = [
+        exp.EQ(this=builder.row_level(mine, rows), expression=substituted(built.outputs[n], new))
+        for (mine, _), n in zip(pairs, names, strict=True)
+    ]
+    _check_owners(builder, conditions, rows, relation, inner)
+    more = _more(conditions, rows, relation)
+    rows.relation = Join(rows.relation, relation, "left", more, _units(rows, relation))
+    counts = {new.get(name, name) for name in _counts(built.relation)}
+    return _or_zero(substituted(built.outputs["value"], new), counts)
+
+
+def _counts(relation: Relation) -> set[str]:
+    """The columns that count rows: 0, not NULL, where there are none."""
+    assert isinstance(relation, GroupUnits)
+    found = set()
+    for name, call in relation.columns:
+        plain = call.this if isinstance(call, exp.Filter) else call
+        if aggregate_name(plain) in ("COUNT", "COUNT_IF"):
+            found.add(name)
+    return found
+
+
+def _or_zero(node: Expr, counts: set[str]) -> Expr:
+    if isinstance(node, exp.Column) and node.name in counts:
+        return exp.func("coalesce", node.copy(), exp.Literal.number(0))
+    return rebuilt(node, lambda e: _or_zero(e, counts))

@@ -1,0 +1,91 @@
+"""A value on its grid, as an expression: finite test, clip and rounding in one CASE (Theorem GRID-1)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import assert_never
+
+from sqlglot import exp
+
+from dpsql.statistics.grid import Grid
+
+
+def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
+    """Theorem GRID-1: finite test, clip and rounding in one CASE; NULL, NaN and ±inf become NULL.
+
+    The clip bounds are grid points, so that low ≤ integer ≤ high whatever the row holds. NaN sorts above every
+    number in DuckDB, so it falls through all three branches.
+    """
+    storage = "INTEGER" if grid.magnitude < 2**31 else "BIGINT"
+    low, high = number(grid.low), number(grid.high)
+    floor: exp.Expr
+    ceiling: exp.Expr
+    match grid.source:
+        case "integer":
+            inside: exp.Expr = value.copy()
+            floor, ceiling, finite = low.copy(), high.copy(), False
+        case "decimal":
+            # In 38 digits: DuckDB would multiply in the value's own 64 bits, and raise.
+            wide = cast(value.copy(), f"DECIMAL(38,{len(str(grid.step.denominator)) - 1})")
+            inside = exp.Mul(this=wide, expression=exp.Literal.number(grid.step.denominator))
+            floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
+        case "float":
+            inside = exp.Mul(this=value.copy(), expression=_double(1 / grid.step))
+            floor, ceiling, finite = _double(grid.low * grid.step), _double(grid.high * grid.step), True
+        case "any":
+            return exp.Case(ifs=[exp.If(this=present(value), true=exp.Literal.number(1))])
+        case "finite":
+            finite_test = exp.Anonymous(this="isfinite", expressions=[value.copy()])
+            return exp.Case(ifs=[exp.If(this=finite_test, true=exp.Literal.number(1))])
+        case _:
+            assert_never(grid.source)
+    above: exp.Expr = exp.GT(this=value.copy(), expression=ceiling.copy())
+    below: exp.Expr = exp.LT(this=value.copy(), expression=floor.copy())
+    if finite:
+        above = exp.and_(above, exp.LT(this=value.copy(), expression=cast(exp.Literal.string("inf"), "DOUBLE")))
+        below = exp.and_(below, exp.GT(this=value.copy(), expression=cast(exp.Literal.string("-inf"), "DOUBLE")))
+    return exp.Case(
+        ifs=[
+            exp.If(
+                this=exp.Between(this=value.copy(), low=floor, high=ceiling),
+                true=cast(inside, storage),
+            ),
+            exp.If(this=above, true=cast(high, storage)),
+            exp.If(this=below, true=cast(low, storage)),
+        ]
+    )
+
+
+def present(value: exp.Expr) -> exp.Expr:
+    """value IS NOT NULL."""
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+
+
+def number(value: int) -> exp.Expr:
+    """A whole number."""
+    return exp.Literal.number(value)
+
+
+def _double(value: Fraction) -> exp.Expr:
+    """An exact double: the caller's value is one."""
+    number = float(value)
+    assert Fraction(number) == value, value
+    return cast(exp.Literal.string(repr(number)), "DOUBLE")
+
+
+def _decimal(integer: int, step: Fraction) -> exp.Expr:
+    scale = len(str(step.denominator)) - 1
+    digits = str(abs(integer)).rjust(scale + 1, "0")
+    text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
+    return cast(exp.Literal.string(f"-{text}" if integer < 0 else text), f"DECIMAL({max(len(digits), 1)},{scale})")
+
+
+def cast(e: exp.Expr, to: str) -> exp.Expr:
+    """CAST(e AS to)."""
+    return exp.Cast(this=e, to=_type(to).copy())
+
+
+@cache
+def _type(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="duckdb")

@@ -1,0 +1,84 @@
+"""Is an answer with almost no noise the one that plain DuckDB gives?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+Row = tuple[Any, ...]
+
+ABSOLUTE, RELATIVE = 0.02, 1e-5  # what is left of the noise, and of the grid's rounding
+
+
+def mismatch(
+    ours: Sequence[Row], plain: Sequence[Row], few: Sequence[Row] | None, roles: Sequence[str], *, ordered: bool
+) -> str | None:
+    """What is wrong with our rows, or None.
+
+    Each of our rows must be one of DuckDB's, or a public cell without rows; each of DuckDB's must be one of ours, but
+    for keys of a single unit where keys are private (`few` is then the answer without them, None otherwise).
+    """
+    if any(len(row) != len(roles) for row in (*ours, *plain)):
+        return f"the rows have other columns than {roles}"
+    if ordered:
+        if len(ours) != len(plain):
+            return f"{len(ours)} rows instead of {len(plain)}"
+        wrong = [(a, b) for a, b in zip(ours, plain, strict=True) if not _alike(a, b, roles)]
+        return f"{wrong[0][0]} instead of {wrong[0][1]}" if wrong else None
+    left = list(ours)
+    needed = list(plain if few is None else few)
+    missing = _taken(left, needed, lambda a, b: _alike(a, b, roles))
+    if missing:
+        return f"no row like {missing[0]}"
+    if few is not None:  # keys of one unit may be there, if they are right
+        _taken(left, list(plain), lambda a, b: _alike(a, b, roles))
+    extra = [row for row in left if not _empty(row, roles)]
+    return f"{extra[0]} is not in DuckDB's answer" if extra else None
+
+
+def _taken(ours: list[Row], theirs: Sequence[Row], alike: Callable[[Row, Row], bool]) -> list[Row]:
+    """Take each of their rows out of ours; what isn't there is returned."""
+    missing = []
+    for row in theirs:
+        found = next((i for i, mine in enumerate(ours) if alike(mine, row)), None)
+        if found is None:
+            missing.append(row)
+        else:
+            del ours[found]
+    return missing
+
+
+def _alike(ours: Row, theirs: Row, roles: Sequence[str]) -> bool:
+    return all(_same(a, b, role) for a, b, role in zip(ours, theirs, roles, strict=True))
+
+
+def _same(a: Any, b: Any, role: str) -> bool:
+    if a is None or b is None:
+        return a is None and b is None
+    if _number(a) and _number(b):
+        if role in ("key", "count", "whole") and not isinstance(b, float):
+            return bool(a == b)
+        if math.isnan(float(a)) or math.isnan(float(b)):
+            return math.isnan(float(a)) and math.isnan(float(b))
+        loose = 10 if role == "spread" else 1
+        return math.isclose(float(a), float(b), rel_tol=loose * RELATIVE, abs_tol=loose * ABSOLUTE)
+    if isinstance(a, date) and isinstance(b, date):
+        return _moment(a) == _moment(b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _moment(value: date) -> datetime:
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+
+
+def _empty(row: Row, roles: Sequence[str]) -> bool:
+    """A public cell without rows: nothing counted, nothing summed; averages of nothing can be anything."""
+    measured = [(v, role) for v, role in zip(row, roles, strict=True) if role in ("count", "whole", "real")]
+    return "key" in roles and all(v is not None and abs(float(v)) < ABSOLUTE for v, _ in measured)

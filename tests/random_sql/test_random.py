@@ -1,0 +1,196 @@
+"""Random queries over random tables: each is answered like plain DuckDB, or refused; never wrong, never a crash.
+
+A sample runs by default with a fresh seed, which is printed; `--whole` runs two thousand. DPSQL_SEED=… runs the same
+ones again, and DPSQL_QUERIES=… as many as it says.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
+from math import inf
+from time import monotonic
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from random_sql.compare import mismatch
+from random_sql.grammar import Grammar
+from random_sql.world import World, open_plain, open_session, worlds
+from random_sql.written import Query
+
+import dpsql
+
+SEED = os.environ.get("DPSQL_SEED") or secrets.token_hex(4)
+SAMPLE, WHOLE, BATCH = 400, 2000, 40
+SECONDS = 45  # a sample stops here on a slow machine
+LOOSE: dict[str, Any] = {
+    "epsilon": 2 * 10**10,
+    "delta": "1e-6",
+    "max_rows": 2000,
+    "max_groups": 200,
+    "mechanism": "laplace",
+}
+NOWHERE = {"too-long", "too-deep", "empty", "too-large", "needs-delta", "duckdb"}  # these may speak of the whole text
+
+LATER = frozenset({"per-unit GROUP BY"})  # answered otherwise by this version
+DATA_DEPENDENT = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
+
+
+class Tally:
+    """How many queries of each construct were answered, and why the others weren't."""
+
+    def __init__(self) -> None:
+        self.answered: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.reasons: dict[str, Counter[str]] = {}
+
+    def add(self, query: Query, code: str | None) -> None:
+        for tag in [*query.tags, "ALL"]:
+            (self.answered if code is None else self.refused)[tag] += 1
+            if code is not None:
+                self.reasons.setdefault(tag, Counter())[code] += 1
+
+    def __str__(self) -> str:
+        lines = [f"{'construct':<48}{'answered':>9}{'refused':>9}  most frequent reasons"]
+        for tag in sorted({*self.answered, *self.refused}):
+            reasons = ", ".join(f"{code} {n}" for code, n in self.reasons.get(tag, Counter()).most_common(3))
+            lines.append(f"{tag:<48}{self.answered[tag]:>9}{self.refused[tag]:>9}  {reasons}")
+        return "\n".join(lines)
+
+
+def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query) -> tuple[str | None, str | None]:
+    """(why it was refused, what is wrong); both None for a right answer."""
+    try:
+        if "STDDEV" not in query.sql:
+            str(session.explain(query.sql, **LOOSE))
+        answer = session.query(query.sql, **LOOSE)
+    except (dpsql.SQLError, dpsql.PrivacyError) as error:
+        if not (error.code and error.message and error.hint):
+            return error.code, f"a refusal without code, message or hint: {error!r}"
+        if error.span is None and error.code not in NOWHERE:
+            return error.code, f"a refusal that points nowhere: {error}"
+        return error.code, None
+    except Exception as error:
+        return "crash", f"{type(error).__name__}: {error}"
+    if query.expect == "refused":
+        return None, f"this must be refused, and was answered: {answer.rows[:3]}"
+    if query.expect == "anything" or query.tags & LATER:
+        return None, None
+    try:
+        exact = plain.execute(query.plain).fetchall()
+        private = any(noisy.step.checked.private_keys for noisy in answer.noisy)
+        few = plain.execute(query.few).fetchall() if private else None
+    except DATA_DEPENDENT:
+        return None, None  # dpsql's functions are total; DuckDB's are not
+    except duckdb.Error as error:
+        return None, f"dpsql answers what DuckDB refuses: {error}\nplain: {query.plain}"
+    wrong = mismatch(answer.rows, exact, few, query.roles, ordered=query.ordered)
+    if wrong is None:
+        return None, None
+    return (
+        None,
+        f"{wrong}\nplain: {query.plain}\nours:  {answer.rows[:20]}\nplain: {exact[:20]}\nwithout keys of one: {few}",
+    )
+
+
+def smaller(world: World, query: Query) -> World:
+    """The same failure with fewer people, as far as a few tries find it."""
+
+    def fails(candidate: World) -> bool:
+        with open_session(candidate) as session, closing(open_plain(candidate)) as plain:
+            return judge(session, plain, query)[1] is not None
+
+    for uid in world.units():
+        if fails(world.without(uid)):
+            world = world.without(uid)
+    for name in ("items", "orders", "users", "survey"):
+        for row in list(world.rows[name]):
+            fewer = World({**world.rows, name: [r for r in world.rows[name] if r is not row]})
+            if fails(fewer):
+                world = fewer
+    return world
+
+
+def extent(request: pytest.FixtureRequest, sample: int, seconds: float) -> tuple[int, float]:
+    """How many queries to run, and the moment after which no batch begins."""
+    if given := os.environ.get("DPSQL_QUERIES"):
+        return int(given), inf
+    return (WHOLE, inf) if request.config.getoption("--whole") else (sample, monotonic() + seconds)
+
+
+def test_random_queries_are_answered_like_duckdb_or_refused(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted, until = extent(request, SAMPLE, SECONDS)
+    tally, failures = Tally(), []
+    done: list[int] = []
+
+    @seed(SEED)
+    @settings(
+        max_examples=-(-wanted // BATCH),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(world=worlds())
+    def run(world: World) -> None:
+        batch = len(done)
+        if monotonic() > until:
+            return
+        done.append(batch)
+        with open_session(world) as session, closing(open_plain(world)) as plain:
+            for number in range(BATCH):
+                query = Grammar(f"{SEED}:{batch}:{number}").query()
+                code, wrong = judge(session, plain, query)
+                tally.add(query, code)
+                if wrong is not None:
+                    failures.append((f"{batch}:{number}", world, query, wrong))
+
+    run()
+    with capsys.disabled():
+        print(f"\nseed {SEED}: {tally.answered['ALL']} answered, {tally.refused['ALL']} refused")
+    print(tally)
+    if failures:
+        place, world, query, wrong = failures[0]
+        small = smaller(world, query)
+        others = "\n".join(f"  {p}: {q.sql}\n    {w.splitlines()[0]}" for p, _, q, w in failures[1:20])
+        pytest.fail(
+            f"DPSQL_SEED={SEED} ({len(failures)} of {len(done) * BATCH} queries), number {place}\n"
+            f"{query.sql}\n{wrong}\n\n{small}\n\nand:\n{others}",
+            pytrace=False,
+        )
+
+
+def test_an_engine_that_forgets_one_person_would_be_found() -> None:
+    users = [(uid, "oslo", 30 + uid, 1.5, True, "Bo", date(1990, 1, uid)) for uid in range(1, 6)]
+    orders = [(uid, uid * 100, date(2024, 2, uid), Decimal(uid), "new", datetime(2024, 3, uid)) for uid in range(1, 6)]
+    items = [(uid * 100, "a1", uid, 2.5) for uid in range(1, 6)]
+    world = World({"users": users, "orders": orders, "items": items, "survey": []})
+    queries = [Grammar(f"forgetful:{n}").simple() for n in range(40)]
+    with open_session(world.without(3)) as session, closing(open_plain(world)) as plain:
+        found = [judge(session, plain, query)[1] for query in queries]
+    assert sum(wrong is not None for wrong in found) >= 4
+
+
+@pytest.mark.parametrize(
+    ("ours", "plain", "few", "right"),
+    [
+        ([("a", 3), ("b", 0)], [("a", 3)], None, True),  # b is a public key without rows
+        ([("a", 3), ("b", 1)], [("a", 3)], None, False),
+        ([("a", 3)], [("a", 3), ("b", 1)], None, False),
+        ([("a", 3)], [("a", 3), ("b", 1)], [("a", 3)], True),  # b is a private key of one unit
+        ([("a", 3), ("b", 2)], [("a", 3), ("b", 1)], [("a", 3)], False),
+        ([("a", 4)], [("a", 3)], None, False),
+        ([(None, 3)], [("a", 3)], None, False),
+        ([("a", 3), ("a", 3)], [("a", 3)], None, False),
+    ],
+)
+def test_rows_are_compared_one_to_one(ours: list[Any], plain: list[Any], few: list[Any] | None, right: bool) -> None:
+    assert (mismatch(ours, plain, few, ("key", "count"), ordered=False) is None) == right

@@ -1,0 +1,279 @@
+"""Neighbours, exactly, for the random queries: without one person, or with a hostile one more.
+
+Three sessions are opened apart from each other: over D, over D without one person, over D with a hostile one (under
+replace_one: D with that person's rows replaced). All that an analyst sees beforehand must be the same text, and the
+integers that get noise may move by no more than is claimed. The noisy tables of D serve all of them, so that later
+steps, which take noisy values as constants, are given the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
+from time import monotonic
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from random_sql.grammar import Grammar
+from random_sql.test_random import SEED, Tally, extent
+from random_sql.world import World, open_session, worlds
+from random_sql.written import Query
+
+import dpsql
+from dpsql import calibrate as calibrate_module
+from dpsql import session as session_module
+from dpsql.calibrate import Quote, Step
+
+SAMPLE, SECONDS, BATCH = 160, 35, 40
+LIMITS: list[dict[str, Any]] = [
+    {"max_rows": 1, "max_groups": 1, "mechanism": "laplace"},
+    {"max_rows": 7, "max_groups": 3, "mechanism": "laplace"},
+    {"max_rows": 7, "max_rows_per_group": 2, "max_groups": 3, "mechanism": "gaussian"},
+    {"max_rows": 500, "max_groups": 100, "mechanism": "laplace"},
+]
+HUGE32, HUGE64 = 2**31 - 1, 2**63 - 1
+EVIL = 4_242
+
+
+def hostile(dice: Random) -> World:
+    """A person with a thousand orders and items in as many groups, and every strange value there is."""
+    users = [
+        (
+            EVIL,
+            dice.choice(["rome", "atlantis", None]),
+            dice.choice([HUGE32, -HUGE32 - 1, 7, None]),
+            dice.choice([float("nan"), float("inf"), float("-inf"), 1e308, -1e308, None]),
+            dice.choice([True, False, None]),
+            dice.choice(["n77", "", None, "x" * 500]),
+            dice.choice([date(1, 1, 1), date(9999, 12, 31), None]),
+        )
+    ]
+    count = dice.choice([1, 3, 40, 1000])
+    orders = [
+        (
+            EVIL,
+            dice.choice([-1, 1]) * (10**9 + j),
+            dice.choice([date(2024, 1, 1 + j % 28), date(1, 1, 1), date(9999, 12, 31), None]),
+            dice.choice([Decimal("9999999.99"), Decimal("-9999999.99"), Decimal(j), None]),
+            dice.choice(["gift", "new", f"kind {j}", None]),
+            dice.choice([datetime(2024, 1, 1, j % 24), datetime(9999, 12, 31), datetime(1, 1, 1), None]),
+        )
+        for j in range(count)
+    ]
+    items = [
+        (
+            dice.choice(orders)[1],
+            dice.choice(["a1", "b1", f"sku {j}", None]),
+            dice.choice([HUGE32, -HUGE32 - 1, j % 25, None]),
+            dice.choice([float("nan"), float("inf"), float("-inf"), 1e308, -1e308, -0.0, 5e-324, j / 8, None]),
+        )
+        for j in range(dice.choice([1, 5, 1000]))
+    ]
+    return World({"users": dice.choice([users, []]), "orders": orders, "items": items, "survey": []})
+
+
+# ---------------------------------------------------------------- the exact stage, as seen from inside
+
+Cells = dict[tuple[Any, ...], list[int]]  # key -> the integers of one measurement
+
+
+@dataclass
+class Seen:
+    """What an analyst can know of one query without its noise, and what only the exact stage knows."""
+
+    outcome: tuple[Any, ...] = ()
+    quote: Quote | None = None
+    text: str = ""
+    crash: str | None = None
+    cells: list[list[Cells]] = field(default_factory=list)  # of each measurement of each step
+    noisy: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
+    """Record what each step measures; release it for real, or hand out what was released before."""
+    execute, release, calibrate = session_module.execute, session_module.release, session_module.calibrate
+
+    def watched_release(step: Step, exact: Any, *more: Any, **options: Any) -> Any:
+        seen.cells.append(integers(step, exact))
+        number = len(seen.noisy)
+        seen.noisy.append(release(step, exact, *more, **options) if replay is None else replay[number])
+        return seen.noisy[-1]
+
+    def watched_calibrate(*given: Any, **options: Any) -> Quote:
+        seen.quote = calibrate(*given, **options)
+        return seen.quote
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrate_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
+        patch.setattr(session_module, "release", watched_release)
+        patch.setattr(session_module, "calibrate", watched_calibrate)
+        yield
+    assert session_module.execute is execute
+
+
+def integers(step: Step, exact: Any) -> list[Cells]:
+    """The integers that get noise, by key, for each measurement."""
+    cells = exact.cells if step.checked.private_keys else step.cells
+    keys: list[tuple[Any, ...]] = [()]
+    if cells is not None:
+        keys = list(zip(*(_plain(c.to_pylist()) for c in cells.columns), strict=True))
+    found = []
+    for m in step.measurements:
+        columns = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
+        found.append({key: [int(c[j]) for c in columns] for j, key in enumerate(keys)})
+    return found
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    return ["NaN" if isinstance(v, float) and v != v else v for v in values]  # NaN is no equal of itself
+
+
+def ask(session: dpsql.Session, query: Query, limits: dict[str, Any], replay: list[Any] | None) -> Seen:
+    seen = Seen()
+    before = session.budget.spent
+    with watched(seen, replay):
+        try:
+            answer = session.query(query.sql, epsilon=1, delta="1e-6", **limits)
+            seen.outcome = ("answered", answer.to_arrow().schema, answer.cost)
+        except dpsql.Error as error:
+            seen.outcome = (type(error), error.code, str(error), error.span)
+        except Exception as error:
+            seen.outcome, seen.crash = ("crash", str(error)), f"{type(error).__name__}: {error}"
+        try:
+            seen.text = str(seen.quote) if "STDDEV" not in query.sql else ""
+        except Exception as error:
+            seen.crash = f"explain: {type(error).__name__}: {error}"
+    after = session.budget.spent
+    seen.outcome += (after.epsilon - before.epsilon, after.delta - before.delta)
+    return seen
+
+
+def public(seen: Seen) -> tuple[Any, ...]:
+    """Everything about a quote that may not depend on the data: all of it."""
+    quote = seen.quote
+    if quote is None:
+        return ()
+    steps = [
+        (s.name, s.statement, s.tallies, s.calls, s.measurements, s.estimates, s.bits, s.selection, s.cells)
+        for s in quote.steps
+    ]
+    return (seen.text, quote.price, quote.result, quote.epsilon, steps)
+
+
+def differences(one: Seen, other: Seen) -> Iterator[str]:
+    """Every way in which two neighbours differ and may not."""
+    if one.outcome != other.outcome:
+        yield f"outcome: {one.outcome} and {other.outcome}"
+    yield from (s.crash for s in (one, other) if s.crash is not None)
+    if public(one) != public(other):
+        yield f"quote:\n{one.text}\n{other.text}"
+    if one.quote is None or len(one.cells) != len(other.cells):
+        if len(one.cells) != len(other.cells):
+            yield f"{len(one.cells)} and {len(other.cells)} steps were run"
+        return
+    for step, here, there in zip(one.quote.steps, one.cells, other.cells, strict=True):
+        yield from moved(step, here, there)
+
+
+def moved(step: Step, here: list[Cells], there: list[Cells]) -> Iterator[str]:
+    for m, a, b in zip(step.measurements, here, there, strict=True):
+        zero = [0] * m.statistic.width
+        difference = [
+            x - y for key in a.keys() | b.keys() for x, y in zip(a.get(key, zero), b.get(key, zero), strict=True)
+        ]
+        l1, l2_squared = sum(map(abs, difference)), sum(d * d for d in difference)
+        if l1 > m.sensitivity.l1:
+            yield f"{step.name}, {m.statistic.title}: l1 {l1}, claimed {m.sensitivity.l1}"
+        if l2_squared > m.sensitivity.l2_squared:
+            yield f"{step.name}, {m.statistic.title}: squared l2 {l2_squared}, claimed {m.sensitivity.l2_squared}"
+    if step.selection is not None and step.checked.private_keys:  # keys that only one of them has
+        groups = step.checked.bounding.contribution.groups
+        counts = step.selection.measurement
+        for mine, yours in ((here, there), (there, here)):
+            alone = [key for key in mine[counts] if key not in yours[counts]]
+            if groups is None or len(alone) > groups:
+                yield f"{step.name}: {len(alone)} keys of one unit alone, claimed {groups}"
+            if any(mine[counts][key] != [1] for key in alone):
+                yield f"{step.name}: a key that only one has counts more than one unit"
+
+
+def share(step: Step, here: list[Cells], there: list[Cells]) -> Fraction:
+    """The largest part of a claim that was used."""
+    most = Fraction(0)
+    for m, a, b in zip(step.measurements, here, there, strict=True):
+        zero = [0] * m.statistic.width
+        l1 = sum(
+            abs(x - y) for key in a.keys() | b.keys() for x, y in zip(a.get(key, zero), b.get(key, zero), strict=True)
+        )
+        most = max(most, Fraction(l1) / m.sensitivity.l1)
+    return most
+
+
+def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted, until = extent(request, SAMPLE, SECONDS)
+    tally, failures = Tally(), []
+    done: list[int] = []
+    attained: list[Fraction] = []
+
+    @seed(SEED)
+    @settings(
+        max_examples=-(-wanted // BATCH),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(world=worlds())
+    def run(world: World) -> None:
+        batch = len(done)
+        if monotonic() > until:
+            return
+        done.append(batch)
+        dice = Random(f"{SEED}:{batch}")
+        adjacency = dice.choice(["add_remove", "add_remove", "replace_one"])
+        leaving, evil = dice.choice(world.units() or [1]), hostile(dice)
+        fewer = world.without(leaving)
+        neighbours = [fewer, world.plus(evil)] if adjacency == "add_remove" else [fewer.plus(evil)]
+        sessions = [open_session(w, adjacency=adjacency) for w in (world, *neighbours)]
+        try:
+            for number in range(BATCH):
+                query = Grammar(f"{SEED}:{batch}:{number}").query()
+                limits = dice.choice(LIMITS)
+                base = ask(sessions[0], query, limits, None)
+                answered = base.outcome[0] == "answered"
+                tally.add(query, None if answered else base.outcome[1])
+                for session, neighbour in zip(sessions[1:], neighbours, strict=True):
+                    other = ask(session, query, limits, base.noisy)
+                    found = list(differences(base, other))
+                    if found:
+                        failures.append((f"{batch}:{number}", adjacency, limits, query, found, world, neighbour))
+                    elif answered and base.quote is not None:
+                        pairs = zip(base.quote.steps, base.cells, other.cells, strict=True)
+                        attained.extend(share(*pair) for pair in pairs)
+        finally:
+            for session in sessions:
+                session.close()
+
+    run()
+    print(tally)
+    with capsys.disabled():
+        near = sum(s > Fraction(9, 10) for s in attained)
+        print(f"\nseed {SEED}: {len(attained)} pairs of steps, {near} within a tenth of their claim")
+    if failures:
+        place, adjacency, limits, query, found, world, neighbour = failures[0]
+        others = "\n".join(f"  {f[0]}: {f[3].sql}\n    {f[4][0].splitlines()[0]}" for f in failures[1:20])
+        pytest.fail(
+            f"DPSQL_SEED={SEED} ({len(failures)} pairs), number {place}, {adjacency}, {limits}\n{query.sql}\n"
+            + "\n".join(found)
+            + f"\n\n{world}\n\nneighbour:\n{neighbour}\n\nand:\n{others}",
+            pytrace=False,
+        )

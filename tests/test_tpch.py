@@ -1,0 +1,91 @@
+"""TPC-H with customers as the privacy unit: with loose limits and almost no noise, its answers are plain DuckDB's.
+
+The queries are the benchmark's own wherever they aggregate; where they list rows, the rows are counted or added up.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.steward.check import check
+
+HERE = Path(__file__).parent / "tpch"
+TABLES = ("customer", "orders", "lineitem", "nation", "region", "supplier", "part", "partsupp")
+KEYS = {"q01": 2, "q04": 1, "q05": 1, "q07": 3, "q12": 1, "q13": 1}  # how many of the first columns are keys
+QUERIES = [p.stem for p in sorted(HERE.glob("q*.sql"))]
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables at scale factor 0.01, and the policy beside them, its promises verified."""
+    made = tmp_path_factory.mktemp("tpch")
+    generator = Path(sys.executable).with_name("tpchgen-cli")
+    subprocess.run([generator, "parquet", "-s", "0.01", "--output-dir", made], check=True, capture_output=True)
+    shutil.copy(HERE / "policy.toml", made)
+    report = check(made / "policy.toml", steward=True)
+    assert not report.broken
+    return made
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path) -> Iterator[dpsql.Session]:
+    with dpsql.connect(folder / "policy.toml") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as db:
+        for name in TABLES:
+            db.execute(f"CREATE VIEW {name} AS FROM '{folder / name}.parquet'")
+        yield db
+
+
+def number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal)
+
+
+def close(a: Any, b: Any) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if number(a) and number(b):
+        return math.isclose(a, b, rel_tol=1e-4)
+    return bool(a == b)
+
+
+def by_key(rows: list[Row], keys: int) -> dict[Row, Row]:
+    return {row[:keys]: row[keys:] for row in rows}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_benchmark_query_is_answered_like_duckdb(
+    session: dpsql.Session, plain: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    sql = (HERE / f"{name}.sql").read_text(encoding="utf-8")
+    answer = session.query(sql, epsilon=10**6, delta="1e-6")
+    keys = KEYS.get(name, 0)
+    ours, exact = by_key(answer.rows, keys), by_key(plain.execute(sql).fetchall(), keys)
+    assert answer.columns == [column[0] for column in plain.description]
+    assert exact.keys() <= ours.keys()
+    intervals = [column or [None] * len(answer.rows) for column in answer.intervals(1 - 1e-9).values()]
+    for row, *around in zip(answer.rows, *intervals, strict=True):
+        there = exact.get(row[:keys])
+        for i, interval in enumerate(around[keys:]):
+            value, true = row[keys + i], there[i] if there is not None else 0  # a public key without rows
+            if interval is None or value is None:
+                assert there is None or close(value, true), (row, there)
+            else:
+                assert interval[0] <= true <= interval[1] or close(value, true), (row, there, interval)
+                assert abs(float(value) - float(true)) <= max(0.02 * abs(float(true)), 2000), (row, there)

@@ -92,7 +92,9 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
             post.set(part, rewrite(clause))
     if windows := node.args.get("windows"):
         post.set("windows", [over_results(w, rewrite) for w in windows])
-    for part in ("limit", "offset", "distinct"):
+    if distinct := node.args.get("distinct"):
+        post.set("distinct", rebuilt(distinct, rewrite))
+    for part in ("limit", "offset"):
         if clause := node.args.get(part):
             post.set(part, clause.copy())
     _check_size(keys, aggregates)
@@ -168,6 +170,7 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     if rows.foreign:
         raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
     builder.check_limits(node)
+    builder.check_distinct(node)
     unit = unit_of(rows.relation)
     assert unit is not None
     keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)

@@ -116,8 +116,11 @@ def check_node(node: exp.Expr) -> None:
                 SQLError, f"{name} takes one alias", node, code="interval", hint=f"write {name}(n) for COUNT(*) AS n"
             )
         return
-    if lookup(node) is None:
+    entry = lookup(node)
+    if entry is None:
         raise refusal(node)
+    if entry.check is not None:
+        entry.check(node)
     if isinstance(node, exp.In) and len(node.expressions) > MAX_LIST:
         raise refuse(
             SQLError,

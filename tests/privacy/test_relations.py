@@ -260,7 +260,7 @@ def test_a_column_with_the_name_of_a_window_is_not_taken_for_it() -> None:
         "SELECT COUNT(*) FROM users u JOIN skus s ON s.sku = s.sku",
         "SELECT COUNT(*) FROM users u JOIN (SELECT uid, day FROM orders GROUP BY uid, day) o ON u.uid = o.uid AND "
         "o.day = o.day",
-        "SELECT COUNT(*) FROM users CROSS JOIN (SELECT SUM(x) IGNORE NULLS OVER () AS m FROM (SELECT 1 AS x FROM skus))",
+        "SELECT COUNT(*) FROM users, (SELECT SUM(x) IGNORE NULLS OVER () AS m FROM (SELECT 1 AS x FROM skus))",
     ],
 )
 def test_a_join_that_repeats_rows_is_never_taken_for_one_that_does_not(sql: str) -> None:

@@ -24,7 +24,7 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.answer import Answer
 from dpsql.archive import view
-from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.calibrate import Measurement, Quote, Step, check_columns
 from dpsql.errors import SQLError
 from dpsql.finish import finish
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split, root_up
@@ -107,6 +107,7 @@ def merge(text: str, checked: Sequence[tuple[Checked, Result]]) -> Batch:
     merged: list[CheckedRelease] = []
     parts = []
     for one, result in checked:
+        check_columns(one.plan, result)
         places = []
         for release in one.releases:
             if any(isinstance(part, Given) and part.noisy for part in parts_of(release.relation)):
@@ -124,7 +125,7 @@ def merge(text: str, checked: Sequence[tuple[Checked, Result]]) -> Batch:
         parts.append(Part(one.plan, result, tuple(places)))
     public = frozenset().union(*(one.plan.public for one, _ in checked))
     names = tuple(f"b{i}" for i in range(len(merged)))
-    plan = Plan(text.strip(), tuple(m.release for m in merged), names, exp.select("1"), public)
+    plan = Plan(text.strip(), tuple(m.release for m in merged), names, exp.Select(), public)
     return Batch(Checked(plan, tuple(merged)), tuple(parts))
 
 

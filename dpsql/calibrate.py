@@ -23,7 +23,7 @@ from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.errors import PrivacyError
+from dpsql.errors import PrivacyError, SQLError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
@@ -157,8 +157,19 @@ class Ask:
         return self.epsilon if self.conversion is None else pure_epsilon(self.conversion.rho(self.epsilon))
 
 
+def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
+    """Refuse whatever DuckDB reads differently, before it is paid for."""
+    if len(plan.post.selects) != len(result):
+        raise SQLError(
+            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(plan.post.selects)}",
+            code="column-count",
+            hint="name the columns one by one",
+        )
+
+
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
+    check_columns(checked.plan, result)
     drafts = [_draft(release, ask.pure) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:

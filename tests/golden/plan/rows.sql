@@ -444,7 +444,7 @@ post:
     "codes"."label" AS "label",
     (
       SELECT
-        COALESCE(ANY_VALUE("a0"), 0) AS "count_star()"
+        COALESCE(ANY_VALUE("r0"."a0"), 0) AS "count_star()"
       FROM "r0"
       WHERE
         "r0"."k0" = "codes"."code"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
@@ -15,7 +16,7 @@ from dpsql.accounting.beside import others
 from dpsql.accounting.cost import show_rounded
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
-from dpsql.engine import Engine
+from dpsql.engine import Engine, account
 from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.sql.types import Type
 from dpsql.steward.promises import Finding, outside, values_problem, verify
@@ -82,7 +83,16 @@ def _heading(policy: Policy) -> Iterator[Line]:
     if budget.query_epsilon is not None:
         each = f"a query spends ε = {show_rounded(budget.query_epsilon, up=True)} unless it names another"
     total = f"ε = {show_rounded(budget.epsilon, up=False)}, δ = {show_rounded(budget.delta, up=False)} in all"
+    if budget.renew != "never":
+        total += f", each month (renew = {budget.renew}: the steward's decision, and no theorem)"
     yield "budget", f"{total}; {each}"
+    if budget.accountant == "zcdp":
+        yield "by zcdp", f"ρ = {show_rounded(account(policy).total.rho or Fraction(0), up=False)} in all"
+    if budget.analysts:
+        quotas = [
+            f"{'everybody else' if n == '*' else n} {show_rounded(q, up=False)}" for n, q in budget.analysts.items()
+        ]
+        yield "quotas", f"{_listed(quotas)} (of ε; the total is what protects, as analysts can talk)"
     yield "ledger", str(policy.ledger_path)
 
 

@@ -69,7 +69,7 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
             tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
             found[name] = public.table(post(one.query.copy()), tables)
             # Theorem OWN-3: a table of one row is one, whatever was read out of the query.
-            if found[name].num_rows > (1 if one.one_row else MAX_GIVEN):
+            if (one.one_row and found[name].num_rows > 1) or (one.noisy and found[name].num_rows > MAX_GIVEN):
                 raise DataError(
                     "a subquery over public or noisy values has too many rows",
                     code="post-processing",

@@ -53,3 +53,5 @@ SELECT city, COUNT(*) FROM (SELECT city, uid FROM users UNION ALL SELECT city, u
 SELECT COUNT(*) FROM users u JOIN orders o ON u.uid = o.uid WHERE o.amount > (SELECT AVG(amount) FROM orders WHERE kind = 'x') AND u.age < (SELECT MAX(sku) * 10 FROM skus);
 SELECT s.name, SUM(i.qty) AS n FROM items i JOIN skus s ON i.sku = s.sku GROUP BY s.name HAVING SUM(i.qty) > 10 ORDER BY n DESC;
 SELECT COUNT(*) FROM (SELECT DISTINCT o.uid, s.name FROM orders o JOIN items i USING (oid) JOIN skus s USING (sku));
+SELECT COUNT(*) FROM users WHERE uid IN (SELECT uid FROM orders WHERE day > 28 UNION SELECT uid FROM orders WHERE day < 2);
+SELECT COUNT(DISTINCT uid), SUM(n) FROM (SELECT uid, COUNT(*) AS n FROM (SELECT uid, kind FROM orders UNION ALL SELECT uid, city FROM users) GROUP BY uid);

@@ -62,9 +62,12 @@ def combined(node: exp.SetOperation, left: object, right: object, policy: Policy
 
 
 def _union(left: Private, right: Private) -> Private:
+    """An output that is the unit on both sides is the unit of the union."""
+    units = (unit_of(left.relation), unit_of(right.relation))
     names: list[str] = []
-    for output in left.outputs:
-        names.append(fresh(output.lower(), [UNIT, *names]))
+    for output, *pair in zip(left.outputs, left.outputs.values(), right.outputs.values(), strict=True):
+        same = all(isinstance(e, exp.Column) and e.name == unit for e, unit in zip(pair, units, strict=True))
+        names.append(UNIT if same else fresh(output.lower(), [UNIT, *names]))
     sides = tuple(_side(side, names) for side in (left, right))
     flat = tuple(one for side in sides for one in _flattened(side))
     return Private(Union(flat), {o: plan_column(n) for o, n in zip(left.outputs, names, strict=True)})
@@ -80,7 +83,7 @@ def _flattened(side: Project) -> tuple[Project, ...]:
 def _side(side: Private, names: list[str]) -> Project:
     unit = unit_of(side.relation)
     columns: list[Named] = [] if unit is None else [(UNIT, plan_column(unit))]
-    columns += [(name, e) for name, e in zip(names, side.outputs.values(), strict=True)]
+    columns += [(name, e) for name, e in zip(names, side.outputs.values(), strict=True) if name != UNIT]
     return Project(side.relation, tuple(columns), None if unit is None else UNIT)
 
 

@@ -360,9 +360,9 @@ SELECT COUNT(*) FROM (SELECT id, age FROM people UNION ALL SELECT id, age FROM v
 r0:
   union all
     scan people, unit id
-    columns privacy unit = id, id, age
+    columns privacy unit = id, age
     scan visits, unit id
-    columns privacy unit = id, id, age
+    columns privacy unit = id, age
   a0 = COUNT(*)
 post:
   SELECT
@@ -375,10 +375,10 @@ SELECT COUNT(*) FROM (SELECT id FROM people UNION SELECT id FROM visits)
 r0:
   union all
     scan people, unit id
-    columns privacy unit = id, id
+    columns privacy unit = id
     scan visits, unit id
-    columns privacy unit = id, id
-  group by unit privacy unit, id
+    columns privacy unit = id
+  group by unit privacy unit
   a0 = COUNT(*)
 post:
   SELECT

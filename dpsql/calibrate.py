@@ -20,7 +20,7 @@ from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.errors import PrivacyError
+from dpsql.errors import PrivacyError, SQLError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.plan.nodes import (
@@ -132,6 +132,12 @@ class Ask:
 
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
+    if len(checked.plan.post.selects) != len(result):  # whatever DuckDB reads differently, before it is paid for
+        raise SQLError(
+            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(checked.plan.post.selects)}",
+            code="column-count",
+            hint="name the columns one by one",
+        )
     drafts = [_draft(release, ask.epsilon) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:

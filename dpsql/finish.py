@@ -67,6 +67,13 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
         for name, one in wanted.items():
             tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
             found[name] = public.table(post(one.query.copy()), tables)
+            # Theorem OWN-3: a table of one row is one, whatever was read out of the query.
+            if one.one_row and found[name].num_rows > 1:
+                raise DataError(
+                    "a subquery over public or noisy values has more than one row",
+                    code="post-processing",
+                    hint="the query stays charged; aggregate in the subquery, or add LIMIT 1",
+                )
     except duckdb.Error as error:
         raise DataError(
             f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",

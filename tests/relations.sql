@@ -53,5 +53,11 @@ SELECT city, COUNT(*) FROM (SELECT city, uid FROM users UNION ALL SELECT city, u
 SELECT COUNT(*) FROM users u JOIN orders o ON u.uid = o.uid WHERE o.amount > (SELECT AVG(amount) FROM orders WHERE kind = 'x') AND u.age < (SELECT MAX(sku) * 10 FROM skus);
 SELECT s.name, SUM(i.qty) AS n FROM items i JOIN skus s ON i.sku = s.sku GROUP BY s.name HAVING SUM(i.qty) > 10 ORDER BY n DESC;
 SELECT COUNT(*) FROM (SELECT DISTINCT o.uid, s.name FROM orders o JOIN items i USING (oid) JOIN skus s USING (sku));
-SELECT COUNT(*) FROM users WHERE uid IN (SELECT uid FROM orders WHERE day > 28 UNION SELECT uid FROM orders WHERE day < 2);
-SELECT COUNT(DISTINCT uid), SUM(n) FROM (SELECT uid, COUNT(*) AS n FROM (SELECT uid, kind FROM orders UNION ALL SELECT uid, city FROM users) GROUP BY uid);
+SELECT COUNT(*) FROM (SELECT uid, COUNT(*) AS n FROM (SELECT uid FROM orders UNION ALL SELECT uid FROM users) GROUP BY uid);
+SELECT COUNT(DISTINCT uid) FROM (SELECT uid FROM orders UNION ALL SELECT uid FROM users);
+SELECT COUNT(*) FROM users u LEFT JOIN orders o ON u.uid = o.uid AND o.day > 25 WHERE o.uid NOT IN (SELECT uid FROM orders WHERE day < 2);
+SELECT name, (SELECT COUNT(*) + 1 FROM items i WHERE i.sku = s.sku + 5) AS n FROM skus s;
+SELECT COUNT(*) FROM (SELECT DISTINCT uid, 7 AS c FROM orders);
+SELECT COUNT(*) FROM orders WHERE day > (SELECT CAST(5 AS HUGEINT));
+SELECT COUNT(*) FROM orders WHERE (SELECT SUM(day) FROM orders) % (day + 1) = 0;
+SELECT COUNT(*) FROM users u JOIN skus s ON s.sku = s.sku;

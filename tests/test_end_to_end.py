@@ -397,6 +397,54 @@ UNORDERED = {
     "UNPIVOT (v FOR w IN (n, s)) AS u",
     "a subquery that looks at a key": "SELECT code, (SELECT label FROM codes WHERE codes.code = t.code) AS l, COUNT(*) "
     "FROM t GROUP BY code",
+    "buckets of days": "SELECT TIME_BUCKET(INTERVAL '7 days', day) AS w, COUNT(*) FROM t GROUP BY w",
+    "buckets of hours": "SELECT HOUR(TIME_BUCKET(INTERVAL '6 hours', ts)) AS w, COUNT(*) AS n "
+    "FROM t GROUP BY w HAVING n > 5",
+    "date from its parts": "SELECT MAKE_DATE(YEAR(day), MONTH(day), 1) AS m, COUNT(*) FROM t GROUP BY m",
+    "local time": "SELECT HOUR(ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Kolkata') AS h, COUNT(*) FROM t GROUP BY h",
+    "local days": "SELECT COUNT(*) FROM t WHERE CAST(ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' AS DATE) = "
+    "'2024-01-02'",
+    "angles": "SELECT SUM(SIN(x)), SUM(ATAN2(x, f)), AVG(TANH(x)), SUM(ACOS(x / 2)), SUM(COSH(x)) FROM t",
+    "divisors and bits": "SELECT SUM(GCD(u2, u4)), SUM(BIT_COUNT(age)), SUM(EVEN(small)), COUNT(*) FILTER "
+    "(SIGNBIT(x)) FROM t",
+    "replaced by a pattern": "SELECT REGEXP_REPLACE(code, '[0-9]', '#') AS c, COUNT(*) FROM t GROUP BY c",
+    "padded and translated": "SELECT LPAD(TRANSLATE(k, 'ab', 'xy'), 3, '0') AS c, COUNT(*) FROM t GROUP BY c",
+    "graphemes and codes": "SELECT LEFT_GRAPHEME(note, 1) = 'Z' AS z, COUNT(*) FILTER (ASCII(k) = 98), "
+    "COUNT(STRIP_ACCENTS(note)) FROM t GROUP BY z",
+    "seconds and days since": "SELECT SUM((EPOCH_MS(ts) - 1704067200000) // 3600000), "
+    "SUM(JULIAN(day) - 2460310) FROM t",
+    "union by name": "SELECT COUNT(*) AS a, 1 AS b FROM t UNION ALL BY NAME SELECT 2 AS b, 5 AS c",
+    "union by name in a cte": "WITH u AS (SELECT k AS a, COUNT(*) AS n FROM t GROUP BY k UNION BY NAME SELECT 5 AS n) "
+    "SELECT a, n FROM u WHERE n > 5",
+    "intersect all and except all": "(SELECT 1 AS x FROM codes INTERSECT ALL SELECT 1 FROM codes WHERE weight > 2) "
+    "EXCEPT ALL SELECT 1 FROM codes WHERE weight > 3",
+    "distinct on": "SELECT DISTINCT ON (ok) ok, k, COUNT(*) AS n FROM t GROUP BY k, ok ORDER BY ok, k",
+    "distinct on a number": "SELECT DISTINCT ON (1) label, weight FROM codes ORDER BY label, weight",
+    "names of a union in a cte": "WITH a(p) AS (SELECT COUNT(*) FROM t UNION ALL SELECT 1) SELECT p FROM a",
+    "cte in a cte": "WITH a AS (WITH b AS (SELECT k, COUNT(*) AS n FROM t GROUP BY k) SELECT * FROM b) SELECT n FROM a",
+    "cte that hides a table": "WITH t AS (SELECT k, age FROM t WHERE age > 10) SELECT k, COUNT(*) FROM t GROUP BY k",
+    "cte that hides a cte": "WITH a AS (SELECT 1 AS x) SELECT * FROM (WITH a AS (SELECT 2 AS x) SELECT * FROM a) q, a",
+    "star with other names": "SELECT * EXCLUDE (weight) RENAME (label AS l) FROM codes",
+    "columns by pattern": "SELECT SUM(COLUMNS('^u[12]$')) FROM t",
+    "columns by name": "SELECT k, SUM(COLUMNS(['u2', 'u1'])) AS s FROM t GROUP BY k",
+    "all columns but some": "SELECT COUNT(COLUMNS(* EXCLUDE (id))) FROM t",
+    "columns twice": "SELECT MIN(COLUMNS('w')) + MAX(COLUMNS('w')) FROM codes",
+    "columns of one table": "SELECT COLUMNS(c.*) FROM codes c, (SELECT COUNT(*) AS n FROM t) r",
+    "positional join": "SELECT a.code, b.n FROM codes a POSITIONAL JOIN (SELECT COUNT(*) AS n FROM t) b",
+    "as-of join": "SELECT r.k, c.code FROM (SELECT k, COUNT(*) // 300 AS n FROM t GROUP BY k) r "
+    "ASOF JOIN codes c ON r.n >= c.weight",
+    "semi join": "SELECT * FROM codes SEMI JOIN (SELECT code FROM t WHERE ok GROUP BY code) r USING (code)",
+    "anti join": "SELECT code FROM codes ANTI JOIN (SELECT 'x1' AS code) r USING (code)",
+    "lateral": "SELECT c.code, l.n FROM codes c, "
+    "LATERAL (SELECT MAX(weight) AS n FROM codes d WHERE d.weight < c.weight) l",
+    "lateral over results": "SELECT r.k, l.x FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) r "
+    "LEFT JOIN LATERAL (SELECT r.n * 2 AS x) l ON true",
+    "sources called like noisy tables": "SELECT code, (SELECT label FROM codes r0 WHERE r0.code = t.code) AS l, "
+    "COUNT(*) FROM t GROUP BY code",
+    "columns of a join": "SELECT COLUMNS('code|n') FROM codes JOIN (SELECT code, COUNT(*) AS n FROM t GROUP BY code) r "
+    "USING (code)",
+    "alias of an alias": "SELECT COUNT(*) AS n, n * 2 AS m, m + 1 AS o FROM t",
+    "alias in where": "SELECT age * 2 AS d, COUNT(*) FROM t WHERE d > 20 AND d < 60 GROUP BY d",
     "from first": "FROM t SELECT k, COUNT(*) GROUP BY k",
     "arithmetic over aggregates": "SELECT k, SUM(age) / COUNT(*) AS r, SUM(age) * 2 + COUNT(*) AS s, -COUNT(*) AS n "
     "FROM t GROUP BY k",
@@ -481,6 +529,9 @@ UNORDERED = {
 }  # fmt: skip
 
 ORDERED = {
+    "fetch": "SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY k FETCH FIRST 2 ROWS ONLY",
+    "fetch one": "SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY k FETCH FIRST ROW ONLY",
+    "order by all of a union": "SELECT 2 AS x, COUNT(*) FROM t UNION ALL SELECT 1, COUNT(*) FROM t ORDER BY ALL",
     "order over sets": "SELECT k, ok, COUNT(*) FROM t GROUP BY CUBE (k, ok) ORDER BY GROUPING(k, ok), k, ok LIMIT 7",
     "offset over sets": "SELECT k, COUNT(*) AS n FROM t GROUP BY ROLLUP (k) ORDER BY n DESC LIMIT 2 OFFSET 1",
     "unordered answers come by key, NULLs last": (

@@ -349,10 +349,12 @@ def own_window(node: exp.Window, known: Known, unit: str, rows: int | None, seen
     if isinstance(call, exp.Lag | exp.Lead):
         return _shifted(call, known, over(True))
     if isinstance(call, exp.FirstValue | exp.LastValue):
-        if isinstance(call, exp.LastValue) and (spec is None or str(spec.args.get("kind")).upper() != "ROWS"):
+        by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
+        if not by_rows and (isinstance(call, exp.LastValue) or spec is not None):
             raise refuse(
                 PrivacyError,
-                "LAST_VALUE needs a frame of ROWS: of rows that are equal in the order it takes any one",
+                "FIRST_VALUE takes no frame, or one of ROWS; LAST_VALUE one of ROWS: of rows that are equal in the "
+                "order either takes any one",
                 node,
                 code="window-frame",
                 hint="write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING; or FIRST_VALUE, ORDER BY … DESC",

@@ -63,11 +63,15 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     here = shown(argument) == shown(written)  # else it is written in a subquery, and its parts have no names here
     found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]
-    ways.append(f"clip it in the query: {call.function}(CLIP({shown(written, 200)}, 0, 500))")
+    part = _culprit(argument, known) if here else None
+    clipped, place = f"CLIP({shown(written, 200)}, 0, 500)", written
+    if part is not None:
+        place, clipped, side = part, shown(_clipped(argument, part), 200), f": {shown(part)} has none"
+    ways.append(f"clip it in the query: {call.function}({clipped})")
     return refuse(
         PrivacyError,
         f"{call.function} needs a range for {named}{side}",
-        written,
+        place,
         code="needs-range",
         hint="\nor ".join(ways),
     )
@@ -128,6 +132,24 @@ def _away_from_zero(argument: exp.Expr, known: Known) -> str | None:
         if _finite(changed, known):
             return f"keep the divisor, which can be 0, away from it: {shown(changed, 200)}"
     return None
+
+
+def _culprit(argument: exp.Expr, known: Known) -> exp.Expr | None:
+    """The smallest part without a range that, once clipped, gives the whole expression one; None if that is no part."""
+    for part in reversed([n for n in argument.walk() if n is not argument and not isinstance(n, exp.Paren)][:100]):
+        try:
+            value = scalar(part, known)
+        except Error:
+            continue
+        lacks = value.type.is_numeric and not value.range.is_finite
+        if lacks and _finite(_clipped(argument, part), known):
+            return part
+    return None
+
+
+def _clipped(argument: exp.Expr, part: exp.Expr) -> exp.Expr:
+    clip = exp.Anonymous(this="CLIP", expressions=[part.copy(), exp.Literal.number(0), exp.Literal.number(500)])
+    return argument.transform(lambda n: clip.copy() if n == part else n)
 
 
 def _finite(expression: exp.Expr, known: Known) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
 from typing import Any, assert_never
@@ -18,7 +19,7 @@ from dpsql.analyze.own import canonical, own_aggregate, own_window
 from dpsql.analyze.ownership import Ownership, Promises, nullable_promise, scan_owner
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition
-from dpsql.errors import PrivacyError
+from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import (
     Expr,
     Filter,
@@ -126,29 +127,45 @@ class _Analyzer:
             columns[scan.unit] = KeyColumn(policy.tables[last].name, None, hidden)
         return Known(scan, columns, (), scan_owner(scan, policy, promises))
 
-    def public(self, node: PublicTable | Given) -> dict[str, KeyColumn]:
-        """The columns of public rows, with the range that the data themselves have."""
+    def public(self, node: PublicTable | Given) -> tuple[PublicTable | Given, dict[str, KeyColumn]]:
+        """Public rows and their columns, with the range that the data themselves have."""
         if isinstance(node, PublicTable):
             types = {name.lower(): text for name, text in self.catalog.schema[node.table]}
-            source: exp.Expr = exp.Table(this=exp.to_identifier(node.table, quoted=True))
             name = self.catalog.policy.tables[node.table].name
         else:
             described = self.catalog.describe(node.written)
             types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
-            source = exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
             name = "a subquery"
-        wanted = [
-            (plan, column, Type.parse(types[column.lower()])) for plan, column in node.columns if plan in self.used
-        ]
-        if isinstance(node, Given) and node.noisy:
-            # A released value may be a constant of a later step, never a range or a domain (THEORY, "Composition").
-            return {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
-        ranges = _public_ranges(source, [(c, t) for _, c, t in wanted], self.catalog.public)
+        listed = tuple((plan, column) for plan, column in node.columns if plan in self.used)
+        wanted = [(plan, column, Type.parse(types[column.lower()])) for plan, column in listed]
+        if isinstance(node, Given):
+            node = replace(node, columns=listed, types=tuple(t.sql for _, _, t in wanted))
+            if node.noisy:
+                # A released value may be a constant of a later step, never a range or a domain (Theorem STEP-1).
+                return node, {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
+        source = _source(node)
+        row = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node).to_pylist()[0]
         found: dict[str, KeyColumn] = {}
-        for (plan, column, type_), range_ in zip(wanted, ranges, strict=True):
+        for i, (plan, column, type_) in enumerate(wanted):
             values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
-            found[plan] = KeyColumn(name, None, Scalar(plan_column(plan), type_, range_), values)
-        return found
+            known = Scalar(plan_column(plan), type_, _range(row, i, type_))
+            found[plan] = KeyColumn(name, None, known, values)
+        return node, found
+
+    def ask(self, query: exp.Query, about: PublicTable | Given) -> Any:
+        """The answer to a query over public rows; where DuckDB can't give one, the analyst's query is refused."""
+        import duckdb
+
+        try:
+            return self.catalog.public.table(query, {})
+        except duckdb.Error as error:
+            raise refuse(
+                SQLError,
+                f"a query over public tables fails: {str(error).splitlines()[0]}",
+                about.written if isinstance(about, Given) else None,
+                code="public-data",
+                hint="guard it, for instance with TRY_CAST; a subquery that stands for a value has one row",
+            ) from None
 
     # ---------------------------------------------------------------- rows
 
@@ -195,7 +212,12 @@ class _Analyzer:
     def join(self, node: Join) -> Known:
         left = self.relation(node.left)
         private = None if isinstance(node.right, PublicTable | Given) else self.relation(node.right)
-        right = self.public(node.right) if isinstance(node.right, PublicTable | Given) else _of(private).columns
+        right_node: Relation | PublicTable | Given
+        right: Mapping[str, KeyColumn]
+        if isinstance(node.right, PublicTable | Given):
+            right_node, right = self.public(node.right)
+        else:
+            right_node, right = _of(private).relation, _of(private).columns
         both = {**left.columns, **right}
         known = {name: c.scalar for name, c in both.items()}
         found = self.conditions(node.condition, known, "ON")
@@ -213,7 +235,6 @@ class _Analyzer:
             columns = {**left.columns, **narrowed}
             below = private.conditions if private is not None else ()
             conditions = (*left.conditions, *below, *(c.sql for c in found))
-        right_node = node.right if private is None else private.relation
         relation = replace(
             node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
         )
@@ -258,13 +279,14 @@ class _Analyzer:
         """Does each row of the left side have at most one match, whatever the private data are?"""
         if isinstance(node.right, Given) and node.right.one_row:
             return True
-        theirs = set(columns_of(node.right))
+        mine, theirs = set(columns_of(node.left)), set(columns_of(node.right))
         equated: set[str] = set()
         for conjunct in conjuncts(node.condition):
             if isinstance(conjunct, exp.EQ):
                 a, b = conjunct.this.unnest(), conjunct.expression.unnest()
                 if isinstance(a, exp.Column) and isinstance(b, exp.Column) and _same_type(known[a.name], known[b.name]):
-                    equated |= {a.name, b.name} & theirs if len({a.name, b.name} & theirs) == 1 else set()
+                    pairs = ((a.name, b.name), (b.name, a.name))
+                    equated |= {there for here, there in pairs if here in mine and there in theirs}
         if private is not None:
             if private.owner.unit is not None:
                 equated.add(private.owner.unit)
@@ -276,10 +298,7 @@ class _Analyzer:
     def public_unique(self, node: PublicTable | Given, plan: set[str]) -> bool:
         """Is there at most one public row for each value of these columns?"""
         columns = [_quoted(c) for p, c in node.columns if p in plan]
-        if isinstance(node, PublicTable):
-            source: exp.Expr = exp.Table(this=exp.to_identifier(node.table, quoted=True))
-        else:
-            source = exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+        source = _source(node)
         several = (
             exp.select(exp.alias_(exp.Literal.number(1), "k"))
             .from_(source.copy())
@@ -288,7 +307,7 @@ class _Analyzer:
             .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
             .limit(1)
         )
-        return not self.catalog.public.table(several, {}).num_rows
+        return not self.ask(several, node).num_rows
 
     def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
         """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
@@ -306,7 +325,12 @@ class _Analyzer:
     def mark(self, node: Mark) -> Known:
         left = self.relation(node.input)
         private = None if isinstance(node.other, PublicTable | Given) else self.relation(node.other)
-        right = self.public(node.other) if isinstance(node.other, PublicTable | Given) else _of(private).columns
+        other: Relation | PublicTable | Given
+        right: Mapping[str, KeyColumn]
+        if isinstance(node.other, PublicTable | Given):
+            other, right = self.public(node.other)
+        else:
+            other, right = _of(private).relation, _of(private).columns
         known = {name: c.scalar for name, c in {**left.columns, **right}.items()}
         found = self.conditions(node.condition, known, "EXISTS")
         member = None
@@ -317,7 +341,7 @@ class _Analyzer:
             self.check_units(left.owner, private.owner, known, None)
         relation = Mark(
             left.relation,
-            node.other if private is None else private.relation,
+            other,
             node.column,
             all_of(c.sql.copy() for c in found),
             node.units,
@@ -364,7 +388,7 @@ class _Analyzer:
             total,
             None,
             why,
-            frozenset() if first.unit is None else frozenset({first.unit}),
+            frozenset() if first.unit is None else units(ways(node, self.catalog.policy)) | {first.unit},
             numbered=any(s.owner.numbered for s in sides),
         )
         inputs = tuple(Project(s.relation, tuple(c), first.unit) for s, c in zip(sides, casts, strict=True))
@@ -554,26 +578,33 @@ def _quoted(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _public_ranges(source: Expr, columns: Sequence[tuple[str, Type]], public: PublicEngine) -> list[Range]:
-    """The range of each column of public rows: their own least and greatest value, and whether one is NULL."""
-    asked: list[Expr] = []
+def _source(node: PublicTable | Given) -> Expr:
+    if isinstance(node, PublicTable):
+        return exp.Table(this=exp.to_identifier(node.table, quoted=True))
+    return exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+
+
+def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
+    """The least and the greatest value of each column of public rows, and how many are NULL."""
+    asked: list[Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for i, (column, type_) in enumerate(columns):
         missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=_quoted(column)))
         asked.append(exp.alias_(missing, f"n{i}"))
         if type_.is_numeric or type_.is_date or type_.is_timestamp:
             asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}"))
             asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}"))
-    if not asked:
-        return []
-    row: dict[str, Any] = public.table(exp.select(*asked).from_(source.copy()), {}).to_pylist()[0]
-    found = []
-    for i, (_, type_) in enumerate(columns):
-        nullable = bool(row[f"n{i}"])
-        if type_.is_boolean:
-            found.append(Range.of(0, 1, nullable))
-            continue
-        try:
-            found.append(Range.of(row.get(f"l{i}"), row.get(f"h{i}"), nullable, ("public data",)))
-        except (ValueError, OverflowError):  # NaN, ±inf
-            found.append(Range(nullable=nullable))
-    return found
+    return exp.select(*asked).from_(source.copy())
+
+
+def _range(row: Mapping[str, Any], i: int, type_: Type) -> Range:
+    nullable = bool(row[f"n{i}"])
+    if type_.is_boolean:
+        return Range.of(0, 1, nullable)
+    ends = [
+        v.astimezone(UTC).replace(tzinfo=None) if isinstance(v, datetime) and v.tzinfo else v
+        for v in (row.get(f"l{i}"), row.get(f"h{i}"))
+    ]
+    try:
+        return Range.of(ends[0], ends[1], nullable, ("public data",))
+    except (ValueError, OverflowError):  # NaN, ±inf
+        return Range(nullable=nullable)

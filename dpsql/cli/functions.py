@@ -29,12 +29,14 @@ def functions(policy: str) -> None:
     click.echo("\nAs Google and Snowflake write it")
     for form, about in _FORMS:
         click.echo(f"  {form:<53} {about}")
-    kinds: dict[str, list[tuple[str, str, str]]] = {}
+    click.echo("\nScalars of private rows never fail. NULL gives NULL, unless they say otherwise.")
+    kinds: dict[str, list[tuple[str, str]]] = {}
     for function in FUNCTIONS:
-        kinds.setdefault(function.kind, []).append((", ".join(function.names), function.about, function.range))
-    widest = min(max(len(names) for rows in kinds.values() for names, _, _ in rows), 42)
+        facts = f"{function.about} · {function.total} · range: {function.range}"
+        kinds.setdefault(function.kind, []).append((", ".join(function.names), facts))
+    widest = min(max(len(names) for rows in kinds.values() for names, _ in rows), 42)
     for kind, rows in kinds.items():
         click.echo(f"\nScalars: {kind}")
-        for names, about, range_ in rows:
-            click.echo(f"  {names:<{widest}} {about}{f' · range: {range_}' if range_ else ''}")
+        for names, facts in rows:
+            click.echo(f"  {names:<{widest}} {facts}")
     click.echo("\nOver results, which are public, DuckDB's other aggregates and window functions work, too.")

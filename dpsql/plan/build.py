@@ -8,6 +8,8 @@ WHERE. What is left then is plain SQL over public things, and needs no privacy r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
@@ -16,7 +18,7 @@ from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
-from dpsql.plan.refusals import not_yet_correlated, only_counted, returns_rows
+from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
@@ -31,7 +33,8 @@ UNIT = "privacy unit"  # the plan column of a unit that no column of the table h
 
 def build(bound: Bound, policy: Policy) -> Plan:
     """Find the releases. Refuses what would return rows, and row-level steps that no rule knows."""
-    builder = Builder(policy)
+    taken = {*policy.tables, *(a.name for a in bound.root.find_all(exp.TableAlias))}
+    builder = Builder(policy, taken)
     post = builder.query(bound.root)
     if isinstance(post, Private):
         raise returns_rows(bound.root, scanned(post.relation), "the query")
@@ -61,13 +64,13 @@ def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], 
 class Builder:
     """What the scopes of one query share: the releases found so far."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, taken: Iterable[str]) -> None:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
         self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
-        self.prefix = "r"  # of the noisy tables' names, which no table of the policy has
-        while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in policy.tables):
+        self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
+        while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
 
     @property
@@ -118,6 +121,11 @@ class Builder:
         sources = [self.source(s) for s in trees]
         if not any(isinstance(s, Rows) for s in sources):
             return [s for s in sources if not isinstance(s, Rows)]
+        for join in joins:
+            if join.args.get("method") or str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
+                raise results_only(join)
+            if isinstance(join.this, exp.Lateral):
+                raise lateral_rows(join)
         listed = []
         for tree, source, join in zip(trees, sources, [None, *joins], strict=True):
             rows = source if isinstance(source, Rows) else self.public_rows(tree, source)
@@ -211,6 +219,10 @@ class Builder:
                 copy = node.copy()
                 copy.set("this", built)
                 return copy
+            case exp.Lateral():  # it may look at the sources before it: results and public tables, or rows_of says no
+                beside = node.copy()
+                beside.this.set("this", self.answered(node.this.this))
+                return beside
             case exp.Values():
                 return node.copy()
             case _:
@@ -239,6 +251,7 @@ class Builder:
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)
         if node.args.get("distinct"):
+            self.check_distinct(node)
             grouped = _distinct_as_group(node)
             return group_units(self, grouped, rows) if self.keeps_units(grouped, rows) else release(self, grouped, rows)
         self.check_limits(node)
@@ -265,6 +278,17 @@ class Builder:
             if isinstance(key, exp.Column):
                 found.append(self.column(key, rows))
         return determine(found, ways(rows.relation, self.policy))
+
+    def check_distinct(self, node: exp.Select) -> None:
+        clause = node.args.get("distinct")
+        if clause is not None and clause.args.get("on"):
+            raise refuse(
+                PrivacyError,
+                "DISTINCT ON over private rows picks some people's rows and not others'",
+                clause.args["on"],
+                code="limit-private",
+                hint="aggregate first; DISTINCT ON works on the result",
+            )
 
     def check_limits(self, node: exp.Select) -> None:
         for part in ("limit", "offset"):

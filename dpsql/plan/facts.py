@@ -236,17 +236,17 @@ def _cost(cost: Cost) -> dict[str, float | None]:
 # ---------------------------------------------------------------- which release columns an output is made of
 
 
-def _lineage(query: exp.Expr, releases: set[str]) -> list[Lineage]:
-    """For each output of a query over releases, the release columns in it."""
+def _lineage(query: exp.Expr, releases: set[str], around: Mapping[str, _Source] | None = None) -> list[Lineage]:
+    """For each output of a query over releases, the release columns in it; `around`: what a correlated query sees."""
     if isinstance(query, exp.SetOperation):
-        sides = _lineage(query.this, releases), _lineage(query.expression, releases)
+        sides = _lineage(query.this, releases, around), _lineage(query.expression, releases, around)
         return [(a[0] | b[0], False) for a, b in zip(*sides, strict=True)]
     if not isinstance(query, exp.Select):
-        return [(_within(query, {}, releases), False)]
-    sources: dict[str, _Source] = {}
+        return [(_within(query, around or {}, releases), False)]
+    sources: dict[str, _Source] = dict(around or {})
     from_ = query.args.get("from_")
     for node in [*([from_.this] if from_ else []), *(j.this for j in query.args.get("joins") or [])]:
-        sources[node.alias_or_name] = _source(node, releases)
+        sources[node.alias_or_name] = _source(node, releases, sources)
     return [_output(output.unalias(), sources, releases) for output in query.selects]
 
 
@@ -262,23 +262,24 @@ def _output(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) 
     return _within(node, sources, releases), False
 
 
-def _source(node: exp.Expr, releases: set[str]) -> _Source:
+def _source(node: exp.Expr, releases: set[str], around: Mapping[str, _Source]) -> _Source:
     if isinstance(node, exp.Table) and node.name in releases:
         return node.name
-    if not isinstance(node, exp.Subquery):
+    if not isinstance(node, exp.Subquery | exp.Lateral):
         return {}
     if SETS in node.meta:  # one row is one cell of one set: each column shows what it shows in that set
         outputs = zip(*(_lineage(b, releases) for b in branches(node.this)), strict=True)
         united = [(frozenset().union(*(places for places, _ in output)), True) for output in outputs]
         return dict(zip(node.this.named_selects, united, strict=True))
     alias = node.args.get("alias")
-    names = [c.name for c in alias.columns] if alias is not None and alias.columns else node.this.named_selects
-    return dict(zip(names, _lineage(node.this, releases), strict=False))
+    query = node.this.unnest()
+    names = [c.name for c in alias.columns] if alias is not None and alias.columns else query.named_selects
+    return dict(zip(names, _lineage(query, releases, around), strict=False))
 
 
 def _within(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) -> frozenset[Place]:
     if isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
-        return frozenset().union(*(places for places, _ in _lineage(node, releases)))
+        return frozenset().union(*(places for places, _ in _lineage(node, releases, sources)))
     if isinstance(node, exp.Column):
         return _output(node, sources, releases)[0]
     return frozenset().union(*(_within(child, sources, releases) for child in node.iter_expressions()))

@@ -16,6 +16,7 @@ from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.trees import Rewrite
 
 MOST_ROWS = 2**31
+MOST = 10**280  # of a sum: doubles hold 2²⁰ times as much
 
 # ---------------------------------------------------------------- privacy_unit_column
 
@@ -73,6 +74,8 @@ def contribution(call: Expr, name: str, distinct: bool) -> Bounds | None:
         if name == "AVG":
             instead += f"\nor divide: SUM(x, {bounds.text}) / COUNT(*, contribution_bounds_per_group => (0, 5))"
         raise _wrong(bounds, f"only SUM and COUNT can be clipped per group, not {name}", instead)
+    elif max(abs(bounds.low), abs(bounds.high)) > MOST:
+        raise _wrong(bounds, "these bounds are too wide for any sum", "give it bounds below 1e280: (0, 500)")
     elif bounds.low == bounds.high == 0:
         raise _wrong(bounds, "between 0 and 0 nothing is left of a sum", "give it some room: (0, 500)")
     return bounds

@@ -92,14 +92,16 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
             post.set(part, rewrite(clause))
     if windows := node.args.get("windows"):
         post.set("windows", [over_results(w, rewrite) for w in windows])
-    for part in ("limit", "offset", "distinct"):
+    if distinct := node.args.get("distinct"):
+        post.set("distinct", rebuilt(distinct, rewrite))
+    for part in ("limit", "offset"):
         if clause := node.args.get(part):
             post.set(part, clause.copy())
     _check_size(keys, aggregates)
     for key, outer in correlated:
         post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
     if correlated:
-        _one_row(node, post)
+        _one_row(node, post, aggregates, places)
     tables = {
         numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
         for numbers in sets
@@ -126,7 +128,7 @@ def _correlated_key(builder: Builder, condition: Expr, rows: Rows) -> tuple[Expr
     raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table not in rows.aliases))
 
 
-def _one_row(node: exp.Select, post: exp.Select) -> None:
+def _one_row(node: exp.Select, post: exp.Select, aggregates: list[Aggregate], places: list[exp.Column]) -> None:
     """A correlated scalar subquery: the group that it looks up, or that of no rows."""
     plain = len(node.selects) == 1 and not any(
         node.args.get(k) for k in ("group", "having", "qualify", "limit", "offset", "distinct", "order")
@@ -139,12 +141,16 @@ def _one_row(node: exp.Select, post: exp.Select) -> None:
             code="correlated",
             hint="aggregate with GROUP BY in a CTE, and join the result",
         )
-    output = node.selects[0].unalias()
     shown = post.selects[0]
-    value: Expr = exp.AnyValue(this=shown.this)
-    if _is_call(output) and aggregate_name(output.this if isinstance(output, exp.Filter) else output) == "COUNT":
-        value = exp.func("coalesce", value, exp.Literal.number(0))  # a group that isn't there counts nothing
-    shown.set("this", value)
+
+    def looked_up(e: Expr) -> Expr:
+        if isinstance(e, exp.Column) and any(e is place for place in places):
+            value: Expr = exp.AnyValue(this=e)
+            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function == "COUNT"
+            return exp.func("coalesce", value, exp.Literal.number(0), copy=False) if counts else value
+        return rebuilt(e, looked_up)
+
+    shown.set("this", looked_up(shown.this))
 
 
 def _check_size(keys: list[Expr], aggregates: list[Aggregate]) -> None:
@@ -164,6 +170,7 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     if rows.foreign:
         raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
     builder.check_limits(node)
+    builder.check_distinct(node)
     unit = unit_of(rows.relation)
     assert unit is not None
     keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)

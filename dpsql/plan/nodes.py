@@ -67,6 +67,7 @@ class Given:
     written: exp.Query  # the same over the tables themselves: it has the types
     one_row: bool
     noisy: bool
+    types: tuple[str, ...] = ()  # of the columns, once they are known: Arrow has no HUGEINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import assert_never
 
 from sqlglot import exp
@@ -14,6 +15,7 @@ from dpsql.plan.nodes import (
     GroupUnits,
     Join,
     Mark,
+    Named,
     Project,
     PublicTable,
     Relation,
@@ -40,11 +42,10 @@ def ways(relation: Relation, policy: Policy, *, matched: bool = False) -> frozen
         case Filter() | Mark() | Windows():
             return ways(relation.input, policy, matched=matched)
         case Project():
-            new = {e.name: name for name, e in reversed(relation.columns) if isinstance(e, exp.Column)}
-            return _renamed(ways(relation.input, policy, matched=matched), new)
+            return _renamed(ways(relation.input, policy, matched=matched), relation.columns)
         case GroupUnits():
-            kept = {e.name: name for name, e in relation.keys if isinstance(e, exp.Column)}
-            return _renamed(ways(relation.input, policy, matched=matched), kept | {relation.unit: relation.unit})
+            unit: Named = (relation.unit, exp.column(relation.unit))
+            return _renamed(ways(relation.input, policy, matched=matched), (unit, *relation.keys))
         case Join():
             found = ways(relation.left, policy, matched=matched)
             if (relation.kind == "inner" or matched) and not isinstance(relation.right, PublicTable | Given):
@@ -57,8 +58,19 @@ def ways(relation: Relation, policy: Policy, *, matched: bool = False) -> frozen
             assert_never(relation)
 
 
-def _renamed(found: frozenset[Way], new: dict[str, str]) -> frozenset[Way]:
-    return frozenset((m, tuple(new[c] for c in columns)) for m, columns in found if all(c in new for c in columns))
+def _renamed(found: frozenset[Way], columns: Sequence[Named]) -> frozenset[Way]:
+    """The same ways under all the new names of their columns."""
+    return frozenset((m, place) for m, need in found for place in _places(need, columns))
+
+
+def _places(need: tuple[str, ...], columns: Sequence[Named]) -> Iterator[tuple[str, ...]]:
+    return product(*([n for n, e in columns if isinstance(e, exp.Column) and e.name == name] for name in need))
+
+
+def positions(outputs: Iterable[Expr], found: frozenset[Way]) -> set[tuple[Meaning, tuple[str, ...]]]:
+    """Where among the outputs a row's owner stands, and how it is told."""
+    listed = [(str(i), e) for i, e in enumerate(outputs)]
+    return {(m, place) for m, need in found for place in _places(need, listed)}
 
 
 def _scan(scan: Scan, policy: Policy) -> frozenset[Way]:

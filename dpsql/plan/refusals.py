@@ -42,6 +42,29 @@ def only_counted(node: Expr) -> PrivacyError:
     )
 
 
+def results_only(join: exp.Join) -> PrivacyError:
+    """A join that looks at the order or at the absence of other people's rows."""
+    kind = str(join.args.get("method") or join.args.get("kind")).upper()
+    return refuse(
+        PrivacyError,
+        f"{kind} JOIN works on results and public tables, not on private rows",
+        join.this,
+        code="join-kind",
+        hint="aggregate the private table in a CTE, then join the result",
+    )
+
+
+def lateral_rows(join: exp.Join) -> PrivacyError:
+    """LATERAL beside a private table."""
+    return refuse(
+        PrivacyError,
+        "LATERAL works beside results and public tables, not beside private rows",
+        join.this,
+        code="join-kind",
+        hint="compute the expression in the SELECT list of a subquery",
+    )
+
+
 def not_yet_correlated(node: exp.Column) -> PrivacyError:
     """A column of an outer query where only the subquery's own rows can be looked at."""
     return refuse(

@@ -7,7 +7,7 @@ from sqlglot import exp
 from dpsql.errors import PrivacyError
 from dpsql.plan.groups import distinct_units
 from dpsql.plan.nodes import Expr, Filter, Mark, Named, Project, Union, columns_of, scanned, unit_of
-from dpsql.plan.owners import determine, domain_of, ways
+from dpsql.plan.owners import domain_of, positions, ways
 from dpsql.plan.rows import Private, all_of, apart, fresh, plan_column, renamed, substituted
 from dpsql.policy import Policy
 from dpsql.sql.refuse import refuse
@@ -46,28 +46,25 @@ def combined(node: exp.SetOperation, left: object, right: object, policy: Policy
             )
     if isinstance(node, exp.Union) and not node.args.get("distinct"):
         return _union(left, right)
-    for side in (left, right):
-        if not determine(side.outputs.values(), ways(side.relation, policy)) or not node.args.get("distinct"):
-            raise refuse(
-                PrivacyError,
-                f"{word}{'' if node.args.get('distinct') else ' ALL'} compares rows of different people",
-                node,
-                code="set-operation-private",
-                hint="select the unit, too, on both sides, so that each person's rows are compared with their own; "
-                "or use UNION ALL",
-            )
+    places = [positions(side.outputs.values(), ways(side.relation, policy)) for side in (left, right)]
+    if not node.args.get("distinct") or not places[0] & places[1]:
+        raise refuse(
+            PrivacyError,
+            f"{word}{'' if node.args.get('distinct') else ' ALL'} compares rows of different people",
+            node,
+            code="set-operation-private",
+            hint="select the unit, too, in the same place on both sides, so that each person's rows are compared with "
+            "their own; or use UNION ALL",
+        )
     if isinstance(node, exp.Union):
         return distinct_units(_union(left, right))
     return _matched(distinct_units(left), right, keep=isinstance(node, exp.Intersect))
 
 
 def _union(left: Private, right: Private) -> Private:
-    """An output that is the unit on both sides is the unit of the union."""
-    units = (unit_of(left.relation), unit_of(right.relation))
     names: list[str] = []
-    for output, *pair in zip(left.outputs, left.outputs.values(), right.outputs.values(), strict=True):
-        same = all(isinstance(e, exp.Column) and e.name == unit for e, unit in zip(pair, units, strict=True))
-        names.append(UNIT if same else fresh(output.lower(), [UNIT, *names]))
+    for output in left.outputs:
+        names.append(fresh(output.lower(), [UNIT, *names]))
     sides = tuple(_side(side, names) for side in (left, right))
     flat = tuple(one for side in sides for one in _flattened(side))
     return Private(Union(flat), {o: plan_column(n) for o, n in zip(left.outputs, names, strict=True)})
@@ -83,7 +80,7 @@ def _flattened(side: Project) -> tuple[Project, ...]:
 def _side(side: Private, names: list[str]) -> Project:
     unit = unit_of(side.relation)
     columns: list[Named] = [] if unit is None else [(UNIT, plan_column(unit))]
-    columns += [(name, e) for name, e in zip(names, side.outputs.values(), strict=True) if name != UNIT]
+    columns += [(name, e) for name, e in zip(names, side.outputs.values(), strict=True)]
     return Project(side.relation, tuple(columns), None if unit is None else UNIT)
 
 

@@ -166,7 +166,12 @@ def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
     theirs = substituted(next(iter(built.outputs.values())), new)
     condition = exp.EQ(this=value.copy(), expression=theirs)
     _check_owners(builder, [condition], rows, relation, node)
-    return _marked(rows, relation, _more([condition], rows, relation), _units(rows, relation), None)
+    marked = _marked(rows, relation, _more([condition], rows, relation), _units(rows, relation), None)
+    if isinstance(value, exp.Column) and value.name == unit_of(rows.relation):
+        return marked
+    # NULL IN (…) is NULL. (Of no rows at all it would be FALSE, but whether there are any is other people's business.)
+    missing = exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null())
+    return exp.Case(ifs=[missing], default=marked)
 
 
 def _only_output(query: Expr) -> str:
@@ -184,6 +189,14 @@ def _exists(builder: Builder, node: exp.Exists, rows: Rows) -> Expr:
         if isinstance(built, Private):
             raise _strangers(node, scanned(built.relation).table)
         return _constant(builder, exp.Exists(this=built), exp.Exists(this=inner.copy()), rows)
+    if any(holds_aggregate(o) for o in inner.selects):
+        raise refuse(
+            PrivacyError,
+            "EXISTS of an aggregate is always true: there is one row, whatever it holds",
+            node,
+            code="correlated",
+            hint="select a constant: EXISTS (SELECT 1 FROM … WHERE …)",
+        )
     select, outer = _split(inner, rows)
     found = builder.rows_of(select)
     if isinstance(found, Rows):

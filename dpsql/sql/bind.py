@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError, nearest
+from dpsql.errors import SQLError
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys
-from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, output_name, unique_names
+from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
 from dpsql.sql.parse import Tree
-from dpsql.sql.pivot import rewritten
-from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.refuse import refuse
+from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
+from dpsql.sql.stars import expand_columns, is_star, star
 from dpsql.sql.trees import Rewrite, rebuilt
 
-MAX_NODES = 20_000
 MAX_OUTPUTS = 500
+
+__all__ = ["MAX_NODES", "Bound", "bind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +36,10 @@ class Bound:
     root: exp.Query
 
 
-@dataclass(slots=True)
-class _CTE:
-    node: exp.CTE
-    visible: Mapping[str, _CTE]
-    bound: tuple[exp.Query, tuple[str, ...]] | None = None
-
-
 _SELECT_PARTS = {
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",
     "windows", "with_",
 }  # fmt: skip
-_REASONS = {  # part of a SELECT or of a FROM: why not, and what instead
-    "sample": ("sampling rows has no bound on what one person changes", "leave it out: noise protects each person"),
-    "laterals": ("LATERAL joins are not supported", "compute the expression in the SELECT list of a subquery"),
-    "pivots": ("one PIVOT can't follow another", "put the first one into a subquery"),
-    "into": ("SELECT INTO writes a table, and queries only read", "leave it out"),
-    "locks": ("FOR UPDATE locks rows, and queries only read", "leave it out"),
-    "match": ("MATCH_RECOGNIZE is not supported", "leave it out"),
-    "connect": ("CONNECT BY is not supported", "leave it out"),
-}
 
 
 def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted | None = None) -> Bound:
@@ -69,17 +55,10 @@ def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted |
     return Bound(tree.text, root)
 
 
-class _Binder:
-    def __init__(self, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted) -> None:
-        self.schema = schema
-        self.unlisted = unlisted
-        self.aliases: set[str] = set()
-        self.ctes: list[_CTE] = []
-        self.nodes = 0
-
+class _Binder(Sources):
     # ---------------------------------------------------------------- queries
 
-    def query(self, node: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> tuple[exp.Query, tuple[str, ...]]:
+    def query(self, node: exp.Expr, ctes: Mapping[str, CTE], outer: Scope | None) -> tuple[exp.Query, tuple[str, ...]]:
         ctes = self.with_ctes(node, ctes)
         match node:
             case exp.Select():
@@ -97,7 +76,7 @@ class _Binder:
                     SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
                 )
 
-    def with_ctes(self, node: exp.Expr, ctes: Mapping[str, _CTE]) -> Mapping[str, _CTE]:
+    def with_ctes(self, node: exp.Expr, ctes: Mapping[str, CTE]) -> Mapping[str, CTE]:
         clause = node.args.get("with_")
         if clause is None:
             return ctes
@@ -111,12 +90,12 @@ class _Binder:
             )
         visible = dict(ctes)
         for cte in clause.expressions:
-            visible[cte.alias.lower()] = _CTE(cte, dict(visible))
+            visible[cte.alias.lower()] = CTE(cte, dict(visible))
             self.ctes.append(visible[cte.alias.lower()])
         return visible
 
     def parenthesised(
-        self, node: exp.Subquery, ctes: Mapping[str, _CTE], outer: Scope | None
+        self, node: exp.Subquery, ctes: Mapping[str, CTE], outer: Scope | None
     ) -> tuple[exp.Query, tuple[str, ...]]:
         modifiers = {k: v for k, v in node.args.items() if v and k not in ("this", "alias", "with_")}
         if not modifiers:
@@ -136,21 +115,26 @@ class _Binder:
         return self.select(wrapped, ctes, outer)
 
     def set_operation(
-        self, node: exp.SetOperation, ctes: Mapping[str, _CTE], outer: Scope | None
+        self, node: exp.SetOperation, ctes: Mapping[str, CTE], outer: Scope | None
     ) -> tuple[exp.Query, tuple[str, ...]]:
         extra = {k for k, v in node.args.items() if v} - {
-            "this", "expression", "distinct", "order", "limit", "offset", "with_",
+            "this", "expression", "distinct", "order", "limit", "offset", "with_", "by_name",
         }  # fmt: skip
         if extra:
             raise refuse(
                 SQLError,
-                "UNION BY NAME is not supported",
+                f"{min(extra).upper()} in a {node.key.upper()} is not supported",
                 node,
                 code="unsupported",
-                hint="leave BY NAME out, and list the columns in the same order on both sides",
+                hint="leave it out, and list the columns in the same order on both sides",
             )
         left, names = self.query(node.this, ctes, outer)
         right, right_names = self.query(node.expression, ctes, outer)
+        if node.args.get("by_name"):
+            known = {n.lower() for n in names}
+            every = (*names, *(n for n in right_names if n.lower() not in known))
+            left, right = self.rearranged(left, names, every), self.rearranged(right, right_names, every)
+            names = right_names = every
         if len(names) != len(right_names):
             raise refuse(
                 SQLError,
@@ -164,6 +148,17 @@ class _Binder:
         self.order_by(node, bound, columns, lambda e: self.union_order(e, names))
         self.limits(node, bound)
         return bound, names
+
+    def rearranged(self, query: exp.Query, names: tuple[str, ...], wanted: tuple[str, ...]) -> exp.Query:
+        """The same rows with these columns, in this order; NULL for a column that the query lacks."""
+        if names == wanted:
+            return query
+        alias = self.fresh("side")
+        mine = {n.lower(): n for n in names}
+        select = exp.Select(from_=exp.From(this=derived(query, alias)))
+        values = [column(alias, mine[n.lower()]) if n.lower() in mine else exp.Null() for n in wanted]
+        select.set("expressions", [aliased(v, n) for v, n in zip(values, wanted, strict=True)])
+        return select
 
     def union_order(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
         for name in names:
@@ -180,17 +175,20 @@ class _Binder:
     # ---------------------------------------------------------------- one SELECT
 
     def select(
-        self, node: exp.Select, ctes: Mapping[str, _CTE], outer: Scope | None
+        self, node: exp.Select, ctes: Mapping[str, CTE], outer: Scope | None
     ) -> tuple[exp.Select, tuple[str, ...]]:
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
-                raise _unsupported(part, value, node)
+                raise unsupported(part, value, node)
         bound = exp.Select()
         scope = Scope([], outer)
         self.sources(node, bound, scope, ctes)
 
         def resolve(e: exp.Expr, aliases: Mapping[str, exp.Expr], first: Iterable[exp.Expr] | None) -> exp.Expr:
             return self.expression(e, scope, ctes, aliases, first)
+
+        def by_alias(e: exp.Expr) -> exp.Expr:
+            return self.expression(e, scope, ctes, aliases, None, alias_first=True)
 
         if len(node.expressions) > MAX_OUTPUTS:
             raise SQLError(f"one SELECT has at most {MAX_OUTPUTS} columns", code="too-large", hint="select fewer")
@@ -216,18 +214,10 @@ class _Binder:
         if qualify := node.args.get("qualify"):
             bound.set("qualify", exp.Qualify(this=resolve(qualify.this, aliases, keys)))
         if distinct := node.args.get("distinct"):
-            if distinct.args.get("on"):
-                raise refuse(
-                    SQLError,
-                    "DISTINCT ON is not supported",
-                    distinct.args["on"],
-                    code="unsupported",
-                    hint="use GROUP BY, and an aggregate for the other columns",
-                )
-            bound.set("distinct", exp.Distinct())
+            bound.set("distinct", self.distinct(distinct, outputs, by_alias))
         unique = unique_names(names)
         bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
-        self.order_by(node, bound, outputs, lambda e: self.expression(e, scope, ctes, aliases, None, alias_first=True))
+        self.order_by(node, bound, outputs, by_alias)
         self.limits(node, bound)
         if (unit := node.meta.get(UNIT_COLUMN)) is not None:
             bound.meta[UNIT_COLUMN] = resolve(unit, {}, None)
@@ -235,43 +225,16 @@ class _Binder:
         return bound, tuple(unique)
 
     def outputs(
-        self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE], aliases: Mapping[str, exp.Expr]
+        self, item: exp.Expr, scope: Scope, ctes: Mapping[str, CTE], aliases: Mapping[str, exp.Expr]
     ) -> list[tuple[str, exp.Expr]]:
-        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            return self.star(item, scope, ctes)
+        if is_star(item):
+            return star(item, scope, lambda e: self.expression(e, scope, ctes, {}, None))
+        several = expand_columns(item, scope)
+        if several is not None:
+            return [o for one in several for o in self.outputs(one, scope, ctes, aliases)]
         value = item.this if isinstance(item, exp.Alias) else item
         bound = self.expression(value, scope, ctes, aliases, None)
         return [(output_name(item), bound)]
-
-    def star(self, item: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> list[tuple[str, exp.Expr]]:
-        star = item if isinstance(item, exp.Star) else item.this
-        table = item.table.lower() if isinstance(item, exp.Column) and item.table else None
-        excluded = {e.name.lower() for e in star.args.get("except_") or []}
-        if star.args.get("rename"):
-            raise refuse(
-                SQLError, "* RENAME is not supported", item, code="unsupported", hint="list the columns: a, b AS c"
-            )
-        replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
-        found: list[tuple[str, exp.Expr]] = []
-        for source in scope.sources:
-            if table is not None and source.name.lower() != table:
-                continue
-            for name in source.columns:
-                lower = name.lower()
-                if lower in excluded or scope.merged.get(lower, source.alias) != source.alias:
-                    continue
-                value = replaced.get(lower)
-                if value is not None:
-                    found.append((name, self.expression(value, scope, ctes, {}, None)))
-                    continue
-                expanded = column(source.alias, name)
-                expanded.this.meta.update(star.meta, star=True)
-                found.append((name, expanded))
-        if not found:
-            sources = ", ".join(s.name for s in scope.sources)
-            hint = f"sources here: {sources}" if sources else "add a FROM"
-            raise refuse(SQLError, "* stands for no column here", item, code="unknown-column", hint=hint)
-        return found
 
     def group_by(self, node: exp.Select, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Group | None:
         clause = node.args.get("group")
@@ -304,7 +267,18 @@ class _Binder:
                 )
             return bound
 
-        return group(clause.expressions, key)
+        return group(clause.expressions, key, self.counted)
+
+    def distinct(self, clause: exp.Expr, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Distinct:
+        """DISTINCT, or DISTINCT ON (…), whose expressions are outputs by number, or anything that ORDER BY takes."""
+        on = clause.args.get("on")
+        if on is None:
+            return exp.Distinct()
+        keys = [
+            self.ordinal(e, outputs, "DISTINCT ON").copy() if isinstance(e, exp.Literal) and e.is_int else resolve(e)
+            for e in on.expressions
+        ]
+        return exp.Distinct(on=exp.Tuple(expressions=keys))
 
     def ordinal(self, item: exp.Expr, outputs: list[exp.Expr], clause: str) -> exp.Expr:
         position = int(item.this)
@@ -348,6 +322,11 @@ class _Binder:
             clause = node.args.get(part)
             if clause is None:
                 continue
+            if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY
+                options = clause.args.get("limit_options")
+                plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
+                count = clause.args.get("count") or exp.Literal.number(1)
+                clause = exp.Limit(expression=count.copy()) if plain else clause
             value = clause.expression
             if not (isinstance(clause, exp.Limit | exp.Offset) and isinstance(value, exp.Literal) and value.is_int):
                 raise refuse(
@@ -367,224 +346,13 @@ class _Binder:
                 )
             bound.set(part, clause.copy())
 
-    # ---------------------------------------------------------------- FROM
-
-    def sources(self, node: exp.Select, bound: exp.Select, scope: Scope, ctes: Mapping[str, _CTE]) -> None:
-        from_ = node.args.get("from_")
-        if from_ is None:
-            return
-        bound.set("from_", exp.From(this=self.source(from_.this, scope, ctes)))
-        joins = []
-        for join in [*(node.args.get("joins") or []), *(from_.this.args.get("joins") or [])]:
-            joins.append(self.join(join, scope, ctes))
-        if joins:
-            bound.set("joins", joins)
-
-    def join(self, node: exp.Join, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Join:
-        kind, side, method = (node.args.get(k) or "" for k in ("kind", "side", "method"))
-        if method.upper() not in ("", "NATURAL") or kind.upper() not in ("", "INNER", "CROSS", "OUTER"):
-            raise refuse(
-                SQLError,
-                f"{method or kind} JOIN is not supported".strip(),
-                node,
-                code="join-kind",
-                hint="use INNER JOIN, LEFT JOIN or CROSS JOIN",
-            )
-        left = list(scope.sources)
-        right_tree = self.source(node.this, scope, ctes)
-        right = scope.sources[-1]
-        using = {c.name: c for c in node.args.get("using") or []}
-        if method.upper() == "NATURAL":
-            mine = {c.lower() for c in right.columns}
-            using = {c: node for s in left for c in s.columns if c.lower() in mine}
-        on = node.args.get("on")
-        condition = self.expression(on, scope, ctes, {}, None) if on is not None else None
-        for name, place in using.items():
-            pair = exp.EQ(
-                this=lookup(Scope(left, None, dict(scope.merged)), name, None, place, self.unlisted),
-                expression=lookup(Scope([right], None), name, None, place, self.unlisted),
-            )
-            condition = pair if condition is None else exp.and_(condition, pair)
-            keep = right.alias if side.upper() == "RIGHT" else pair.this.table
-            scope.merged[name.lower()] = keep
-        if side.upper() == "FULL" and using:
-            raise refuse(
-                SQLError,
-                "FULL JOIN … USING is not supported",
-                node,
-                code="join-kind",
-                hint="use ON a.x = b.x, and COALESCE(a.x, b.x)",
-            )
-        return exp.Join(this=right_tree, on=condition, kind=kind or None, side=side or None)
-
-    def pivot(self, pivot: exp.Pivot, source: exp.Expr, ctes: Mapping[str, _CTE], outer: Scope | None) -> exp.Query:
-        """The query that a PIVOT stands for. Where it needs the columns of its source, that is bound once more."""
-
-        def columns() -> tuple[str, ...]:
-            found = Scope([], outer)
-            self.source(source, found, ctes)
-            return found.sources[0].columns
-
-        return rewritten(pivot, source.copy(), columns)
-
-    def pivoted(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Subquery:
-        """FROM t PIVOT (…) AS p."""
-        (pivot, *more) = node.args["pivots"]
-        if more:
-            raise _unsupported("pivots", more, node)
-        source = node.copy()
-        source.set("pivots", None)
-        joins = source.args.get("joins")
-        source.set("joins", None)
-        name = pivot.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.alias or node.name or "pivot"))
-        query = self.pivot(pivot, source, ctes, scope.outer)
-        return exp.Subquery(this=query, alias=name.copy(), joins=joins)
-
-    def source(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, _CTE]) -> exp.Expr:
-        if node.args.get("pivots"):
-            return self.source(self.pivoted(node, scope, ctes), scope, ctes)
-        extra = {k for k, v in node.args.items() if v} - {"this", "alias", "joins", "expressions", "with_"}
-        if extra - {"db", "catalog"}:
-            part = min(extra - {"db", "catalog"})
-            raise _unsupported(part, node.args[part], node)
-        if isinstance(node, exp.Table):
-            tree, columns, name = self.table(node, ctes)
-        elif isinstance(node, exp.Subquery):
-            tree, columns = self.query(node.this, self.with_ctes(node, ctes), scope.outer)
-            name = node.alias or "subquery"
-        elif isinstance(node, exp.Values):
-            width = len(node.expressions[0].expressions) if node.expressions else 0
-            for row in node.expressions:
-                for cell in row.expressions:
-                    if cell.find(exp.Query):
-                        raise refuse(
-                            SQLError,
-                            "VALUES takes constants, not queries",
-                            cell,
-                            code="unsupported",
-                            hint="select the value in a query of its own",
-                        )
-                    self.expression(cell, Scope([], None), {}, {}, None)
-            tree, columns, name = node, tuple(f"col{i}" for i in range(width)), node.alias or "valueslist"
-        else:
-            raise refuse(
-                SQLError,
-                "only tables of the policy and subqueries can stand in FROM",
-                node,
-                code="unknown-table",
-                hint=f"name a table of the policy ({', '.join(sorted(self.schema)) or 'none'}) or write a subquery",
-            )
-        renamed = [c.name for c in node.args["alias"].columns] if node.args.get("alias") else []
-        if len(renamed) > len(columns):
-            raise refuse(
-                SQLError,
-                f"{len(renamed)} column aliases for {len(columns)} column{'s' if len(columns) > 1 else ''}",
-                node.args["alias"],
-                code="column-count",
-                hint=f"give {name} at most {len(columns)}",
-            )
-        shown = tuple(unique_names([*renamed, *columns[len(renamed) :]]))
-        if any(s.name.lower() == name.lower() for s in scope.sources) and node.alias:
-            raise refuse(
-                SQLError,
-                f"two sources are called {name}",
-                node.args["alias"],
-                code="alias",
-                hint=f"rename one of them: … AS {name}2",
-            )
-        alias = self.fresh(name)
-        scope.sources.append(Source(name, alias, shown))
-        identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-        quoted = [exp.to_identifier(c, quoted=True) for c in shown]
-        if isinstance(tree, exp.Table):
-            tree.set("alias", identifier)
-            if renamed:
-                tree.set("alias", exp.TableAlias(this=identifier.this, columns=quoted))
-            return tree
-        if isinstance(tree, exp.Values):
-            return exp.Values(
-                expressions=[e.copy() for e in tree.expressions],
-                alias=exp.TableAlias(this=identifier.this, columns=quoted),
-            )
-        return exp.Subquery(this=tree, alias=exp.TableAlias(this=identifier.this, columns=quoted if renamed else None))
-
-    def table(self, node: exp.Table, ctes: Mapping[str, _CTE]) -> tuple[exp.Expr, tuple[str, ...], str]:
-        if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-            known = node.args.get("db") and node.name.lower() in self.schema
-            raise refuse(
-                SQLError,
-                "table functions, files and other schemas can't be read",
-                node,
-                code="unknown-table",
-                hint=f"leave the schema out: {node.name}"
-                if known
-                else f"tables of the policy: {', '.join(sorted(self.schema)) or 'none'}",
-            )
-        name = node.name
-        cte = ctes.get(name.lower())
-        if cte is not None:
-            if cte.bound is None:
-                tree, columns = self.query(cte.node.this, cte.visible, None)
-                renamed = [c.name for c in cte.node.args["alias"].columns]
-                if renamed:
-                    columns = (*renamed, *columns[len(renamed) :])
-                    outputs = tree.selects if isinstance(tree, exp.Select) else None
-                    if outputs is None:
-                        raise refuse(
-                            SQLError,
-                            f"the columns of {name} can't be renamed from outside",
-                            node,
-                            code="unsupported",
-                            hint="name them inside the CTE, with AS",
-                        )
-                    for output, column in zip(outputs, columns, strict=True):
-                        output.set("alias", exp.to_identifier(column, quoted=True))
-                cte.bound = (tree, columns)
-            tree, columns = cte.bound
-            self.count(tree)
-            return tree.copy(), columns, node.alias or name
-        if name.lower() not in self.schema:
-            near = nearest(name, tuple(self.schema))
-            raise refuse(
-                SQLError,
-                f"there is no table {name}",
-                node,
-                code="unknown-table",
-                hint=f"did you mean {near}?" if near else f"tables of the policy: {', '.join(sorted(self.schema))}",
-            )
-        table = exp.Table(this=exp.to_identifier(name.lower(), quoted=True))
-        table.this.meta.update(node.this.meta)
-        table.meta["columns"] = self.schema[name.lower()]
-        return table, self.schema[name.lower()], node.alias or name
-
-    def fresh(self, name: str) -> str:
-        alias, n = name.lower(), 2
-        while alias in self.aliases:
-            alias, n = f"{name.lower()}_{n}", n + 1
-        self.aliases.add(alias)
-        return alias
-
-    def counted(self, alias: exp.Expr) -> exp.Expr:
-        """A copy of what an alias stands for: aliases of aliases can double a query many times."""
-        self.count(alias)
-        return alias.copy()
-
-    def count(self, tree: exp.Expr) -> None:
-        self.nodes += sum(1 for _ in tree.walk())
-        if self.nodes > MAX_NODES:
-            raise SQLError(
-                "the query is too large once its CTEs are expanded",
-                code="too-long",
-                hint="refer to each CTE less often",
-            )
-
     # ---------------------------------------------------------------- expressions
 
     def expression(
         self,
         node: exp.Expr,
         scope: Scope,
-        ctes: Mapping[str, _CTE],
+        ctes: Mapping[str, CTE],
         aliases: Mapping[str, exp.Expr],
         keys: Iterable[exp.Expr] | None,
         *,
@@ -606,6 +374,9 @@ class _Binder:
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
+            if isinstance(e, exp.Star) and not isinstance(e.parent, exp.Count):
+                hint = "name one column, or choose several: COLUMNS('^a')"
+                raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 
@@ -639,10 +410,3 @@ class _Binder:
             assert alias is not None
             return self.counted(alias)
         return found
-
-
-def _unsupported(part: str, value: object, node: exp.Expr) -> SQLError:
-    """A part of a SELECT or of a source that no rule knows; node is the whole of it."""
-    reason, hint = _REASONS.get(part, (f"{part.strip('_').upper()} is not supported here", "leave it out"))
-    place = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr)]
-    return refuse(SQLError, reason, place if offsets(place) else node, code="unsupported", hint=hint)

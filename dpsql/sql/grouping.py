@@ -17,8 +17,8 @@ Keys = list[exp.Expr]
 _NESTED = exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple
 
 
-def group(items: Sequence[exp.Expr], key: Rewrite) -> exp.Group:
-    """A bound GROUP BY: plain keys as they are; else one GROUPING SETS with every set spelled out."""
+def group(items: Sequence[exp.Expr], key: Rewrite, copied: Rewrite) -> exp.Group:
+    """A bound GROUP BY: plain keys as they are; else one GROUPING SETS with every set spelled out, keys copied."""
     if not any(isinstance(item, _NESTED) for item in items):
         return exp.Group(expressions=_distinct(key(item) for item in items))
     sets: list[Keys] = [[]]
@@ -26,7 +26,7 @@ def group(items: Sequence[exp.Expr], key: Rewrite) -> exp.Group:
         further = _sets(item, key)
         _check(len(sets) * len(further), item)
         sets = [[*one, *other] for one in sets for other in further]
-    spelled = [exp.Tuple(expressions=[k.copy() for k in _distinct(s)]) for s in sets]
+    spelled = [exp.Tuple(expressions=[copied(k) for k in _distinct(s)]) for s in sets]
     return exp.Group(expressions=[exp.GroupingSets(expressions=spelled)])
 
 

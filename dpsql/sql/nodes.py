@@ -87,7 +87,9 @@ def holds_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Query):
         return False
     if isinstance(node, exp.Window):
-        function = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        function = node.this
+        while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            function = function.this
         inner = list(function.iter_expressions()) if isinstance(function, exp.Expr) else []
         return any(holds_aggregate(e) for e in [*inner, *(e for e in node.iter_expressions() if e is not node.this)])
     return is_aggregate(node) or any(holds_aggregate(e) for e in node.iter_expressions())
@@ -114,8 +116,11 @@ def check_node(node: exp.Expr) -> None:
                 SQLError, f"{name} takes one alias", node, code="interval", hint=f"write {name}(n) for COUNT(*) AS n"
             )
         return
-    if lookup(node) is None:
+    entry = lookup(node)
+    if entry is None:
         raise refusal(node)
+    if entry.check is not None:
+        entry.check(node)
     if isinstance(node, exp.In) and len(node.expressions) > MAX_LIST:
         raise refuse(
             SQLError,

@@ -252,3 +252,51 @@ def test_a_column_with_the_name_of_a_window_is_not_taken_for_it() -> None:
             )
             exact = execute(quote.steps[0], session._engine.cursor())
             assert [int(v) for v in next(iter(exact.tallies.values()))] == [3]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM users u JOIN skus s ON s.sku = s.sku",
+        "SELECT COUNT(*) FROM users u JOIN (SELECT uid, day FROM orders GROUP BY uid, day) o ON u.uid = o.uid AND "
+        "o.day = o.day",
+        "SELECT COUNT(*) FROM users, (SELECT SUM(x) IGNORE NULLS OVER () AS m FROM (SELECT 1 AS x FROM skus))",
+    ],
+)
+def test_a_join_that_repeats_rows_is_never_taken_for_one_that_does_not(sql: str) -> None:
+    data = crowd()
+    with opened(data, True) as session, pytest.raises(dpsql.PrivacyError) as refused:
+        session.explain(sql, epsilon=1)
+    assert refused.value.code == "needs-max-rows"
+    assert max(shares(data, without(data, 77), sql, max_rows=2)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT COUNT(*) FROM orders WHERE day > (SELECT sku FROM skus)", "public-data"),
+        ("SELECT COUNT(*) FROM orders JOIN (SELECT CAST(name AS INTEGER) AS c FROM skus) q ON day = c", "public-data"),
+        ("SELECT COUNT(*) FROM orders WHERE day IN (SELECT CAST(name AS INTEGER) FROM skus)", "public-data"),
+        ("SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT MAX(day) FROM orders o WHERE o.uid = u.uid)", "correlated"),
+        (
+            "SELECT COUNT(*) FROM (SELECT uid, day FROM orders INTERSECT SELECT day, uid FROM orders)",
+            "set-operation-private",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT oid FROM orders UNION SELECT uid FROM users)", "set-operation-private"),
+    ],
+)
+def test_what_means_something_else_or_fails_on_public_data_is_refused(sql: str, code: str) -> None:
+    with opened({}, True) as session, pytest.raises(dpsql.Error) as refused:
+        session.query(sql, epsilon=1, max_rows=5)
+    assert refused.value.code == code
+    assert refused.value.span is not None
+
+
+def test_a_noisy_hugeint_is_one_in_later_steps_too() -> None:
+    """As a DECIMAL it would fail on a row whose value is a HUGEINT, or not at all without that row."""
+    data = crowd()
+    for sql in (
+        "SELECT COUNT(*) FROM orders WHERE (SELECT SUM(day) FROM orders) % oid = 0",
+        "SELECT COUNT(*) FROM orders WHERE ABS((SELECT SUM(day) FROM orders)) > oid",
+    ):
+        assert max(shares(data, without(data, 77), sql, max_rows=3)) <= 1

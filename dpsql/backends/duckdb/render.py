@@ -390,7 +390,11 @@ def relation(node: Relation | PublicTable | Given) -> exp.Select:
         case PublicTable():
             return _renamed_columns(node.columns, node.table)
         case Given():
-            return _renamed_columns(node.columns, node.name)
+            typed = [
+                _alias(exp.TryCast(this=_column(source), to=exp.DataType.build(kind, dialect="duckdb")), name)
+                for (name, source), kind in zip(node.columns, node.types, strict=True)
+            ]
+            return exp.select(*(typed or [exp.Literal.number(1)])).from_(exp.Table(this=_quoted(node.name)), copy=False)
         case Filter():
             return _rows(node.input, "f").where(node.condition.copy(), copy=False)
         case Project():

@@ -7,16 +7,20 @@ import re
 from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
-from dpsql.sql.functions import arithmetic, conditional, dates, numeric, text
+from dpsql.sql.functions import arithmetic, clock, conditional, dates, integers, letters, numeric, text, trigonometry
 from dpsql.sql.functions.base import Function, Scalar, Scope
 from dpsql.sql.refuse import refuse, shown
 
 FUNCTIONS: tuple[Function, ...] = (
     *arithmetic.FUNCTIONS,
     *numeric.FUNCTIONS,
+    *integers.FUNCTIONS,
+    *trigonometry.FUNCTIONS,
     *conditional.FUNCTIONS,
     *text.FUNCTIONS,
+    *letters.FUNCTIONS,
     *dates.FUNCTIONS,
+    *clock.FUNCTIONS,
 )
 
 _BY_NODE: dict[type[exp.Expr], Function] = {node: f for f in FUNCTIONS for node in f.nodes}
@@ -36,7 +40,7 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
     ),
     **dict.fromkeys(("sleep", "sleep_ms"), ("how long a query takes would depend on single rows", "leave it out")),
     **dict.fromkeys(
-        ("repeat", "lpad", "rpad", "format", "printf", "bar"),
+        ("repeat", "format", "printf", "bar"),
         ("one row could make it arbitrarily long", "CONCAT, SUBSTRING, LEFT, RIGHT and REPLACE make texts"),
     ),
     **dict.fromkeys(
@@ -59,9 +63,9 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
         ("it reads files or runs text as SQL", "name a table of the policy in FROM"),
     ),
     **dict.fromkeys(
-        ("make_date", "make_time", "make_timestamp", "make_timestamptz"),
+        ("make_time", "make_timestamp", "make_timestamptz"),
         ("it fails on rows whose numbers are no date",
-         "make it of text: STRPTIME(x || '-01-01', '%Y-%m-%d') is NULL where x is no year"),
+         "use MAKE_DATE(year, month, day), which is NULL where there is no such day"),
     ),
     **dict.fromkeys(
         ("hash", "md5", "sha1", "sha256", "md5_number"),
@@ -71,7 +75,7 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
 _UNSUPPORTED: dict[type[exp.Expr], tuple[str, str]] = {  # what it is called, and what instead
     exp.Collate: ("COLLATE isn't supported", "compare in lower case: LOWER(x) = 'a'"),
     exp.Glob: ("GLOB isn't supported", "use LIKE, with % for any text: x LIKE 'a%'"),
-    exp.Columns: ("COLUMNS(…) isn't supported", "write one aggregate for each column"),
+    exp.Columns: ("COLUMNS(…) stands in the SELECT list only", "name each column here"),
     **dict.fromkeys(
         (exp.Array, exp.Struct, exp.ToMap, exp.Map, exp.VarMap, exp.Bracket, exp.Unnest, exp.Explode, exp.Lambda,
          exp.Dot),

@@ -69,6 +69,7 @@ class Function:
     range: str
     rule: Callable[[exp.Expr, Scope], Scalar]
     nodes: tuple[type[exp.Expr], ...] = ()
+    check: Callable[[exp.Expr], object] | None = None  # what its literals must be over results, too: before payment
 
     @property
     def name(self) -> str:

@@ -121,11 +121,11 @@ def tame(s: Scalar) -> Scalar:
     return replace(s, sql=between_or_null(s.sql, low, high), range=s.range.with_nullable(True))
 
 
-def _take(s: Scalar, part: Part) -> Scalar:
+def take(s: Scalar, part: Part) -> Scalar:
     known = Range(nullable=True, why=s.range.why)  # infinities have no parts
     low, high = s.range.low, s.range.high
     if part.name == "epoch":
-        known = s.range.monotone(_epoch).with_nullable(True)
+        known = s.range.monotone(epoch).with_nullable(True)
         return Scalar(call("epoch", s.sql), DOUBLE, known)
     if part.of is not None:
         rise = part.of
@@ -142,7 +142,7 @@ def _take(s: Scalar, part: Part) -> Scalar:
     return Scalar(call(_FUNCTION.get(part.name, part.name), s.sql), BIGINT, known, hard)
 
 
-def _epoch(v: Value) -> Fraction | None:
+def epoch(v: Value) -> Fraction | None:
     if not isinstance(v, date):
         return None
     moment = v if isinstance(v, datetime) else datetime(v.year, v.month, v.day)
@@ -153,14 +153,14 @@ def _epoch(v: Value) -> Fraction | None:
 def extract(node: exp.Expr, scope: Scope) -> Scalar:
     """EXTRACT(part FROM x)."""
     only(node, "this", "expression")
-    return _take(as_moment(scope(node.expression), node.expression), _part(node.this, node))
+    return take(as_moment(scope(node.expression), node.expression), _part(node.this, node))
 
 
 def date_part(node: exp.Expr, scope: Scope) -> Scalar:
     """DATE_PART('part', x)."""
     part, x = arguments(node, 2)
     constant_text(part, "a date part")
-    return _take(as_moment(scope(x), x), _part(part, node))
+    return take(as_moment(scope(x), x), _part(part, node))
 
 
 def named(part: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -168,7 +168,7 @@ def named(part: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
     def rule(node: exp.Expr, scope: Scope) -> Scalar:
         (x,) = arguments(node, 1)
-        return _take(as_moment(scope(x), x), _BY_NAME[part])
+        return take(as_moment(scope(x), x), _BY_NAME[part])
 
     return rule
 
@@ -284,7 +284,7 @@ def _count(part: str, start: Value | None, end: Value | None, outward: int) -> F
         months = (end.year - start.year) * 12 + end.month - start.month
         exact = Fraction(months, _MONTHS[part])
     else:
-        a, b = _epoch(start), _epoch(end)
+        a, b = epoch(start), epoch(end)
         assert a is not None and b is not None
         exact = (b - a) * 1_000_000 / _MICROSECONDS[part]
     return Fraction(math.floor(exact) + 1 if outward > 0 else math.ceil(exact) - 1)
@@ -340,7 +340,7 @@ def shift(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_moment(scope(moment), moment)
     to = s.type if s.type.has_zone else TIMESTAMP
     sign = -1 if minus else 1
-    known = s.range.monotone(lambda v: _shifted(v, sign * months, sign * span)).with_nullable(True)
+    known = s.range.monotone(lambda v: shifted(v, sign * months, sign * span)).with_nullable(True)
     operator = exp.Sub if minus else exp.Add
     return Scalar(binary(operator, tame(s).sql, cast_node(exp.Literal.string(text), INTERVAL, True)), to, known)
 
@@ -383,7 +383,7 @@ def interval_literal(node: exp.Interval) -> tuple[str, int, timedelta]:
     return text, months, timedelta(days=whole_days, microseconds=micros)
 
 
-def _shifted(v: Value, months: int, span: timedelta) -> datetime | None:
+def shifted(v: Value, months: int, span: timedelta) -> datetime | None:
     assert isinstance(v, date)
     moment = v if isinstance(v, datetime) else datetime(v.year, v.month, v.day)
     try:

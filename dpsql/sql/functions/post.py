@@ -7,7 +7,7 @@ from typing import Any, overload
 from sqlglot import exp
 
 from dpsql.sql.functions import lookup
-from dpsql.sql.functions.base import arguments, call, wrap
+from dpsql.sql.functions.base import arguments, between_or_null, call, wrap
 from dpsql.sql.functions.constants import constant_number, literal, literal_as
 from dpsql.sql.types import Type
 
@@ -15,8 +15,12 @@ from dpsql.sql.types import Type
 _RISKY = (
     exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Round, exp.BitwiseLeftShift, exp.BitwiseRightShift,
     exp.TimestampTrunc, exp.DateDiff, exp.DateAdd, exp.Substring, exp.Left, exp.Right, exp.RegexpLike, exp.LastDay,
-    exp.RegexpFullMatch, exp.RegexpExtract, exp.TimeToStr, exp.Week, exp.WeekOfYear,
+    exp.RegexpFullMatch, exp.RegexpExtract, exp.TimeToStr, exp.Week, exp.WeekOfYear, exp.RegexpReplace, exp.UnixToTime,
+    exp.DateBin, exp.DateFromParts, exp.AtTimeZone,
 )  # fmt: skip
+_RISKY_NAMES = {
+    "gcd", "greatest_common_divisor", "epoch_us", "epoch_ns", "left_grapheme", "right_grapheme", "substring_grapheme",
+}  # fmt: skip
 _WHOLE = (exp.Query, exp.AggFunc, exp.Window, exp.Subquery, exp.Exists)
 
 
@@ -52,6 +56,8 @@ def _total(node: Any) -> Any:
             node.set(key, _above(node.args[key], strict=True))
         case exp.StrToTime():
             return call("try_strptime", node.this, node.args["format"])
+        case exp.Anonymous() if node.name.lower() in ("epoch_us", "epoch_ns") and len(node.expressions) == 1:
+            node.set("expressions", [_nearby(node.expressions[0])])
         case exp.Anonymous() if node.name.lower() == "clip":
             return _clip(node)
     return node
@@ -73,6 +79,13 @@ def _above(node: exp.Expr, strict: bool) -> exp.Expr:
     return exp.Nullif(this=call("greatest", number, edge), expression=edge)
 
 
+def _nearby(node: exp.Expr) -> exp.Expr:
+    """NULL outside of 1700 to 2200: EPOCH_NS and its like raise from a column's statistics, where TRY doesn't reach."""
+    kind = exp.DataType.build("TIMESTAMP", dialect="duckdb")
+    low, high = (exp.Cast(this=exp.Literal.string(year), to=kind.copy()) for year in ("1700-01-01", "2200-01-01"))
+    return between_or_null(exp.TryCast(this=node, to=kind), low, high)
+
+
 def _clip(node: exp.Anonymous) -> exp.Expr:
     x, low, high = arguments(node, 3)
     test = exp.Not(this=exp.Is(this=wrap(x), expression=exp.Null()))
@@ -82,7 +95,8 @@ def _clip(node: exp.Anonymous) -> exp.Expr:
 
 def _tried(node: exp.Expr) -> exp.Expr:
     """TRY around the outermost arithmetic that it can hold: no aggregate, window or subquery inside."""
-    if not isinstance(node, _RISKY) or node.find(exp.Column) is None or any(_whole(n) for n in node.walk()):
+    named = isinstance(node, exp.Anonymous) and node.name.lower() in _RISKY_NAMES
+    if not (named or isinstance(node, _RISKY)) or node.find(exp.Column) is None or any(_whole(n) for n in node.walk()):
         return node
     return exp.Try(this=node.copy())
 

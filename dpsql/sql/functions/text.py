@@ -28,12 +28,12 @@ from dpsql.sql.functions.constants import ask, constant_integer, constant_text
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BIGINT, VARCHAR
 
-_LONGEST = 1_000_000  # characters of an operand that takes part in a concatenation of columns
+LONGEST = 1_000_000  # characters of an operand that takes part in a concatenation of columns
 _LONGEST_LITERAL = 1_000
 _OFFSETS = 2**31  # DuckDB raises beyond ±2^32
 
 
-def _text(sql: exp.Expr, *parts: Scalar, nullable: bool | None = None) -> Scalar:
+def text_of(sql: exp.Expr, *parts: Scalar, nullable: bool | None = None) -> Scalar:
     if nullable is None:
         nullable = any(p.nullable for p in parts)
     return Scalar(sql, VARCHAR, Range(nullable=nullable))
@@ -45,7 +45,7 @@ def plain(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def rule(node: exp.Expr, scope: Scope) -> Scalar:
         (argument,) = arguments(node, 1)
         s = as_text(scope(argument), argument)
-        return _text(call(name, s.sql), s)
+        return text_of(call(name, s.sql), s)
 
     return rule
 
@@ -65,11 +65,11 @@ def trim(node: exp.Expr, scope: Scope) -> Scalar:
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
     characters = node.args.get("expression")
     if characters is None:
-        return _text(call(name, s.sql), s)
-    return _text(call(name, s.sql, exp.Literal.string(_short(characters, "the characters to trim"))), s)
+        return text_of(call(name, s.sql), s)
+    return text_of(call(name, s.sql, exp.Literal.string(short_text(characters, "the characters to trim"))), s)
 
 
-def _short(node: exp.Expr, what: str) -> str:
+def short_text(node: exp.Expr, what: str) -> str:
     text = constant_text(node, what)
     if len(text) > _LONGEST_LITERAL:
         raise refuse(
@@ -82,7 +82,7 @@ def _short(node: exp.Expr, what: str) -> str:
     return text
 
 
-def _position(node: exp.Expr, scope: Scope) -> Scalar:
+def place(node: exp.Expr, scope: Scope) -> Scalar:
     """A whole number that DuckDB takes as a place in a text; one that is out of all proportion is moved to ±2^31."""
     s = scope(node)
     if not s.type.is_integer:
@@ -99,10 +99,10 @@ def _position(node: exp.Expr, scope: Scope) -> Scalar:
 def substring(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "start", "length")
     s = as_text(scope(node.this), node.this)
-    places = [_position(node.args[key], scope) for key in ("start", "length") if node.args.get(key) is not None]
+    places = [place(node.args[key], scope) for key in ("start", "length") if node.args.get(key) is not None]
     if not places:
         raise refuse(SQLError, "SUBSTRING needs a start", node, code="wrong-arguments", hint="write SUBSTRING(x, 1, 3)")
-    return _text(call("substring", s.sql, *(p.sql for p in places)), s, *places)
+    return text_of(call("substring", s.sql, *(p.sql for p in places)), s, *places)
 
 
 def edge(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -110,8 +110,8 @@ def edge(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
     def rule(node: exp.Expr, scope: Scope) -> Scalar:
         only(node, "this", "expression")
-        s, n = as_text(scope(node.this), node.this), _position(node.expression, scope)
-        return _text(call(name, s.sql, n.sql), s, n)
+        s, n = as_text(scope(node.this), node.this), place(node.expression, scope)
+        return text_of(call(name, s.sql, n.sql), s, n)
 
     return rule
 
@@ -120,18 +120,20 @@ def replace(node: exp.Expr, scope: Scope) -> Scalar:
     """REPLACE(x, 'from', 'to') with literals; where the result could grow past the limit, its input is cut first."""
     only(node, "this", "expression", "replacement")
     s = as_text(scope(node.this), node.this)
-    old = _short(node.expression, "what REPLACE looks for")
-    new = _short(node.args["replacement"], "what REPLACE puts in") if node.args.get("replacement") is not None else ""
+    old = short_text(node.expression, "what REPLACE looks for")
+    new = (
+        short_text(node.args["replacement"], "what REPLACE puts in") if node.args.get("replacement") is not None else ""
+    )
     source = s.sql
     if len(new) > len(old) > 0:
-        source = call("left", s.sql, number(_LONGEST * len(old) // len(new)))
-    return _text(call("replace", source, exp.Literal.string(old), exp.Literal.string(new)), s)
+        source = call("left", s.sql, number(LONGEST * len(old) // len(new)))
+    return text_of(call("replace", source, exp.Literal.string(old), exp.Literal.string(new)), s)
 
 
 def _joined(parts: list[Scalar]) -> list[exp.Expr]:
     """The operands of a concatenation: two that come from rows could double a text at each step, so they are cut."""
     growing = sum(1 for p in parts if p.text is None) > 1
-    return [call("left", p.sql, number(_LONGEST)) if growing and p.text is None else p.sql.copy() for p in parts]
+    return [call("left", p.sql, number(LONGEST)) if growing and p.text is None else p.sql.copy() for p in parts]
 
 
 def _as_piece(node: exp.Expr, scope: Scope) -> Scalar:
@@ -149,20 +151,20 @@ def pipes(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "expression", "safe", "coalesce")
     parts = [_as_piece(n, scope) for n in (node.this, node.expression)]
     left, right = _joined(parts)
-    return _text(exp.DPipe(this=wrap(left), expression=wrap(right), safe=True), *parts)
+    return text_of(exp.DPipe(this=wrap(left), expression=wrap(right), safe=True), *parts)
 
 
 def concat(node: exp.Expr, scope: Scope) -> Scalar:
     """CONCAT(a, b, …): NULLs are skipped."""
     only(node, "expressions", "safe", "coalesce")
     parts = [_as_piece(n, scope) for n in node.expressions]
-    return _text(call("concat", *_joined(parts)), nullable=False)
+    return text_of(call("concat", *_joined(parts)), nullable=False)
 
 
 def concat_ws(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "expressions", "safe", "coalesce")
     separator, *rest = node.expressions
-    between = exp.Literal.string(_short(separator, "the separator"))
+    between = exp.Literal.string(short_text(separator, "the separator"))
     parts = [_as_piece(n, scope) for n in rest]
     if not parts:
         raise refuse(
@@ -172,7 +174,7 @@ def concat_ws(node: exp.Expr, scope: Scope) -> Scalar:
             code="wrong-arguments",
             hint="write CONCAT_WS('-', x, y)",
         )
-    return _text(call("concat_ws", between, *_joined(parts)), nullable=False)
+    return text_of(call("concat_ws", between, *_joined(parts)), nullable=False)
 
 
 def test(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -214,7 +216,7 @@ def escaped_like(node: exp.Expr, scope: Scope) -> Scalar:
 
 def _like(node: exp.Expr, scope: Scope, escape: str | None) -> Scalar:
     s = as_text(scope(node.this), node.this)
-    pattern = _short(node.expression, "a LIKE pattern")
+    pattern = short_text(node.expression, "a LIKE pattern")
     if escape is not None and len(escape) > 1:
         raise refuse(SQLError, "an escape is one character or none", node, code="bad-pattern", hint="write ESCAPE '!'")
     if escape and _ends_in_escape(pattern, escape):
@@ -249,7 +251,7 @@ def regex(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def rule(node: exp.Expr, scope: Scope) -> Scalar:
         only(node, "this", "expression", "flag", "options")
         s = as_text(scope(node.this), node.this)
-        pattern, options = _pattern(node.expression), node.args.get("flag") or node.args.get("options")
+        pattern, options = pattern_of(node.expression), node.args.get("flag") or node.args.get("options")
         tail: list[exp.Expr] = [exp.Literal.string(pattern)]
         checked: tuple[str, ...] = (pattern,)
         if options is not None:
@@ -257,7 +259,7 @@ def regex(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
             tail.append(exp.Literal.string(checked[1]))
         marks = ", ".join("?" for _ in checked)
         if ask(f"SELECT {name}('', {marks})", *checked) is None:
-            raise _bad_regex(pattern, node.expression)
+            raise bad_regex(pattern, node.expression)
         return boolean(call(name, s.sql, *tail), s)
 
     return rule
@@ -267,18 +269,18 @@ def extract(node: exp.Expr, scope: Scope) -> Scalar:
     """REGEXP_EXTRACT(x, 'pattern'[, group]): '' where nothing matches."""
     only(node, "this", "expression", "group", "null_if_pos_overflow")
     s = as_text(scope(node.this), node.this)
-    pattern = _pattern(node.expression)
+    pattern = pattern_of(node.expression)
     group = constant_integer(node.args["group"], "the group", 0, 9) if node.args.get("group") is not None else 0
     if ask(f"SELECT regexp_extract('', ?, {group})", pattern) is None:
-        raise _bad_regex(pattern, node.expression)
-    return _text(call("regexp_extract", s.sql, exp.Literal.string(pattern), number(group)), s)
+        raise bad_regex(pattern, node.expression)
+    return text_of(call("regexp_extract", s.sql, exp.Literal.string(pattern), number(group)), s)
 
 
-def _pattern(node: exp.Expr) -> str:
-    return _short(node, "a regular expression")
+def pattern_of(node: exp.Expr) -> str:
+    return short_text(node, "a regular expression")
 
 
-def _bad_regex(pattern: str, node: exp.Expr) -> SQLError:
+def bad_regex(pattern: str, node: exp.Expr) -> SQLError:
     return refuse(
         SQLError,
         f"'{pattern}' isn't a regular expression that DuckDB understands",
@@ -291,9 +293,9 @@ def _bad_regex(pattern: str, node: exp.Expr) -> SQLError:
 def split_part(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "delimiter", "part_index")
     s = as_text(scope(node.this), node.this)
-    mark = _short(node.args["delimiter"], "the delimiter")
+    mark = short_text(node.args["delimiter"], "the delimiter")
     index = constant_integer(node.args["part_index"], "the part", -1000, 1000)
-    return _text(call("split_part", s.sql, exp.Literal.string(mark), number(index)), s)
+    return text_of(call("split_part", s.sql, exp.Literal.string(mark), number(index)), s)
 
 
 _AS_IS = "total in DuckDB"

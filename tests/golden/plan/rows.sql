@@ -360,9 +360,9 @@ SELECT COUNT(*) FROM (SELECT id, age FROM people UNION ALL SELECT id, age FROM v
 r0:
   union all
     scan people, unit id
-    columns privacy unit = id, age
+    columns privacy unit = id, id, age
     scan visits, unit id
-    columns privacy unit = id, age
+    columns privacy unit = id, id, age
   a0 = COUNT(*)
 post:
   SELECT
@@ -375,10 +375,10 @@ SELECT COUNT(*) FROM (SELECT id FROM people UNION SELECT id FROM visits)
 r0:
   union all
     scan people, unit id
-    columns privacy unit = id
+    columns privacy unit = id, id
     scan visits, unit id
-    columns privacy unit = id
-  group by unit privacy unit
+    columns privacy unit = id, id
+  group by unit privacy unit, id
   a0 = COUNT(*)
 post:
   SELECT
@@ -444,7 +444,7 @@ post:
     "codes"."label" AS "label",
     (
       SELECT
-        COALESCE(ANY_VALUE("a0"), 0) AS "count_star()"
+        COALESCE(ANY_VALUE("r0"."a0"), 0) AS "count_star()"
       FROM "r0"
       WHERE
         "r0"."k0" = "codes"."code"

@@ -617,3 +617,12 @@ error: VAR_POP needs a range for people.debt: the one it has is too wide
      |                ^^^^
 help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
       or clip it in the query: VAR_POP(CLIP(debt, 0, 500))
+----
+-- bounds per group that no double holds
+SELECT SUM(debt, contribution_bounds_per_group => (-1e303, 1)) FROM people
+
+SQLError contribution-bounds at 1:18+44
+error: these bounds are too wide for any sum
+   1 | SELECT SUM(debt, contribution_bounds_per_group => (-1e303, 1)) FROM people
+     |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: give it bounds below 1e280: (0, 500)

@@ -337,3 +337,85 @@ error: COUNT takes one argument
    1 | SELECT COUNT(age, id) FROM people
      |        ^^^^^^^^^^^^^^
 help: write COUNT(x) for each of them
+----
+-- columns that no name matches
+SELECT SUM(COLUMNS('^zz')) FROM people
+
+SQLError unknown-column at 1:12+14
+error: no column is called like '^zz'
+   1 | SELECT SUM(COLUMNS('^zz')) FROM people
+     |            ^^^^^^^^^^^^^^
+help: columns here: id, name, age, income, height, region, code, born, seen, member, debt, secret, tags
+----
+-- columns by names, one of which is not there
+SELECT SUM(COLUMNS(['age', 'agee'])) FROM people
+
+SQLError unknown-column at 1:12+24
+error: no column is called agee
+   1 | SELECT SUM(COLUMNS(['age', 'agee'])) FROM people
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^
+help: columns here: id, name, age, income, height, region, code, born, seen, member, debt, secret, tags
+----
+-- two different columns in one expression
+SELECT SUM(COLUMNS('age')) + SUM(COLUMNS('income')) FROM people
+
+SQLError unsupported at 1:8+44
+error: this use of COLUMNS('age') is not supported
+   1 | SELECT SUM(COLUMNS('age')) + SUM(COLUMNS('income')) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write the columns one by one
+----
+-- columns in where
+SELECT label FROM codes WHERE COLUMNS('.*') > 'a'
+
+SQLError unsupported-expression at 1:31+13
+error: COLUMNS(…) stands in the SELECT list only
+   1 | SELECT label FROM codes WHERE COLUMNS('.*') > 'a'
+     |                               ^^^^^^^^^^^^^
+help: name each column here
+----
+-- columns that has no range
+SELECT SUM(COLUMNS(['age', 'debt'])) FROM people
+
+PrivacyError needs-range at 1:28+6
+error: SUM needs a range for people.debt
+   1 | SELECT SUM(COLUMNS(['age', 'debt'])) FROM people
+     |                            ^^^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(debt, 0, 500))
+----
+-- star with a condition
+SELECT * LIKE 'l%' FROM codes
+
+SQLError unsupported at 1:8+11
+error: * can't stand here
+   1 | SELECT * LIKE 'l%' FROM codes
+     |        ^^^^^^^^^^^
+help: name one column, or choose several: COLUMNS('^a')
+----
+-- columns after a semi join
+SELECT codes.label, r.n FROM codes SEMI JOIN (SELECT 'x1' AS code, COUNT(*) AS n FROM people) r USING (code)
+
+SQLError unknown-column at 1:21+3
+error: there is no source r here
+   1 | SELECT codes.label, r.n FROM codes SEMI JOIN (SELECT 'x1' AS code, COUNT(*) AS n FROM people) r USING (code)
+     |                     ^^^
+help: sources here: codes
+----
+-- more names than columns in a cte
+WITH a(x, y) AS (SELECT COUNT(*) FROM people) SELECT * FROM a
+
+SQLError column-count at 1:6+7
+error: 2 column aliases for 1 column
+   1 | WITH a(x, y) AS (SELECT COUNT(*) FROM people) SELECT * FROM a
+     |      ^^^^^^^
+help: give a at most 1
+----
+-- a sibling without LATERAL
+SELECT l.n FROM codes c, (SELECT c.label AS n) l
+
+SQLError unknown-column at 1:34+7
+error: there is no source c here
+   1 | SELECT l.n FROM codes c, (SELECT c.label AS n) l
+     |                                  ^^^^^^^
+help: sources here: none

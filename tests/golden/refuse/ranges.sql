@@ -21,12 +21,12 @@ help: give debt a min and a max in the policy: [tables.people.columns] debt = { 
 -- expression without a range
 SELECT SUM(age * debt) FROM people
 
-PrivacyError needs-range at 1:12+10
-error: SUM needs a range for age * debt
+PrivacyError needs-range at 1:18+4
+error: SUM needs a range for age * debt: debt has none
    1 | SELECT SUM(age * debt) FROM people
-     |            ^^^^^^^^^^
+     |                  ^^^^
 help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(age * debt, 0, 500))
+      or clip it in the query: SUM(age * CLIP(debt, 0, 500))
 ----
 -- range lost by a division
 SELECT SUM(1.0 / height) + SUM(1 / age) FROM people
@@ -79,12 +79,12 @@ help: give id a min and a max in the policy: [tables.people.columns] id = { min 
 -- CASE that lets one branch out
 SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
 
-PrivacyError needs-range at 1:12+40
-error: SUM needs a range for CASE WHEN age > 5 THEN age ELSE debt END
+PrivacyError needs-range at 1:44+4
+error: SUM needs a range for CASE WHEN age > 5 THEN age ELSE debt END: debt has none
    1 | SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
-     |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+     |                                            ^^^^
 help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(CASE WHEN age > 5 THEN age ELSE debt END, 0, 500))
+      or clip it in the query: SUM(CASE WHEN age > 5 THEN age ELSE CLIP(debt, 0, 500) END)
 ----
 -- FILTER doesn't bound
 SELECT SUM(debt) FILTER (WHERE member) FROM people
@@ -174,3 +174,31 @@ error: SUM takes a number, not VARCHAR[]
    1 | SELECT SUM(tags) FROM people
      |            ^^^^
 help: only IS NULL, COUNT and CAST(tags AS VARCHAR) work on VARCHAR[]
+----
+-- a tangent has no range
+SELECT SUM(TAN(age)) FROM people
+
+PrivacyError needs-range at 1:12+8
+error: SUM needs a range for TAN(age)
+   1 | SELECT SUM(TAN(age)) FROM people
+     |            ^^^^^^^^
+help: clip it in the query: SUM(CLIP(TAN(age), 0, 500))
+----
+-- the part without a range is named
+SELECT SUM(age * SIN(debt) + debt / 2) FROM people
+
+PrivacyError needs-range at 1:22+4
+error: SUM needs a range for age * SIN(debt) + debt / 2: debt has none
+   1 | SELECT SUM(age * SIN(debt) + debt / 2) FROM people
+     |                      ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: SUM(age * SIN(CLIP(debt, 0, 500)) + CLIP(debt, 0, 500) / 2)
+----
+-- a length has no upper end
+SELECT SUM(LENGTH(name) * 2) FROM people
+
+PrivacyError needs-range at 1:12+12
+error: SUM needs a range for LENGTH(name) * 2: LENGTH(name) has none
+   1 | SELECT SUM(LENGTH(name) * 2) FROM people
+     |            ^^^^^^^^^^^^
+help: clip it in the query: SUM(CLIP(LENGTH(name), 0, 500) * 2)

@@ -209,11 +209,11 @@ help: aggregate first, windows work on the result; or write OVER (PARTITION BY P
 -- DISTINCT ON
 SELECT DISTINCT ON (region) region, age FROM people
 
-SQLError unsupported at 1:21+6
-error: DISTINCT ON is not supported
+PrivacyError limit-private at 1:21+6
+error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT DISTINCT ON (region) region, age FROM people
      |                     ^^^^^^
-help: use GROUP BY, and an aggregate for the other columns
+help: aggregate first; DISTINCT ON works on the result
 ----
 -- UNION of rows
 SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
@@ -222,7 +222,7 @@ PrivacyError set-operation-private at 1:30+44
 error: UNION compares rows of different people
    1 | SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
      |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- EXCEPT of rows
 SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
@@ -231,7 +231,7 @@ PrivacyError set-operation-private at 1:8+59
 error: EXCEPT compares rows of different people
    1 | SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- INTERSECT of rows
 SELECT age FROM people INTERSECT SELECT age FROM people
@@ -240,7 +240,7 @@ PrivacyError set-operation-private at 1:8+48
 error: INTERSECT compares rows of different people
    1 | SELECT age FROM people INTERSECT SELECT age FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, on both sides, so that each person's rows are compared with their own; or use UNION ALL
+help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
 ----
 -- UNION of rows and public rows
 SELECT code FROM people UNION ALL SELECT code FROM codes
@@ -403,3 +403,75 @@ error: code must be in GROUP BY or inside an aggregate
    1 | SELECT region, (SELECT MAX(label) FROM codes WHERE codes.code = people.code) AS l, COUNT(*) FROM people GROUP BY region
      |                                                                        ^^^^
 help: add code to GROUP BY, or aggregate it: COUNT(code), AVG(code), …
+----
+-- distinct on
+SELECT DISTINCT ON (region) region, age FROM people
+
+PrivacyError limit-private at 1:21+6
+error: DISTINCT ON over private rows picks some people's rows and not others'
+   1 | SELECT DISTINCT ON (region) region, age FROM people
+     |                     ^^^^^^
+help: aggregate first; DISTINCT ON works on the result
+----
+-- lateral over private rows
+SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
+
+PrivacyError join-kind at 1:53+7
+error: LATERAL works beside results and public tables, not beside private rows
+   1 | SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
+     |                                                     ^^^^^^^
+help: compute the expression in the SELECT list of a subquery
+----
+-- lateral that counts private rows for each row
+SELECT c.label, l.n FROM codes c, LATERAL (SELECT COUNT(*) AS n FROM people WHERE people.code = c.code) l
+
+PrivacyError correlated at 1:99+4
+error: code belongs to an outer query, and this subquery can't look at it
+   1 | SELECT c.label, l.n FROM codes c, LATERAL (SELECT COUNT(*) AS n FROM people WHERE people.code = c.code) l
+     |                                                                                                   ^^^^
+help: aggregate in a CTE and join the result; or compare the unit of both queries with =
+----
+-- semi join of private rows
+SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
+
+PrivacyError join-kind at 1:39+5
+error: SEMI JOIN works on results and public tables, not on private rows
+   1 | SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
+     |                                       ^^^^^
+help: aggregate the private table in a CTE, then join the result
+----
+-- anti join of private rows
+SELECT label FROM codes ANTI JOIN people USING (code)
+
+PrivacyError join-kind at 1:35+6
+error: ANTI JOIN works on results and public tables, not on private rows
+   1 | SELECT label FROM codes ANTI JOIN people USING (code)
+     |                                   ^^^^^^
+help: aggregate the private table in a CTE, then join the result
+----
+-- positional join of private rows
+SELECT COUNT(*) FROM people POSITIONAL JOIN codes
+
+PrivacyError join-kind at 1:45+5
+error: POSITIONAL JOIN works on results and public tables, not on private rows
+   1 | SELECT COUNT(*) FROM people POSITIONAL JOIN codes
+     |                                             ^^^^^
+help: aggregate the private table in a CTE, then join the result
+----
+-- as-of join of private rows
+SELECT COUNT(*) FROM people p ASOF JOIN visits v ON p.age >= v.age
+
+PrivacyError join-kind at 1:41+6
+error: ASOF JOIN works on results and public tables, not on private rows
+   1 | SELECT COUNT(*) FROM people p ASOF JOIN visits v ON p.age >= v.age
+     |                                         ^^^^^^
+help: aggregate the private table in a CTE, then join the result
+----
+-- distinct on over groups of one unit
+SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
+
+PrivacyError limit-private at 1:43+4
+error: DISTINCT ON over private rows picks some people's rows and not others'
+   1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
+     |                                           ^^^^
+help: aggregate first; DISTINCT ON works on the result

@@ -549,15 +549,6 @@ error: a comment is never closed
      |                             ^^
 help: close it with */
 ----
--- union by name
-SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
-
-SQLError unsupported at 1:8+76
-error: UNION BY NAME is not supported
-   1 | SELECT COUNT(*) AS n FROM people UNION ALL BY NAME SELECT COUNT(*) AS n FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: leave BY NAME out, and list the columns in the same order on both sides
-----
 -- deep nesting
 SELECT COUNT(*) FROM people WHERE age > ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
 

@@ -91,38 +91,38 @@ help: use JOIN, or LEFT JOIN with the private table on the left
 -- semi join
 SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
 
-SQLError join-kind at 1:39+18
-error: SEMI JOIN is not supported
+PrivacyError join-kind at 1:39+5
+error: SEMI JOIN works on results and public tables, not on private rows
    1 | SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
-     |                                       ^^^^^^^^^^^^^^^^^^
-help: use INNER JOIN, LEFT JOIN or CROSS JOIN
+     |                                       ^^^^^
+help: aggregate the private table in a CTE, then join the result
 ----
 -- asof join
 SELECT COUNT(*) FROM people ASOF JOIN visits ON people.id = visits.id AND people.age >= visits.age
 
-SQLError join-kind at 1:39+60
-error: ASOF JOIN is not supported
+PrivacyError join-kind at 1:39+6
+error: ASOF JOIN works on results and public tables, not on private rows
    1 | SELECT COUNT(*) FROM people ASOF JOIN visits ON people.id = visits.id AND people.age >= visits.age
-     |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: use INNER JOIN, LEFT JOIN or CROSS JOIN
+     |                                       ^^^^^^
+help: aggregate the private table in a CTE, then join the result
 ----
 -- positional join
 SELECT COUNT(*) FROM people POSITIONAL JOIN visits
 
-SQLError join-kind at 1:45+6
-error: POSITIONAL JOIN is not supported
+PrivacyError join-kind at 1:45+6
+error: POSITIONAL JOIN works on results and public tables, not on private rows
    1 | SELECT COUNT(*) FROM people POSITIONAL JOIN visits
      |                                             ^^^^^^
-help: use INNER JOIN, LEFT JOIN or CROSS JOIN
+help: aggregate the private table in a CTE, then join the result
 ----
 -- lateral
 SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b)
 
-SQLError unknown-table at 1:46+19
-error: only tables of the policy and subqueries can stand in FROM
+PrivacyError join-kind at 1:53+7
+error: LATERAL works beside results and public tables, not beside private rows
    1 | SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b)
-     |                                              ^^^^^^^^^^^^^^^^^^^
-help: name a table of the policy (codes, items, orders, people, survey, visits) or write a subquery
+     |                                                     ^^^^^^^
+help: compute the expression in the SELECT list of a subquery
 ----
 -- IN over other people's rows
 SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people WHERE id = 77)

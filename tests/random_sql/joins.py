@@ -116,7 +116,9 @@ class Joins(Sources):
 
     def join_linked(self, depth: int) -> Rows:
         """Along a link of the policy: orders with items, items with items of the same order, grouped items."""
-        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self")
+        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self", "semi")
+        if shape == "semi":
+            return self.semi_linked()
         a, b = self.fresh("x"), self.fresh("y")
         how = self.pick("JOIN", "LEFT JOIN", "USING", "comma")
         if shape == "grouped":  # by the key of the order, which determines the unit
@@ -151,6 +153,21 @@ class Joins(Sources):
         return rows.tagged(
             f"private {how}", "GROUP BY a key, joined" if shape == "grouped" else "private join on a key"
         )
+
+    def semi_linked(self) -> Rows:
+        """Orders by their items, and items by their orders, without a join."""
+        left, right = self.dice.choice([("orders", "items"), ("items", "orders"), ("orders", "orders")])
+        one, two = self.alone(left), self.alone(right)
+        a, b = (rows.source.split()[-1] for rows in (one, two))
+        where = [self.condition(two.cols)] if self.chance(0.5) else []
+        shape = self.pick("IN", "NOT IN", "EXISTS", "NOT EXISTS", "HAVING")
+        if shape == "HAVING":
+            text = f"{a}.oid IN (SELECT {b}.oid {two.body(where)} GROUP BY {b}.oid HAVING COUNT(*) > 1)"
+        elif "IN" in shape:
+            text = f"{a}.oid {shape} (SELECT {b}.oid {two.body(where)})"
+        else:
+            text = f"{shape} (SELECT 1 {two.body([f'{a}.oid = {b}.oid', *where])})"
+        return replace(one, where=(text,)).tagged(f"key {shape}")
 
     def chained(self, depth: int) -> Rows:
         """Three sources and more: users, orders, items, public tables."""

@@ -105,12 +105,10 @@ class Own(Joins):
 
     def window(self, depth: int) -> Rows:
         """Windows PARTITION BY the unit, with and without QUALIFY, over a relation whose columns order it wholly."""
-        source = self.owned(depth)
-        if self.chance(0.5):
-            source = replace(source, where=(self.condition(source.cols),))
+        source = self.rows(depth - 1, owned=True)
         kept = self.dice.sample(source.cols, min(len(source.cols), 4))
         names = [self.fresh("c") for _ in kept]
-        unit = both("PRIVACY_UNIT()", source.unit) if self.chance(0.2) else source.unit
+        unit = both("PRIVACY_UNIT()", source.unit) if self.chance(0.2) else source.own
         partition = ", ".join([unit, *(c.sql for c in kept if c.public and self.chance(0.2))])
         first = self.dice.sample(kept, len(kept))
         way = self.pick("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
@@ -137,7 +135,7 @@ class Own(Joins):
             qualify = f" QUALIFY {over} <= {self.dice.randint(1, 3)}"
         if " JOIN " in source.source:
             tags.add("window over a join")
-        body = f"SELECT {source.unit} AS uid, {', '.join(items)} {source.body()}{clause}{qualify}"
+        body = f"SELECT {source.own} AS uid, {', '.join(items)} {source.body()}{clause}{qualify}"
         made = self.under(body, tuple(cols), "uid", source, named=True, tag="derived table").tagged(*tags)
         return self.clipped(made, always="(" in source.source)
 

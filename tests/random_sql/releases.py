@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_sql.rows import PrivateRows
+from random_sql.rows import OWN_VALUE, PrivateRows
 from random_sql.written import Out, Rows, Table, both
 
 
@@ -118,8 +118,14 @@ class Releases(PrivateRows):
             return f"SUM(CASE WHEN {self.boolean(rows.cols, 1)} THEN 1 ELSE 0 END){where}".replace(
                 "SUM(", both("SUM(", "COALESCE(SUM("), 1
             ) + both("", ", 0)"), "count"
+        bounds = {"int": "LEAST({}, 99)", "float": "LEAST(GREATEST({}, -9.5), 99.5)", "decimal": "LEAST({}, 99)"}
         kind = self.pick("int", "int", "float", "decimal")
         x = self.expression(kind, rows.cols, 1)
+        if rows.named and rows.unit and self.chance(0.06):
+            found, own = self.looked_up(rows)
+            if own in bounds:
+                x, kind = bounds[own].format(found), own
+                tags.add(OWN_VALUE)
         if function == "bounded":
             return self.bounded(x, kind, where, tags)
         if function == "VAR":  # squares are measured relative to the range: keep it short
@@ -148,7 +154,7 @@ class Releases(PrivateRows):
         """Contribution bounds: of each row, or so wide that no unit's rows in a group reach them."""
         tags.add("contribution bounds")
         role = "whole" if kind == "int" else "real"
-        wide = "contribution_bounds_per_group => (-1000000, 1000000)"
+        wide = "contribution_bounds_per_group => (-100000, 100000)"
         clipped = f"CASE WHEN ISFINITE(({x})::DOUBLE) THEN LEAST(GREATEST({x}, 0), 40) END"
         if self.chance(0.3):
             return f"COUNT({both('*, contribution_bounds_per_group => (0, 400)', '*')}){where}", "count"

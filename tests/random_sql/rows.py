@@ -8,6 +8,8 @@ from random_sql.own import Own
 from random_sql.sources import FAN
 from random_sql.written import Col, Rows, both
 
+OWN_VALUE = "correlated scalar subquery, per unit"
+
 
 class PrivateRows(Own):
     """Writes what stands in FROM and WHERE."""
@@ -95,13 +97,17 @@ class PrivateRows(Own):
 
     def own_value(self, rows: Rows) -> tuple[str, str]:
         """A comparison with an aggregate of the same unit's rows."""
+        value, kind = self.looked_up(rows)
+        column = self.column(rows.cols, kind)
+        text = f"{value} {self.pick('>=', '<')} {column}" if column else f"{value} IS NOT NULL"
+        return text, OWN_VALUE
+
+    def looked_up(self, rows: Rows) -> tuple[str, str]:
+        """An aggregate of the same unit's rows, and its kind."""
         inner = self.alone(self.pick("orders", "users"))
         call, kind, _ = self.own_aggregate(inner.cols, set())
         where = [f"{inner.unit} = {rows.unit}"] + ([self.condition(inner.cols)] if self.chance(0.4) else [])
-        value = f"(SELECT {call} {inner.body(where)})"
-        column = self.column(rows.cols, kind)
-        text = f"{value} {self.pick('>=', '<')} {column}" if column else f"{value} IS NOT NULL"
-        return text, "correlated scalar subquery, per unit"
+        return f"(SELECT {call} {inner.body(where)})", kind
 
     def public_subquery(self, rows: Rows) -> tuple[str, str]:
         """Public tables in a condition."""

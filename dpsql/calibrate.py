@@ -15,6 +15,9 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.fitting import Fits
+from dpsql.accounting.pld import recorded
+from dpsql.accounting.zcdp import Conversion, pure_epsilon
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
@@ -23,6 +26,7 @@ from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (
     CapGroups,
     Filter,
@@ -106,14 +110,31 @@ class Quote:
     epsilon: Fraction
     split: Split
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
+    fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
 
     @property
     def price(self) -> Cost:
         """Computed from the noise objects that will be drawn from, and from the thresholds that will be used."""
-        measured = [m for s in self.steps for m in s.measurements]
-        noise = self.split.cost([m.sensitivity for m in measured], [m.noise for m in measured])
-        selection = sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
-        return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
+        noise = self.split.cost([s for s, _ in self.measured], [n for _, n in self.measured])
+        selection = self._threshold
+        if noise.rho is None:
+            return Cost(noise.epsilon, noise.delta + selection)  # Theorems COMP-1 and KEY-1
+        return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
+
+    @property
+    def measured(self) -> list[tuple[Sensitivity, Noise]]:
+        """Every noise that will be drawn, with the sensitivity of what it is added to."""
+        return [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+
+    @property
+    def _threshold(self) -> Fraction:
+        return sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
+
+    @property
+    def note(self) -> dict[str, object]:
+        """What the ledger notes beside the price."""
+        found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
+        return {**found, "threshold": str(self._threshold)} if self._threshold else found
 
     def __str__(self) -> str:
         from dpsql.plan.show import show
@@ -126,19 +147,30 @@ class Ask:
     """What a query may spend, and how."""
 
     epsilon: Fraction
-    delta: Fraction
+    delta: Fraction  # under zcdp: for key selection alone
     mechanism: str = "auto"
+    conversion: Conversion | None = None  # what ε means in ρ; None under basic accounting
+
+    @property
+    def pure(self) -> Fraction:
+        """The ε of the Laplace noise that it buys."""
+        return self.epsilon if self.conversion is None else pure_epsilon(self.conversion.rho(self.epsilon))
+
+
+def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
+    """Refuse whatever DuckDB reads differently, before it is paid for."""
+    if len(plan.post.selects) != len(result):
+        raise SQLError(
+            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(plan.post.selects)}",
+            code="column-count",
+            hint="name the columns one by one",
+        )
 
 
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
-    if len(checked.plan.post.selects) != len(result):  # whatever DuckDB reads differently, before it is paid for
-        raise SQLError(
-            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(checked.plan.post.selects)}",
-            code="column-count",
-            hint="name the columns one by one",
-        )
-    drafts = [_draft(release, ask.epsilon) for release in checked.releases]
+    check_columns(checked.plan, result)
+    drafts = [_draft(release, ask.pure) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:
         raise no_delta(next(u for d in drafts if (u := d.checked.unlisted) is not None))
@@ -155,6 +187,12 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
     Gaussian noise needs δ; beside key selection it gets half of it.
     """
     splits: list[tuple[Split, Fraction]] = []
+    if ask.conversion is not None:  # ρ pays for either kind of noise; all of δ is for key selection
+        if ask.mechanism in ("auto", "laplace"):
+            splits.append((ZcdpLaplace(ask.epsilon, ask.conversion), ask.delta))
+        if ask.mechanism in ("auto", "gaussian"):
+            splits.append((ZcdpGaussian(ask.epsilon, ask.conversion), ask.delta))
+        return splits
     if ask.mechanism in ("auto", "laplace"):
         splits.append((LaplaceSplit(ask.epsilon), ask.delta))
     if ask.mechanism == "gaussian" and not ask.delta:

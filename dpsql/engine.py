@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-from dpsql.accounting.account import Account
+from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.ledger import Ledger
 from dpsql.analyze.relations import Catalog
 from dpsql.backends.duckdb.sources import (
@@ -34,7 +34,7 @@ class Engine:
     """Opened once; each query takes a cursor of its own."""
 
     def __init__(self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None) -> None:
-        _refuse_later(policy)
+        _check_names(policy)
         self.policy = policy
         self.located = locate(policy, sources)
         spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
@@ -110,6 +110,12 @@ class Engine:
         files = [one.source for one in self._guarded if one.object is None]
         return {**self._objects, **self.ledger.recognise(files)}
 
+    def identities(self, public: Collection[str]) -> dict[str, str]:
+        """The data versions of all private and of these public tables, with the types that columns are read as."""
+        open_ = [one.source for one in self.located if one.table.public and one.table.name.lower() in public]
+        versions = {**self.versions(), **self.ledger.identify(open_)}
+        return {table: f"{version} {self.schema[table]}" for table, version in versions.items()}
+
     def promises(self) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
@@ -170,18 +176,20 @@ def _check_links(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
 def account(policy: Policy) -> Account:
     """What the ledger is an account of."""
     budget = policy.budget
-    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation())
+    renew = "" if budget.renew == "never" else budget.renew
+    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation(), renew)
 
 
-def _refuse_later(policy: Policy) -> None:
-    """What the policy may name and this version can't do is refused, never ignored."""
+def quota(policy: Policy, analyst: str) -> Quota | None:
+    """The part of the budget that this analyst may spend; None: all of it."""
+    quotas = policy.budget.analysts
+    if analyst in quotas and analyst != "*":
+        return Quota(analyst, quotas[analyst])
+    return Quota("everybody else", quotas["*"], frozenset(quotas)) if "*" in quotas else None
+
+
+def _check_names(policy: Policy) -> None:
+    """Statements use names of their own."""
     for name, table in policy.tables.items():
-        if name.startswith("dpsql_"):  # statements use such names
+        if name.startswith("dpsql_"):
             raise PolicyError(f"tables.{table.name}: names may not start with dpsql_", code="name", hint="rename it")
-    for path, value, later in (("budget.accountant", policy.budget.accountant, policy.budget.accountant != "basic"),):
-        if later:
-            raise PolicyError(
-                f"{path} = {value!r} is not supported by this version",
-                code="not-yet",
-                hint="leave it out",
-            )

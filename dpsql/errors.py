@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 
@@ -105,9 +106,10 @@ class PrivacyError(Error):
 
 
 class BudgetError(Error):
-    """The account can't pay for it."""
+    """The account can't pay for it; fits is the largest ε of such a query that it could, where that is known."""
 
     exit_code = 4
+    fits: Fraction | None = None
 
 
 class PolicyError(Error):

@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
 from fractions import Fraction
@@ -24,6 +24,7 @@ Value: TypeAlias = bool | int | Decimal | str | date | datetime
 Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
 Accountant: TypeAlias = Literal["basic", "zcdp"]
 Mechanism: TypeAlias = Literal["auto", "laplace", "gaussian"]
+Renewal: TypeAlias = Literal["never", "monthly"]
 SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
 
@@ -106,6 +107,8 @@ class Budget:
     max_query_epsilon: Fraction | None = None
     accountant: Accountant = "basic"
     ledger: str | None = None
+    analysts: Mapping[str, Fraction] = field(default_factory=dict)  # quotas in ε; "*": everybody else together
+    renew: Renewal = "never"
 
 
 @dataclass(frozen=True, slots=True)

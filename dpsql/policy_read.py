@@ -23,6 +23,7 @@ from dpsql.policy import (
     Policy,
     Privacy,
     Reference,
+    Renewal,
     RowUnit,
     Table,
     Unit,
@@ -43,6 +44,7 @@ from dpsql.policy_values import (
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
 MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
+RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
 
 
 def read(policy: object, *, path: Path | None, base: Path | None, sources: Iterable[str] | None) -> Policy:
@@ -75,8 +77,8 @@ def _all(mistakes: list[PolicyError]) -> PolicyError:
 
 
 def _budget(top: Section) -> Budget:
-    keys = ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", "ledger")
-    section = top.section("budget", keys, later=("analysts", "renew", "share"))
+    keys = ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", "ledger", "analysts", "renew")
+    section = top.section("budget", keys, later=("share",))
     for key, hint in (
         ("epsilon", "the total that may ever be spent: [budget] epsilon = 3"),
         ("delta", "[budget] delta = 1e-6, or 0 for pure DP"),
@@ -93,14 +95,33 @@ def _budget(top: Section) -> Budget:
         section.wrong(
             "ledger", "must be a file: in memory, spending would be forgotten", hint='write ledger = "x.sqlite"'
         )
+    delta = section.parsed("delta", parse_delta)
+    accountant = section.choice("accountant", ACCOUNTANTS)
+    if accountant == "zcdp" and delta == 0:
+        section.wrong("accountant", "zcdp needs delta > 0: ρ means an ε only at some δ", hint="write delta = 1e-6")
     return Budget(
         epsilon=epsilon or Fraction(0),
-        delta=section.parsed("delta", parse_delta) or Fraction(0),
+        delta=delta or Fraction(0),
         query_epsilon=query,
         max_query_epsilon=most,
-        accountant=section.choice("accountant", ACCOUNTANTS),
+        accountant=accountant,
         ledger=ledger,
+        analysts=_analysts(section, epsilon),
+        renew=section.choice("renew", RENEWALS),
     )
+
+
+def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fraction]:
+    """Each analyst's quota; "*" is everybody's who isn't listed, together."""
+    section = budget.section("analysts")
+    quotas: dict[str, Fraction] = {}
+    for name in section.entries:
+        quota = section.parsed(name, parse_epsilon)
+        if quota is not None and epsilon is not None and quota > epsilon:
+            section.wrong(name, f"is more than {budget.at('epsilon')}", hint="a quota is a part of the total")
+        if quota is not None:
+            quotas[name] = quota
+    return MappingProxyType(quotas)
 
 
 def _privacy(top: Section) -> Privacy:

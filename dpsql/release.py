@@ -5,25 +5,51 @@ What leaves here is differentially private; what never passes here never leaves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.aggregates.base import Rational
+from dpsql.aggregates.base import Call, Rational
 from dpsql.backends.duckdb.run import Exact
 from dpsql.calibrate import Measurement, Step
+from dpsql.mechanisms.budget import Noise
+from dpsql.statistics.base import Quantity
 from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear
+
+
+class Drawn(Protocol):
+    """A measurement, after the fact."""
+
+    @property
+    def noise(self) -> Noise: ...
+
+
+class Origin(Protocol):
+    """What a noisy table came from, as far as answers need it: a step, or a stored release (archive.py)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def calls(self) -> tuple[Call, ...]: ...
+
+    @property
+    def measurements(self) -> Sequence[Drawn]: ...
+
+    @property
+    def estimates(self) -> Mapping[Quantity, Linear]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
     """A step's noisy integers: for each measurement its columns, one entry a cell, each a multiple of its grid."""
 
-    step: Step
+    step: Origin
     cells: Any  # an Arrow table with k0, k1, …; None without keys
     columns: tuple[tuple[Integers, ...], ...]
 

@@ -15,27 +15,34 @@ from types import TracebackType
 from typing import Any
 
 from dpsql.accounting.account import Balance
+from dpsql.accounting.fitting import fitting
+from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
-from dpsql.analyze.checked import analyze
+from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
+from dpsql.archive import replays
 from dpsql.backends.duckdb.run import execute
+from dpsql.batch import Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
-from dpsql.engine import Engine
-from dpsql.errors import Error, PrivacyError, SQLError
+from dpsql.engine import Engine, account, quota
+from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import Noisy, release
+from dpsql.reuse import find, keep, public_tables
 from dpsql.sql.bind import bind
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
-from dpsql.sql.parse import parse
+from dpsql.sql.parse import Tree, parse
 
 Number = str | int | float | Fraction
+PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
+"""The ε that `prices` shows, where the policy allows as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a query may ask for besides its SQL. Fields that this version can't do are refused when given."""
+    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it."""
 
     epsilon: Number | None = None
     delta: Number | None = None
@@ -58,49 +65,137 @@ def connect(
     """Open a policy: a path, or a Policy with the tables that it names passed as `sources`."""
     objects = sources or {}
     loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
-    if analyst is not None:
-        raise _later("analyst")
-    return Session(Engine(loaded, objects, ledger))
+    return Session(Engine(loaded, objects, ledger), checked_analyst(analyst))
 
 
 class Session:
     """One analyst's way in. Close it, or use it in a with statement."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, analyst: str = "") -> None:
         self._engine = engine
+        self._analyst = analyst
 
     def query(self, sql: str, **options: Any) -> Answer:
         """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
-        engine = self._engine
+        engine, who = self._engine, self._analyst
         with _located(sql):
             quote = self._quote(sql, options)
-            receipt = engine.ledger.reserve(quote.price, {"sql": sql})
-            noisy: list[Noisy] = []
-            cursor = engine.cursor()
-            try:
-                for step in quote.steps:
-                    exact = execute(step, cursor, publish(step, noisy, engine.public))
-                    noisy.append(release(step, exact))
-            finally:
-                cursor.close()
+            versions = engine.identities(public_tables(quote))
+            if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
+                return finish(quote, found.noisy, found.receipt, engine.public)
+            with self._loosest(sql, options):
+                receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+            noisy = self._measure(quote)
             engine.versions()  # refused if a source changed meanwhile: promises were verified for what it was
-            answer = finish(quote, noisy, receipt, engine.public)
-            return replace(answer, receipt=engine.ledger.released(receipt))
+            done = finish(quote, noisy, receipt, engine.public)
+            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
+
+    def batch(self, sql: str, **options: Any) -> list[Answer]:
+        """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
+
+        What two statements need is measured once. If one of them is refused, nothing is paid and none is answered.
+        """
+        engine, who = self._engine, self._analyst
+        with _located(sql):
+            wanted = _options(options)
+            if wanted.accuracy is not None:
+                raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+            trees = [parse(text) for text in statements(sql)]
+            asks = [asked(wanted, engine.policy, alone(tree).options) for tree in trees]
+            ask = asks[0][0]
+            together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
+            quote = share(calibrate(together.checked, ask, ()))
+            versions = engine.identities(public_tables(quote))
+            found = None if wanted.fresh else find(quote, versions, engine.ledger)
+            if found is not None:
+                return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
+            receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+            noisy = self._measure(quote)
+            engine.versions()  # as for a single query
+            answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
+            done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers))
+            return [replace(one, receipt=done) for one in answers]
 
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            return self._quote(sql, options)
+            quote = self._quote(sql, options)
+            ledger = self._engine.ledger
+            left = ledger.left(quota(self._engine.policy, self._analyst))
+            fits = fitting(ledger.account.filter, left, quote.price, quote.measured)
+            return replace(quote, fits=fits)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
-        given = _options(options)
+        wanted = _options(options)
+        goal = Goal.parse(wanted.accuracy, wanted.confidence)
         tree = parse(sql)
-        ask, limits = asked(given, engine.policy, tree.options)
+        ask, limits = asked(wanted, engine.policy, tree.options)
+        checked, result = self._checked(tree, limits)
+        if goal is None:
+            return calibrate(checked, ask, result)
+        bare = replace(wanted, accuracy=None, confidence=None)
+
+        def price(epsilon: Fraction) -> Quote:
+            return calibrate(checked, asked(replace(bare, epsilon=epsilon), engine.policy, tree.options)[0], result)
+
+        return goal.least(price, ask.epsilon)
+
+    def prices(self, sql: str, **options: Any) -> list[Quote]:
+        """Quotes for the same query at several ε, the smallest first; spends nothing."""
+        with _located(sql):
+            given = options.pop("epsilon", None)
+            budget = self._engine.policy.budget
+            most = min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
+            wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
+            return [self.explain(sql, **options, epsilon=e) for e in sorted(wanted or {most})]
+
+    @contextmanager
+    def _loosest(self, sql: str, options: Mapping[str, Any]) -> Iterator[None]:
+        """Tell who asked for an accuracy that can't be paid which one could be."""
+        try:
+            yield
+        except BudgetError as error:
+            goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
+            if goal is not None and error.fits is not None:
+                rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
+                loosest = goal.show(goal.loosest(self._quote(sql, {**rest, "epsilon": error.fits})))
+                error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
+            raise
+
+    def is_stored(self, quote: Quote) -> bool:
+        """Whether a stored release answers this query, so that it costs nothing."""
+        return find(quote, self._engine.identities(public_tables(quote)), self._engine.ledger) is not None
+
+    def replay(self, id: str) -> Answer:
+        """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
+        first, *others = self.replays(id)
+        if others:
+            raise LedgerError(f"release {id} was a batch", code="no-answer", hint="session.replays(id) has all of it")
+        return first
+
+    def replays(self, id: str) -> list[Answer]:
+        """The same for a batch: all its answers."""
+        return replays(self._engine.ledger, id)
+
+    def _checked(self, tree: Tree, limits: Limits) -> tuple[Checked, Result]:
+        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
+        engine = self._engine
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        checked = analyze(plan, limits, engine.catalog())
-        return calibrate(checked, ask, engine.twin.describe(tree))
+        return analyze(plan, limits, engine.catalog()), engine.twin.describe(tree)
+
+    def _measure(self, quote: Quote) -> list[Noisy]:
+        """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
+        noisy: list[Noisy] = []
+        cursor = self._engine.cursor()
+        try:
+            for step in quote.steps:
+                exact = execute(step, cursor, publish(step, noisy, self._engine.public))
+                noisy.append(release(step, exact))
+        finally:
+            cursor.close()
+        return noisy
 
     @property
     def budget(self) -> Balance:
@@ -134,17 +229,20 @@ def _options(given: Mapping[str, Any]) -> Options:
     for name in given:
         if name not in known:
             raise TypeError(f"unknown option {name!r}; options are {', '.join(sorted(known))}")
-    options = Options(**given)
-    for name in ("accuracy", "confidence"):
-        if getattr(options, name) is not None:
-            raise _later(name)
-    if options.fresh:
-        raise _later("fresh")
-    return options
+    return Options(**given)
 
 
-def _later(name: str) -> PrivacyError:
-    return PrivacyError(f"{name} is not supported by this version", code="not-yet", hint="leave it out")
+def checked_analyst(name: str | None) -> str:
+    """An analyst's name as the ledger writes it; "" for nobody in particular."""
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100 or name == "*":
+        raise PrivacyError(
+            "an analyst's name is a text of 1 to 100 printable characters, and not *",
+            code="analyst",
+            hint='for instance analyst="marketing"',
+        )
+    return name.strip()
 
 
 def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None = None) -> tuple[Ask, Limits]:
@@ -154,9 +252,10 @@ def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None 
     options = _stated(options, {name: option for name, option in said.items() if option is not strategy})
     with _placed(said, "epsilon"):
         epsilon = _epsilon(options, policy)
+    filter_ = account(policy).filter
     if options.delta is None:
         # A share of the policy's δ; nothing of it is spent where nothing needs it.
-        delta = policy.budget.delta * min(Fraction(1), epsilon / policy.budget.epsilon)
+        delta = filter_.share(epsilon)
     else:
         with _placed(said, "delta"):
             delta = parse_delta(options.delta, where="delta", error=PrivacyError)
@@ -180,7 +279,7 @@ def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None 
         min_units=privacy.min_units,
         public_keys=strategy is not None and strategy.value == PUBLIC,
     )
-    return Ask(epsilon, delta, mechanism), limits
+    return Ask(epsilon, delta, mechanism, filter_.conversion), limits
 
 
 def _stated(options: Options, said: Mapping[str, Option]) -> Options:
@@ -222,6 +321,12 @@ def _limit(name: str, given: object, policy: int | None) -> int | None:
 
 def _epsilon(options: Options, policy: Policy) -> Fraction:
     budget = policy.budget
+    if options.accuracy is not None:  # the most that may be spent to reach it
+        if options.epsilon is not None:
+            raise PrivacyError(
+                "epsilon and accuracy are two ways to say the same", code="accuracy", hint="give one of them"
+            )
+        return min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
     if options.epsilon is None:
         if budget.query_epsilon is None:
             raise PrivacyError(

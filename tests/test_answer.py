@@ -320,10 +320,10 @@ def test_a_budget_error_says_what_is_left_and_costs_nothing(connect: Connect) ->
     session = connect({"t": PEOPLE}, POLICY, epsilon=1)
     session.query("SELECT COUNT(*) FROM t", epsilon="0.75")
     with pytest.raises(dpsql.BudgetError) as error:
-        session.query("SELECT COUNT(*) FROM t", epsilon="0.5")
+        session.query("SELECT COUNT(*) FROM t", epsilon="0.5", fresh=True)
     assert "0.25" in str(error.value) and "0.5" in str(error.value) and error.value.hint
     assert session.budget.remaining.epsilon == Fraction(1, 4)
-    session.query("SELECT COUNT(*) FROM t", epsilon="0.25")
+    session.query("SELECT COUNT(*) FROM t", epsilon="0.25", fresh=True)
     assert session.budget.remaining.epsilon == 0
 
 
@@ -342,7 +342,7 @@ def test_an_account_in_a_file_outlives_its_session(tmp_path: Any) -> None:
     for n in range(3):
         with dpsql.connect(policy, sources={"t": PEOPLE}, ledger=tmp_path / "l.sqlite") as session:
             assert session.budget.spent.epsilon == Fraction(3 * n, 10)
-            session.query("SELECT COUNT(*) FROM t", epsilon="0.3")
+            session.query("SELECT COUNT(*) FROM t", epsilon="0.3", fresh=True)
     session = dpsql.connect(policy, sources={"t": PEOPLE}, ledger=tmp_path / "l.sqlite")
     with session, pytest.raises(dpsql.BudgetError):
-        session.query("SELECT COUNT(*) FROM t", epsilon="0.3")
+        session.query("SELECT COUNT(*) FROM t", epsilon="0.3", fresh=True)

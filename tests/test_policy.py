@@ -164,9 +164,12 @@ MISTAKES = [
     (PEOPLE.replace("delta", "ledger = 3\ndelta"), "budget.ledger", 'ledger = "..."'),
     (PEOPLE.replace("delta", "epsilom = 3\ndelta"), "budget.epsilom", "did you mean epsilon?"),
     ("budget = 3\n" + PEOPLE.removeprefix(BUDGET), "budget", "section"),
+    (PEOPLE.replace("delta = 1e-6", 'delta = 0\naccountant = "zcdp"'), "budget.accountant", "delta = 1e-6"),
+    (PEOPLE + "[budget.analysts]\nann = 2", "budget.analysts.ann", "part of the total"),
+    (PEOPLE + "[budget.analysts]\nann = -1", "budget.analysts.ann", "0.1 to 1"),
+    (PEOPLE + '[budget.analysts]\nann = "x"', "budget.analysts.ann", "without quotes"),
+    (PEOPLE.replace("delta", 'renew = "weekly"\ndelta'), "budget.renew", "monthly"),
     # keys of later versions
-    (PEOPLE + "[budget.analysts]\nann = 1", "budget.analysts", "leave it out"),
-    (PEOPLE.replace("delta", 'renew = "monthly"\ndelta'), "budget.renew", "leave it out"),
     (column('bounds = "auto"'), "tables.people.columns.x.bounds", "leave it out"),
     (column("share = 0.5"), "tables.people.columns.x.share", "leave it out"),
     # privacy
@@ -298,7 +301,7 @@ def test_a_mistake_is_reported_once_with_its_key_path_and_what_to_do(toml: str, 
 
 
 def test_keys_of_later_versions_are_refused_as_such() -> None:
-    for toml in (PEOPLE + "[budget.analysts]\nann = 1", column('bounds = "auto"')):
+    for toml in (PEOPLE.replace("delta", "share = 0.5\ndelta"), column('bounds = "auto"')):
         with pytest.raises(PolicyError, match="is not supported by this version") as caught:
             read(toml)
         assert caught.value.code == "not-yet"

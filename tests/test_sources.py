@@ -445,7 +445,7 @@ def test_changed_objects_are_refused_too(connect: Connect, tmp_path: Path) -> No
     with dpsql.connect(policy, sources={"t": PEOPLE}, ledger=ledger) as session:
         session.query("SELECT COUNT(*) FROM t", epsilon=1)
     with dpsql.connect(policy, sources={"t": PEOPLE}, ledger=ledger) as session:
-        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        session.query("SELECT COUNT(*) FROM t", epsilon=1, fresh=True)
         assert session.budget.spent.epsilon == 2
     with pytest.raises(dpsql.LedgerError) as error:
         dpsql.connect(policy, sources={"t": PEOPLE.slice(1)}, ledger=ledger)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
 from dpsql.accounting.cost import Cost, show_rounded
+from dpsql.accounting.filters import Filter, make_filter
 from dpsql.errors import BudgetError, LedgerError
 
 LONGEST = 1000
@@ -25,10 +26,17 @@ class Account:
     accountant: str
     relation: str
     """Canonical JSON of adjacency, units, links and domains of the private tables."""
+    renew: str = ""
+    """ "" for never; "monthly": each calendar month (UTC) has the totals for itself, which is the steward's decision
+    and no theorem."""
+
+    @property
+    def filter(self) -> Filter:
+        return make_filter(self.accountant, self.epsilon, self.delta)
 
     @property
     def total(self) -> Cost:
-        return Cost(self.epsilon, self.delta)
+        return self.filter.total
 
     def changes(self, new: Account) -> list[str]:
         """What another account has otherwise, a line each."""
@@ -37,8 +45,9 @@ class Account:
             for name, before, after in (("epsilon", self.epsilon, new.epsilon), ("delta", self.delta, new.delta))
             if before != after
         ]
-        if self.accountant != new.accountant:
-            lines.append(f"accountant: {self.accountant} -> {new.accountant}")
+        for name, was, now in (("accountant", self.accountant, new.accountant), ("renew", self.renew, new.renew)):
+            if was != now:
+                lines.append(f"{name}: {was or 'never'} -> {now or 'never'}")
         if self.relation != new.relation:
             found = _json_changes("relation", json.loads(self.relation), json.loads(new.relation))
             lines += found or ["relation: the same in another notation"]
@@ -54,12 +63,29 @@ State = Literal["reserved", "released"]
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof of one spend. Both states are spent."""
+    """Proof of one spend. Both states are spent.
+
+    reused: nothing was spent this time; the id is that of the spend whose stored release answered.
+    """
 
     id: str
     time: str
     cost: Cost
     state: State
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What an analyst may spend, under the shared totals. A quota, not a guarantee: analysts can talk."""
+
+    name: str
+    epsilon: Fraction
+    but: frozenset[str] | None = None
+    """None: the spends of this name; otherwise those of everybody who isn't named here, together."""
+
+    def counts(self, analyst: str) -> bool:
+        return analyst == self.name if self.but is None else analyst not in self.but
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +97,20 @@ class Entry:
     cost: Cost
     state: State
     note: Mapping[str, object]
+    analyst: str = ""
+    period: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What the account holds."""
+    """What the account holds (in the current period, where it renews)."""
 
     total: Cost
     spent: Cost
     remaining: Cost
+    analysts: Mapping[str, Cost] = field(default_factory=dict, compare=False)
+    """What each analyst has spent; "" is whoever gave no name."""
+    period: str = ""
 
 
 def check_account(account: Account) -> None:
@@ -91,19 +122,31 @@ def check_account(account: Account) -> None:
             raise LedgerError(
                 f"a total has more than {LONGEST} digits", code="account-digits", hint="write it with fewer digits"
             )
-    if account.accountant != "basic":
+    if account.accountant not in ("basic", "zcdp"):
         raise LedgerError(
-            f"unknown accountant {account.accountant!r}", code="accountant-unknown", hint='use accountant = "basic"'
+            f"unknown accountant {account.accountant!r}",
+            code="accountant-unknown",
+            hint='use accountant = "basic" or "zcdp"',
+        )
+    if account.accountant == "zcdp" and not 0 < account.delta < 1:
+        raise LedgerError(
+            "a zcdp account needs delta > 0: ρ means an ε only at some δ",
+            code="needs-delta",
+            hint='[budget] delta = 1e-6, or accountant = "basic"',
+        )
+    if account.renew not in ("", "monthly"):
+        raise LedgerError(
+            f"unknown renewal {account.renew!r}", code="renew-unknown", hint='use renew = "monthly", or leave it out'
         )
     if not isinstance(json.loads(account.relation), dict):
         raise ValueError("a relation is a JSON object")
 
 
-def check_price(price: Cost) -> None:
+def check_price(price: Cost, accountant: str) -> None:
     """Refuse what can't be a price, above all a negative one."""
-    if price.rho is not None:
-        raise ValueError("a price in rho can't be paid from a basic account")
-    for number in (price.epsilon, price.delta):
+    if (price.rho is not None) != (accountant == "zcdp"):
+        raise ValueError(f"a price {'without' if price.rho is None else 'in'} rho isn't one of a {accountant} account")
+    for number in (price.epsilon, price.delta, price.parts, Fraction(0) if price.rho is None else price.rho):
         if not isinstance(number, Fraction) or number < 0:
             raise ValueError("a price is a Fraction, and a negative one would be a refund")
         if _too_fine(number):

@@ -6,7 +6,7 @@
     Ledger     the file
 
 A price is recorded before the first row is read and there is no way to take it back (Theorem LEDGER-1), so a crash at
-any point leaves spent ≥ released. All sums are exact rationals.
+any point leaves spent ≥ released. All sums are exact rationals. Rows are chained (chain.py).
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import blake2b
 from pathlib import Path
 
-from dpsql.accounting import versions
-from dpsql.accounting.account import Account, Balance, Entry, Receipt, check_account, check_price
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.accounting.filters import admits, refusal, remaining
+from dpsql.accounting import stored, versions
+from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, check_account, check_price
+from dpsql.accounting.chain import link
+from dpsql.accounting.cost import Cost
+from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.store import Store
-from dpsql.errors import LedgerError
+from dpsql.accounting.stored import Kept
+from dpsql.errors import BudgetError, LedgerError
 
-__all__ = ["Account", "Balance", "Entry", "Ledger", "Receipt", "Source"]
+__all__ = ["Account", "Balance", "Entry", "Kept", "Ledger", "Quota", "Receipt", "Source"]
+
+_CHAINED = "id, time, period, analyst, epsilon, delta, rho, parts, note"
 
 
 class Ledger:
@@ -39,7 +43,8 @@ class Ledger:
         check_account(account)
         self._account = account
         self._store = Store(path, lambda db: _record_account(db, account))
-        self._spent, self._seen = ZERO, 0
+        self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
+        self._seen, self._chain, self._period = 0, b"", ""  # of the last row that was added up
         try:
             with self._store.snapshot() as db:
                 self._agree(db)
@@ -62,33 +67,45 @@ class Ledger:
     def account(self) -> Account:
         return self._account
 
-    def reserve(self, price: Cost, note: Mapping[str, object]) -> Receipt:
+    def reserve(
+        self, price: Cost, note: Mapping[str, object], *, analyst: str = "", quota: Quota | None = None
+    ) -> Receipt:
         """Record the price, durably, before the first private row is read; BudgetError if it doesn't fit."""
-        check_price(price)
+        check_price(price, self._account.accountant)
         text = json.dumps(dict(note), sort_keys=True, default=str)
         receipt = Receipt(secrets.token_hex(16), versions.now(), price, "reserved")
         with self._store.transaction() as db:
             self._agree(db)
-            spent = self._add_up(db)
-            if not admits(self._account.total, spent, price):  # Theorem COMP-1
-                raise refusal(self._account.total, spent, price)
+            self._add_up(db)
+            period = self._now(receipt.time)
+            self._admit(price, period, quota)
+            numbers = [None if n is None else str(n) for n in (price.epsilon, price.delta, price.rho, price.parts)]
+            fields = (receipt.id, receipt.time, period, analyst, *numbers, text)
             # Theorem LEDGER-1: on disk when the transaction ends, and nothing in this package removes it.
             db.execute(
-                "INSERT INTO release (id, time, epsilon, delta, state, note, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    receipt.id,
-                    receipt.time,
-                    str(price.epsilon),
-                    str(price.delta),
-                    receipt.state,
-                    text,
-                    _checksum(spent + price),
-                ),
+                f"INSERT INTO release ({_CHAINED}, chain, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*fields, link(_secret(db), self._chain, fields), receipt.state),
             )
         return receipt
 
-    def released(self, receipt: Receipt) -> Receipt:
-        """Note that the answer has left; what is spent stays the same."""
+    def _admit(self, price: Cost, period: str, quota: Quota | None) -> None:
+        """Raise where the price doesn't fit into the account, or into the analyst's quota."""
+        refusals: list[tuple[Fraction, BudgetError]] = []
+
+        def ask(filter_: Filter, spent: Cost, who: str) -> None:
+            if not filter_.admits(spent, price):  # Theorems COMP-1 and COMP-2
+                fits = filter_.fits(filter_.remaining(spent), price)
+                refusals.append((fits, refusal(filter_, spent, price, who)))
+
+        ask(self._account.filter, self._sum(period), "")
+        if quota is not None:
+            share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
+            ask(share, self._sum(period, quota.counts), quota.name)
+        if refusals:  # the tightest: what it offers can be paid
+            raise min(refusals, key=lambda r: r[0])[1]
+
+    def released(self, receipt: Receipt, kept: Sequence[Kept] = ()) -> Receipt:
+        """Note that the answer has left, and keep it; what is spent stays the same."""
         with self._store.transaction() as db:
             done = db.execute(
                 "UPDATE release SET state = 'released' WHERE id = ? AND state = 'reserved'", (receipt.id,)
@@ -99,24 +116,61 @@ class Ledger:
                     code="receipt-unknown",
                     hint="a receipt belongs to the ledger that gave it, and is released once",
                 )
+            stored.keep(db, _secret(db), receipt.id, kept)
         return replace(receipt, state="released")
+
+    def stored(self, key: bytes) -> list[tuple[str, Kept]]:
+        """What was released under this key, the newest first, each with the id of the spend that paid for it."""
+        return stored.releases(self._store, key)
+
+    def entry(self, id: str) -> Entry:
+        """One spend, by its id or the beginning of it."""
+        found = self._entries("WHERE substr(id, 1, ?) = ?", (len(id), id)) if len(id) >= 4 else []
+        if len(found) != 1:
+            raise LedgerError(
+                f"the ledger holds {'several releases' if found else 'no release'} {id}",
+                code="receipt-unknown",
+                hint="`dpsql budget --history` shows the id of each release; its first 8 characters will do",
+            )
+        return found[0]
+
+    def kept(self, id: str) -> tuple[Entry, list[Kept]]:
+        """One spend, and what was kept with it."""
+        entry = self.entry(id)
+        return entry, stored.of_receipt(self._store, entry.id)
+
+    def left(self, quota: Quota | None) -> Cost:
+        """What may still be spent: of the account, and of the quota where that is less."""
+        left = self.balance.remaining
+        if quota is None:
+            return left
+        share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
+        mine = share.remaining(self._sum(self.balance.period, quota.counts))
+        tighter = mine.epsilon < left.epsilon if left.rho is None else (mine.rho or 0) < left.rho
+        return Cost(mine.epsilon, left.delta, mine.rho, left.parts) if tighter else left
 
     @property
     def balance(self) -> Balance:
         """What all processes together have spent by now, and what is left."""
         with self._store.snapshot() as db:
             self._agree(db)
-            spent = self._add_up(db)
-        total = self._account.total
-        return Balance(total, spent, remaining(total, spent))
+            self._add_up(db)
+            period = self._now(versions.now())
+        filter_, spent = self._account.filter, self._sum(period)
+        names = sorted({analyst for when, analyst in self._spent if _within(when, period)})
+        by_analyst = {n: filter_.shown(self._sum(period, n.__eq__)) for n in names}
+        return Balance(filter_.total, filter_.shown(spent), filter_.remaining(spent), by_analyst, period)
 
     def history(self) -> list[Entry]:
         """Every spend, oldest first."""
+        return self._entries("", ())
+
+    def _entries(self, where: str, values: tuple[object, ...]) -> list[Entry]:
         with self._store.snapshot() as db:
-            rows = db.execute("SELECT id, time, epsilon, delta, state, note FROM release ORDER BY seq").fetchall()
+            rows = db.execute(f"SELECT state, {_CHAINED} FROM release {where} ORDER BY seq", values).fetchall()
         return [
-            Entry(id, time, Cost(self._number(epsilon), self._number(delta)), state, _parsed(self._store, note))
-            for id, time, epsilon, delta, state, note in rows
+            Entry(id, time, self._cost(*numbers), state, _parsed(self._store, note), analyst, period)
+            for state, id, time, period, analyst, *numbers, note in rows
         ]
 
     @classmethod
@@ -152,6 +206,10 @@ class Ledger:
         """
         return versions.recognise(self._store, sources)
 
+    def identify(self, sources: Sequence[Source]) -> Mapping[str, str]:
+        """What tells each public table's contents apart; a change of them is nobody's to accept."""
+        return versions.identify(self._store, sources)
+
     def accept_data_change(self, sources: Sequence[Source]) -> list[str]:
         """Steward's act: what is there now is the present version. Returns what changed; the budget doesn't."""
         return versions.accept(self._store, sources)
@@ -181,33 +239,60 @@ class Ledger:
             hint="if that is meant to be, the steward records it: `dpsql budget --accept-policy-change --steward`",
         )
 
-    def _add_up(self, db: sqlite3.Connection) -> Cost:
+    def _add_up(self, db: sqlite3.Connection) -> None:
         """Everything spent, reserved or released, by whichever process; only rows since the last look are added."""
         rows = db.execute(
-            "SELECT epsilon, delta, COUNT(*), MAX(seq) FROM release WHERE seq > ? GROUP BY epsilon, delta",
-            (self._seen,),
+            f"SELECT seq, chain, {_CHAINED} FROM release WHERE seq > ? ORDER BY seq", (self._seen,)
         ).fetchall()
-        spent, seen = self._spent, self._seen
-        for epsilon, delta, times, last in rows:
-            spent += Cost(times * self._number(epsilon), times * self._number(delta))  # Theorem COMP-1
-            seen = max(seen, last)
-        # Spends are numbered without gaps, SQLite keeps the last number, and each spend has the checksum of the sum so
-        # far: a spend that was lost or altered by a failing disk is noticed here.
+        spent, seen, chain, period = dict(self._spent), self._seen, self._chain, self._period
+        secret = _secret(db) if rows else b""
+        alike: Counter[tuple[str, ...]] = Counter()  # spends of one period, analyst and price
+        for seq, recorded, *fields in rows:
+            # Spends are numbered without gaps and chained: a spend that was lost or altered is noticed here.
+            if seq != seen + 1 or recorded != link(secret, chain, fields):
+                raise self._store.damaged()
+            seen, chain, period = seq, recorded, fields[2]
+            alike[tuple(fields[2:8])] += 1
+        for (when, analyst, *price), times in alike.items():
+            cost = self._cost(*price).times(times)
+            if (cost.rho is None) != (self._account.accountant == "basic"):
+                raise self._store.damaged()
+            before = spent.get((when, analyst))
+            spent[when, analyst] = cost if before is None else before + cost
+        # SQLite keeps the last number: the end of the chain can't be cut off unnoticed either.
         issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'release'").fetchone()
-        checksum = db.execute("SELECT checksum FROM release WHERE seq = ?", (seen,)).fetchone()
-        whole = seen - self._seen == sum(times for _, _, times, _ in rows)
-        if not whole or issued != (None if seen == 0 else (seen,)) or (seen and checksum != (_checksum(spent),)):
+        if issued != (None if seen == 0 else (seen,)):
             raise self._store.damaged()
-        self._spent, self._seen = spent, seen
-        return spent
+        self._spent, self._seen, self._chain, self._period = spent, seen, chain, period
+
+    def _sum(self, period: str, counts: Callable[[str], bool] = lambda _: True) -> Cost:
+        """What was spent in a period, by those analysts that count."""
+        total = self._account.filter.nothing
+        for (when, analyst), cost in self._spent.items():
+            if _within(when, period) and counts(analyst):
+                total += cost  # Theorems COMP-1 and COMP-2
+        return total
+
+    def _now(self, time: str) -> str:
+        """The period that a spend falls into: never one before the last, so that no clock can renew by going back."""
+        return max(time[:7], self._period) if self._account.renew else ""
+
+    def _cost(self, epsilon: str, delta: str, rho: str | None, parts: str) -> Cost:
+        number = self._number
+        return Cost(number(epsilon), number(delta), None if rho is None else number(rho), number(parts))
 
     def _number(self, text: str) -> Fraction:
         return _number(self._store, text)
 
 
-def _checksum(spent: Cost) -> bytes:
-    numbers = (part for number in (spent.epsilon, spent.delta) for part in number.as_integer_ratio())
-    return blake2b(" ".join(f"{number:x}" for number in numbers).encode(), digest_size=16).digest()
+def _within(when: str, period: str) -> bool:
+    """Does a spend count in this period? An account for life counts them all, and its own spends count for ever."""
+    return when == period or not when or not period
+
+
+def _secret(db: sqlite3.Connection) -> bytes:
+    (secret,) = db.execute("SELECT key FROM secret").fetchone()
+    return bytes(secret)
 
 
 def _number(store: Store, text: str) -> Fraction:
@@ -231,18 +316,30 @@ def _parsed(store: Store, text: str) -> dict[str, object]:
 
 
 def _recorded_account(store: Store, db: sqlite3.Connection) -> Account:
-    row = db.execute("SELECT epsilon, delta, accountant, relation FROM account ORDER BY seq DESC LIMIT 1").fetchone()
-    if row is None:
+    """The last account on record; the earlier ones are chained to it."""
+    rows = db.execute(
+        "SELECT seq, chain, time, epsilon, delta, accountant, relation, renew FROM account ORDER BY seq"
+    ).fetchall()
+    chain = b""
+    for place, (seq, recorded, *fields) in enumerate(rows, 1):
+        if seq != place or recorded != link(_secret(db), chain, fields):
+            raise store.damaged()
+        chain = recorded
+    if not rows or db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'account'").fetchone() != (len(rows),):
         raise store.damaged()
-    epsilon, delta, accountant, relation = row
+    epsilon, delta, accountant, relation, renew = rows[-1][3:]
     _parsed(store, relation)
-    return Account(_number(store, epsilon), _number(store, delta), accountant, relation)
+    return Account(_number(store, epsilon), _number(store, delta), accountant, relation, renew)
 
 
 def _record_account(db: sqlite3.Connection, account: Account) -> None:
+    last = db.execute("SELECT chain FROM account ORDER BY seq DESC LIMIT 1").fetchone()
+    fields = (
+        versions.now(), str(account.epsilon), str(account.delta), account.accountant, account.relation, account.renew
+    )  # fmt: skip
     db.execute(
-        "INSERT INTO account (time, epsilon, delta, accountant, relation) VALUES (?, ?, ?, ?, ?)",
-        (versions.now(), str(account.epsilon), str(account.delta), account.accountant, account.relation),
+        "INSERT INTO account (time, epsilon, delta, accountant, relation, renew, chain) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*fields, link(_secret(db), b"" if last is None else last[0], fields)),
     )
 
 

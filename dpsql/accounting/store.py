@@ -22,17 +22,24 @@ from dpsql.errors import LedgerError
 
 APPLICATION = 0x6470736C
 """Marks a SQLite file as a ledger of dpsql's ("dpsl")."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 30.0
 MEMORY = ":memory:"
 
 SCHEMA = """
 CREATE TABLE secret (key BLOB NOT NULL);
 CREATE TABLE account (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, accountant TEXT NOT NULL, relation TEXT NOT NULL);
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, accountant TEXT NOT NULL, relation TEXT NOT NULL,
+    renew TEXT NOT NULL, chain BLOB NOT NULL);
 CREATE TABLE release (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, time TEXT NOT NULL,
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, state TEXT NOT NULL CHECK (state IN ('reserved', 'released')),
-    note TEXT NOT NULL, checksum BLOB NOT NULL);
+    period TEXT NOT NULL, analyst TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT,
+    parts TEXT NOT NULL, note TEXT NOT NULL, chain BLOB NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'released')));
+CREATE TABLE stored (seq INTEGER PRIMARY KEY AUTOINCREMENT, receipt TEXT NOT NULL REFERENCES release (id),
+    kind TEXT NOT NULL CHECK (kind IN ('release', 'answer')), key BLOB NOT NULL,
+    facts TEXT NOT NULL, data BLOB NOT NULL, digest BLOB NOT NULL);
+CREATE INDEX stored_by_key ON stored (kind, key);
+CREATE INDEX stored_by_receipt ON stored (receipt);
 CREATE TABLE file (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE source (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
     name TEXT NOT NULL, version TEXT NOT NULL, digest BLOB NOT NULL);
@@ -40,8 +47,15 @@ CREATE TABLE promise (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
     name TEXT NOT NULL, version TEXT NOT NULL, promise TEXT NOT NULL, holds INTEGER NOT NULL);
 CREATE TRIGGER release_is_never_deleted BEFORE DELETE ON release
     BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
-CREATE TRIGGER release_is_never_changed BEFORE UPDATE OF seq, id, time, epsilon, delta, note, checksum ON release
+CREATE TRIGGER release_is_never_changed
+    BEFORE UPDATE OF seq, id, time, period, analyst, epsilon, delta, rho, parts, note, chain ON release
     BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
+CREATE TRIGGER release_is_never_taken_back BEFORE UPDATE OF state ON release WHEN NEW.state <> 'released'
+    BEGIN SELECT RAISE(ABORT, 'a release is never taken back'); END;
+CREATE TRIGGER account_is_never_deleted BEFORE DELETE ON account
+    BEGIN SELECT RAISE(ABORT, 'an account is never forgotten'); END;
+CREATE TRIGGER account_is_never_changed BEFORE UPDATE ON account
+    BEGIN SELECT RAISE(ABORT, 'an account is never rewritten'); END;
 """
 
 RESTORE = (
@@ -143,7 +157,8 @@ class Store:
             raise LedgerError(
                 f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
                 code="ledger-version",
-                hint="upgrade dpsql; nothing was spent or changed",
+                hint=("upgrade dpsql" if version > SCHEMA_VERSION else "use the dpsql that made it")
+                + "; nothing was spent or changed",
             )
         if one("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise self.damaged()
@@ -174,7 +189,7 @@ class Store:
                 return LedgerError(
                     f"the disk failed or is full while the ledger {self.name} was in use",
                     code="ledger-disk",
-                    hint="no row was read; the price may have been recorded. Make room and try again",
+                    hint="nothing was answered; the price may have been recorded. Make room and try again",
                 )
             case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
                 return self.damaged()

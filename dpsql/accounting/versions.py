@@ -45,6 +45,15 @@ def recognise(store: Store, sources: Sequence[Source]) -> Mapping[str, str]:
     return {name: current[0] for name, current in found.items() if current is not None}
 
 
+def identify(store: Store, sources: Sequence[Source]) -> Mapping[str, str]:
+    """What tells each source's contents apart, whether or not they ever changed: for public tables, which may."""
+    digests, read = _fingerprints(store, sources)
+    if any(mark.settled for mark in read.values()):
+        with store.transaction() as db:
+            _remember(db, read)
+    return {name: digest.hex() for name, digest in digests.items()}
+
+
 def accept(store: Store, sources: Sequence[Source]) -> list[str]:
     """Record what is there now as the present version; returns a line for each table that changed."""
     digests, read = _fingerprints(store, sources)

@@ -41,6 +41,8 @@ def explain(
             shown = show(quote, verbose=verbose)
         click.echo(shown)
         left = session.budget.remaining
-        fits = quote.price.epsilon <= left.epsilon and quote.price.delta <= left.delta
+        fits = quote.fits is None or quote.fits.more is None or quote.fits.more > 0
         note = "nothing was spent" if fits else "the query would be refused"
+        if not options.get("fresh") and session.is_stored(quote):
+            note = "nothing was spent, and nothing would be: a stored release answers it"
         click.echo(f"left {guarantee(left, up=False)} · {note}", err=True)

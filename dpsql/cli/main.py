@@ -21,6 +21,7 @@ from dpsql.cli.budget import budget
 from dpsql.cli.check import check
 from dpsql.cli.explain import explain
 from dpsql.cli.functions import functions
+from dpsql.cli.price import price
 from dpsql.cli.query import query
 from dpsql.errors import Error
 
@@ -83,7 +84,7 @@ def cli() -> None:
     """
 
 
-for _command in (query, explain, check, budget, functions):
+for _command in (query, explain, price, check, budget, functions):
     cli.add_command(_command)
 
 

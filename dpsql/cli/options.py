@@ -43,9 +43,9 @@ _QUERY: tuple[Any, ...] = (
     click.option("--max-groups", type=_LIMIT, metavar="N", help="… and shows up in at most N groups."),
     click.option("--mechanism", type=click.Choice(["auto", "laplace", "gaussian"]), help="The kind of noise."),
     click.option("--fresh", is_flag=True, help="Pay for new noise where a stored answer would do."),
-    click.option("--accuracy", metavar="A", help="Spend no more than this error needs."),
-    click.option("--confidence", type=float, metavar="C", help="… with this confidence."),
-    click.option("--analyst", metavar="NAME", hidden=True),
+    click.option("--accuracy", metavar="A", help='Spend what this error needs: 100, or "1% of range".'),
+    click.option("--confidence", type=float, metavar="C", help="… with this confidence (default 0.95)."),
+    click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts]."),
 )
 
 

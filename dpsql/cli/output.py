@@ -32,24 +32,29 @@ class Target:
     temporary: Path | None = None
     handle: BinaryIO | None = None
 
-    def write(self, answer: Answer) -> None:
+    def takes(self, answers: int) -> None:
+        """Refuse now, before anything is paid, what this format can't hold."""
+        if answers > 1 and self.format in _BINARY:
+            raise click.UsageError(f"{self.format} holds one answer, and there are {answers}: use csv or json")
+
+    def write(self, *answers: Answer) -> None:
         """Write the whole answer. If the file can't take it, standard output gets it: it has been paid for."""
-        from dpsql.cli.render import encode, terminal_table
+        from dpsql.cli.render import encode_all, terminal_table
 
         if self.handle is None:
             if self.format == "table" and sys.stdout.isatty():
-                click.echo(terminal_table(answer), nl=False)
+                click.echo("\n".join(map(terminal_table, answers)), nl=False)
             else:
-                _stdout(encode(answer, self.format))
+                _stdout(encode_all(answers, self.format))
             return
         try:
-            self.handle.write(encode(answer, self.format))
+            self.handle.write(encode_all(answers, self.format))
             self.handle.flush()
             if self.temporary is not None and self.path is not None:
                 os.fsync(self.handle.fileno())
                 self.temporary.replace(self.path)
         except OSError as error:
-            _stdout(encode(answer, "csv"))
+            _stdout(encode_all(answers, "csv"))
             raise DataError(
                 f"{self.path} can't be written: {error.strerror}",
                 code="output",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.cli.options import given, policy_option, query_options, read_sql
 from dpsql.cli.output import FORMATS, choose
+
+if TYPE_CHECKING:
+    from dpsql.accounting.account import Balance
+    from dpsql.answer import Answer
 
 
 @click.command()
@@ -27,23 +31,29 @@ def query(
     """Answer a query: dpsql query "SELECT …".
 
     The answer goes to standard output, everything else to standard error. What it costs is recorded before any row
-    is read and is never refunded.
+    is read and is never refunded. A file with several statements is one batch: one price, what they share is
+    measured once, and all of them are answered or none is.
     """
     text = read_sql(sql, file)
     # Everything that could go wrong with the output goes wrong now, before anything is paid.
     with choose(output, format_) as target:
+        from dpsql.batch import statements
         from dpsql.session import connect
 
+        several = len(statements(text)) if file is not None else 1
+        target.takes(several)
         with connect(policy, analyst=analyst) as session:
-            answer = session.query(text, **given(options))
-            target.write(answer)
-            click.echo(_receipt(answer.cost, session.budget), err=True)
+            run = session.batch if several > 1 else session.query
+            found = run(text, **given(options))
+            answers = found if isinstance(found, list) else [found]
+            target.write(*answers)
+            click.echo(_receipt(answers[0], session.budget), err=True)
 
 
-def _receipt(cost: Any, balance: Any) -> str:
+def _receipt(answer: Answer, balance: Balance) -> str:
     from dpsql.cli.render import guarantee
 
-    return (
-        f"cost {guarantee(cost, up=True)} · "
-        f"left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"
-    )
+    cost = f"cost {guarantee(answer.cost, up=True)}"
+    if answer.receipt.reused:
+        cost = f"cost nothing: the stored release {answer.receipt.id[:8]} answers it (--fresh pays for new noise)"
+    return f"{cost} · left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"

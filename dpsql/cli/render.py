@@ -58,6 +58,15 @@ def encode(answer: Answer, format_: str) -> bytes:
             raise ValueError(f"unknown format {format_}")
 
 
+def encode_all(answers: Sequence[Answer], format_: str) -> bytes:
+    """One answer as it is; those of a batch as a JSON list, or with an empty line between them."""
+    if len(answers) == 1:
+        return encode(answers[0], format_)
+    if format_ == "json":
+        return (json.dumps([as_json(a) for a in answers], ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return b"\n".join(encode(a, format_) for a in answers)
+
+
 # ---------------------------------------------------------------- for programs
 
 
@@ -81,6 +90,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "time": answer.receipt.time,
             "epsilon": str(answer.receipt.cost.epsilon),
             "delta": str(answer.receipt.cost.delta),
+            "reused": answer.receipt.reused,
         },
     }
 
@@ -268,6 +278,10 @@ def _table(shown: Sequence[Shown]) -> Table:
     return table
 
 
+def _cost(answer: Answer) -> str:
+    return "cost nothing: a stored release" if answer.receipt.reused else f"cost {guarantee(answer.cost, up=True)}"
+
+
 def _more(answer: Answer, limit: int | None) -> str:
     hidden = answer.to_arrow().num_rows - limit if limit is not None else 0
     return f"… {hidden:,} more rows" if hidden > 0 else ""
@@ -288,5 +302,5 @@ def html_table(answer: Answer) -> str:
         f"<tr>{''.join(cell('td', text, c) for text, c in zip(row, shown, strict=True))}</tr>"
         for row in zip(*(c.cells for c in shown), strict=True)
     )
-    notes = " · ".join(n for n in (_more(answer, SHORT), f"cost {guarantee(answer.cost, up=True)}") if n)
+    notes = " · ".join(n for n in (_more(answer, SHORT), _cost(answer)) if n)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(notes)}</p>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 from typing import Protocol
 
@@ -70,13 +71,12 @@ class GaussianSplit:
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, delta: Fraction) -> GaussianSplit:
-        one = Sensitivity(Fraction(1), Fraction(1))
-        return cls(epsilon, delta, Gaussian.calibrate(one, epsilon, delta))
+        return cls(epsilon, delta, _unit_noise(epsilon, delta))
 
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
         # Theorem GAUSS-3: statistic i gets σᵢ = σ · √m · Δᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
         count = len(sensitivities)
-        return tuple(Gaussian(self.unit.sigma * _root_up(count * s.l2_squared)) for s in sensitivities)
+        return tuple(Gaussian(self.unit.sigma * root_up(count * s.l2_squared)) for s in sensitivities)
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [len(sensitivities) * s.l2_squared * self.unit.sigma**2 for s in sensitivities]
@@ -93,7 +93,13 @@ class GaussianSplit:
         return Gaussian(Fraction(1)).cost(Sensitivity(squared, squared), self.epsilon)
 
 
-def _root_up(x: Fraction) -> Fraction:
+@lru_cache(maxsize=1024)
+def _unit_noise(epsilon: Fraction, delta: Fraction) -> Gaussian:
+    """The noise for a vector of norm 1: found by bisection, which is worth remembering."""
+    return Gaussian.calibrate(Sensitivity(Fraction(1), Fraction(1)), epsilon, delta)
+
+
+def root_up(x: Fraction) -> Fraction:
     """√x, rounded up by less than 2⁻⁴⁰ of itself."""
     if not x:
         return Fraction(0)

@@ -14,6 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.zcdp import pure_rho
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.analyze.checked import Argument
@@ -44,7 +45,7 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     count = sum(len(s.measurements) for s in quote.steps)
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
-        steps[step.name] = _release(step, epsilon, before, verbose, count)
+        steps[step.name] = _release(step, quote.price, before, verbose, count)
     lineages = _lineage(quote.plan.post, set(steps))
     facts: Facts = {
         "sql": quote.plan.text,
@@ -58,12 +59,14 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     }
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
+    if quote.fits is not None:
+        facts["fits"] = {"more": quote.fits.more, **quote.fits.whole}
     if verbose:
         facts["post_processing"] = quote.plan.post.sql(dialect="duckdb", pretty=True)
     return facts
 
 
-def _release(step: Step, epsilon: Fraction, before: int, verbose: bool, count: int) -> Facts:
+def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) -> Facts:
     checked = step.checked
     unit, enforced = checked.bounding.contribution, checked.bounding
     facts: Facts = {
@@ -88,7 +91,7 @@ def _release(step: Step, epsilon: Fraction, before: int, verbose: bool, count: i
         if step.selection is None
         else {"threshold": step.selection.threshold, "delta": float(step.selection.delta)},
         "measurements": [
-            _measurement(m, i, epsilon, count, step.bits) for i, m in enumerate(step.measurements, before + 1)
+            _measurement(m, i, price, count, step.bits) for i, m in enumerate(step.measurements, before + 1)
         ],
         "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
     }
@@ -99,15 +102,20 @@ def _release(step: Step, epsilon: Fraction, before: int, verbose: bool, count: i
     return facts
 
 
-def _measurement(m: Measurement, number: int, epsilon: Fraction, count: int, bits: int) -> Facts:
+def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int) -> Facts:
     step = _grid_step(m, bits)
-    # Laplace: a share of ε. Gaussian: one vector, of whose squared norm each statistic has the same share.
-    share = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, DiscreteLaplace) else epsilon / count
+    # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has the same share.
+    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, DiscreteLaplace) else None
+    share = Fraction(1, count)
+    if epsilon is not None and price.rho is None:
+        share = epsilon / price.epsilon if price.epsilon else Fraction(0)
+    elif epsilon is not None and price.rho is not None:
+        share = pure_rho(epsilon) / price.rho if price.rho else Fraction(0)
     return {
         "number": number,
         "statistic": m.statistic.title,
-        "epsilon": float(share) if isinstance(m.noise, DiscreteLaplace) else None,
-        "share": float(share / epsilon) if epsilon else 0.0,
+        "epsilon": None if epsilon is None else float(epsilon),
+        "share": float(share) if price.epsilon else 0.0,
         "l1": float(m.sensitivity.l1 * step),
         "l2": sqrt(m.sensitivity.l2_squared) * float(step),
         "mechanism": m.noise.name,

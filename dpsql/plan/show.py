@@ -17,9 +17,14 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
     facts = as_dict(quote, verbose=verbose)
     price = quote.price
     lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
+    if price.rho is not None:
+        lines[0] += f", ρ = {show_rounded(price.rho, up=True)}"
     if groups := facts.get("group_privacy"):
         several = ", ".join(f"{_number(e)} for {k} units together" for k, e in groups.items() if k != "1")
         lines.append(f"          protects one unit with ε = {_number(groups['1'])} ({several})")
+    if (fits := facts.get("fits")) and fits["more"] is not None:
+        whole = " and ".join(f"{n:,} under {name}" for name, n in fits.items() if name != "more" and n is not None)
+        lines.append(f"fits      {fits['more']:,} more times; into a whole account, with this noise: {whole}")
     if facts["other"] is not None:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")

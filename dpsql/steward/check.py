@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
+from dpsql.accounting.beside import others
 from dpsql.accounting.cost import show_rounded
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
-from dpsql.engine import Engine
+from dpsql.engine import Engine, account
 from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.sql.types import Type
 from dpsql.steward.promises import Finding, outside, values_problem, verify
@@ -59,7 +61,7 @@ def check(policy_path: str | Path, steward: bool) -> Report:
             (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
             for name, table in policy.tables.items()
         )
-        return Report(tuple(_heading(policy)), tables, tuple(broken))
+        return Report((*_heading(policy), *_other_accounts(engine)), tables, tuple(broken))
     finally:
         engine.close()
 
@@ -81,8 +83,30 @@ def _heading(policy: Policy) -> Iterator[Line]:
     if budget.query_epsilon is not None:
         each = f"a query spends ε = {show_rounded(budget.query_epsilon, up=True)} unless it names another"
     total = f"ε = {show_rounded(budget.epsilon, up=False)}, δ = {show_rounded(budget.delta, up=False)} in all"
+    if budget.renew != "never":
+        total += f", each month (renew = {budget.renew}: the steward's decision, and no theorem)"
     yield "budget", f"{total}; {each}"
+    if budget.accountant == "zcdp":
+        yield "by zcdp", f"ρ = {show_rounded(account(policy).total.rho or Fraction(0), up=False)} in all"
+    if budget.analysts:
+        quotas = [
+            f"{'everybody else' if n == '*' else n} {show_rounded(q, up=False)}" for n, q in budget.analysts.items()
+        ]
+        yield "quotas", f"{_listed(quotas)} (of ε; the total is what protects, as analysts can talk)"
     yield "ledger", str(policy.ledger_path)
+
+
+def _other_accounts(engine: Engine) -> Iterator[Line]:
+    """Another ledger that serves the same data spends on the same people, and neither knows of the other."""
+    private = [one for one in engine.located if not one.table.public]
+    files = [file for one in private for file in one.files]
+    for ledger, releases in others(engine.policy.ledger_path, [one.table.name for one in private], files):
+        plural = "" if releases == 1 else "s"
+        yield (
+            "WARNING",
+            f"{ledger} is another account of the same data ({releases:,} release{plural}): what both release adds up, "
+            "and neither counts the other's. Let both policies name one ledger",
+        )
 
 
 def _title(table: Table) -> str:

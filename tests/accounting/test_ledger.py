@@ -322,7 +322,7 @@ ledger = Ledger(sys.argv[1], Account(Fraction(1), Fraction(1, 10**6), "basic", s
 receipt = ledger.reserve(Cost(Fraction(1, 4)), {})
 if sys.argv[3] == "inside":
     with ledger._store.transaction() as db:
-        db.execute("INSERT INTO release VALUES (2, 'x', 't', '1/2', '0', 'reserved', '{}', x'00')")
+        db.execute("INSERT INTO release VALUES (2, 'x', 't', '', '', '1/2', '0', NULL, '0', '{}', x'00', 'reserved')")
         os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[3] == "released":
     ledger.released(receipt)

@@ -151,9 +151,13 @@ def test_a_flipped_bit_changes_no_sum_or_is_refused_with_an_error_of_ours(
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE account SET epsilon = 'much'",
-        "UPDATE account SET relation = '{'",
-        "DELETE FROM account",
+        "DROP TRIGGER account_is_never_changed; UPDATE account SET epsilon = 'much'",
+        "DROP TRIGGER account_is_never_changed; UPDATE account SET relation = '{'",
+        "DROP TRIGGER account_is_never_changed; UPDATE account SET time = '2020-01-01'",
+        "DROP TRIGGER account_is_never_deleted; DELETE FROM account",
+        'DROP TRIGGER release_is_never_changed; UPDATE release SET note = \'{"sql": "SELECT 2"}\' WHERE seq = 1',
+        "DROP TRIGGER release_is_never_changed; UPDATE release SET analyst = 'ada' WHERE seq = 3",
+        "DROP TRIGGER release_is_never_changed; UPDATE release SET seq = -seq; UPDATE release SET seq = 4 + seq",
         "DROP TRIGGER release_is_never_deleted; DELETE FROM release WHERE seq = 2",
         "DROP TRIGGER release_is_never_deleted; DELETE FROM release WHERE seq = 1",
         "DROP TRIGGER release_is_never_deleted; DELETE FROM release WHERE seq = 3",
@@ -162,7 +166,7 @@ def test_a_flipped_bit_changes_no_sum_or_is_refused_with_an_error_of_ours(
         "DROP TRIGGER release_is_never_changed; UPDATE release SET epsilon = '1/0'",
         "DROP TRIGGER release_is_never_changed; UPDATE release SET epsilon = '1/80' WHERE seq = 2",
         "DROP TRIGGER release_is_never_deleted; DELETE FROM release; DELETE FROM sqlite_sequence; "
-        "INSERT INTO release VALUES (1, 'x', 't', '0', '0', 'released', '{}', x'00')",
+        "INSERT INTO release VALUES (1, 'x', 't', '', '', '0', '0', NULL, '0', '{}', x'00', 'released')",
     ],
 )
 def test_a_ledger_that_contradicts_itself_is_refused(path: Path, change: str) -> None:
@@ -170,9 +174,18 @@ def test_a_ledger_that_contradicts_itself_is_refused(path: Path, change: str) ->
     assert refusal(path).code == "ledger-damaged"
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM release", "UPDATE release SET epsilon = '0'"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM release",
+        "UPDATE release SET epsilon = '0'",
+        "UPDATE release SET state = 'reserved'",
+        "DELETE FROM account",
+        "UPDATE account SET epsilon = '100'",
+    ],
+)
 def test_the_file_itself_refuses_refunds(path: Path, change: str) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match="never refunded"):
+    with pytest.raises(sqlite3.IntegrityError, match="never"):
         edit(make(path), change)
 
 
@@ -185,9 +198,15 @@ def edit(path: Path, change: str) -> None:
 
 
 def test_a_ledger_of_a_newer_format_is_refused(path: Path) -> None:
-    edit(make(path), "PRAGMA user_version = 2")
+    edit(make(path), "PRAGMA user_version = 3")
     error = refusal(path)
     assert error.code == "ledger-version" and "upgrade" in (error.hint or "")
+
+
+def test_a_ledger_of_an_older_format_is_refused_and_left_as_it_is(path: Path) -> None:
+    edit(make(path), "PRAGMA user_version = 1")
+    error = refusal(path)
+    assert error.code == "ledger-version" and "the dpsql that made it" in (error.hint or "")
 
 
 def test_another_programs_database_is_refused(path: Path) -> None:

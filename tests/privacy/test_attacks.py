@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -93,12 +93,12 @@ def observe(rows: Sequence[Row], sql: str, *, unit: str = "row", keys: int = 0) 
     try:
         quote = session.explain(sql, epsilon=1)
         scales = [(m.noise, m.sensitivity) for s in quote.steps for m in s.measurements]
-        answer = session.query(sql, epsilon=1)
+        answer = session.query(sql, epsilon=1, fresh=True)
     except dpsql.Error as error:
         return Seen(error.code, str(error), None, None, None, session.budget.spent.epsilon - before)
     shown = [row[:keys] for row in answer.rows]
     spent = session.budget.spent.epsilon - before
-    return Seen("answered", str(quote), answer.to_arrow().schema, shown, scales, spent)
+    return Seen("answered", str(replace(quote, fits=None)), answer.to_arrow().schema, shown, scales, spent)
 
 
 def assert_same(sql: str, person: Row = PERSON, *, unit: str = "row", keys: int = 0) -> None:
@@ -404,7 +404,7 @@ def test_14_the_twin_beside_that_engine_has_no_row() -> None:
 def test_14_the_decision_follows_the_noisy_value_and_not_the_true_one() -> None:
     with open_session(OTHERS) as session:
         sql = "SELECT COUNT(*) AS n FROM t HAVING COUNT(*) > 59"
-        seen = [session.query(sql, epsilon=1).rows for _ in range(60)]
+        seen = [session.query(sql, epsilon=1, fresh=True).rows for _ in range(60)]
         assert any(seen) and not all(seen)  # the true count is 59
         assert all(n > 59 for rows in seen for (n,) in rows)
 
@@ -740,7 +740,8 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
         for _ in range(2):  # seeding every other generator changes nothing
             random.seed(7)
             np.random.seed(7)
-            seen.add(tuple(session.query("SELECT k, COUNT(*), SUM(i) FROM t GROUP BY k", epsilon="0.01").rows))
+            sql = "SELECT k, COUNT(*), SUM(i) FROM t GROUP BY k"
+            seen.add(tuple(session.query(sql, epsilon="0.01", fresh=True).rows))
         assert len(seen) == 2
 
     asked: list[int] = []
@@ -754,10 +755,10 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
 def test_31_ten_times_a_tenth_exhausts_one_exactly() -> None:
     with open_session(OTHERS, epsilon=1) as session:
         for _ in range(10):
-            session.query("SELECT COUNT(*) FROM t", epsilon=0.1)
+            session.query("SELECT COUNT(*) FROM t", epsilon=0.1, fresh=True)
         assert session.budget.remaining.epsilon == 0
         with pytest.raises(dpsql.BudgetError):
-            session.query("SELECT COUNT(*) FROM t", epsilon="0.000001")
+            session.query("SELECT COUNT(*) FROM t", epsilon="0.000001", fresh=True)
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,14 @@ def test_duckdb_tables_and_public_tables_are_checked(folder: Folder) -> None:
     assert shown.exit_code == 0
     assert "orders: private, from shop.duckdb, table main.orders" in shown.stdout
     assert "keys     kind (those of kinds.kind)" in shown.stdout and "kinds: public, from kinds.csv" in shown.stdout
+
+
+def test_the_account_is_described(folder: Folder) -> None:
+    folder.visits(id=[1, 2])
+    folder.policy('unit = "id"')
+    policy = folder.path / "policy.toml"
+    budget = 'delta = 1e-6\naccountant = "zcdp"\nrenew = "monthly"\nanalysts = { ada = 2, "*" = 1 }\n'
+    policy.write_text(policy.read_text().replace("delta = 0\n", budget))
+    shown = folder.run("check").stdout
+    for piece in ("by zcdp   ρ = 1.4", "each month", "no theorem", "quotas    ada 2, everybody else 1 (of ε"):
+        assert piece in shown

@@ -4,6 +4,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
     max_rows_contributed = 20, privacy_unit_column = id, group_selection_strategy = LAPLACE_THRESHOLD) age, COUNT(*) FROM visits GROUP BY age
 
 price     ε = 1, δ = 0.000001
+fits      0 more times; into a whole account, with this noise: 0 under basic
 noise     gaussian; laplace would give 1.25 times the error
 
 unit      id of visits: a unit may have any number of rows
@@ -28,6 +29,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, max_rows = 20, max_rows_
 
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
+fits      200 more times; into a whole account, with this noise: 200 under basic
 
 unit      id of orders: rows_per_unit = 3, not verified
           mass 3, peak 3, in any number of groups
@@ -49,6 +51,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5, max_rows_contributed = 7)
 
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
+fits      200 more times; into a whole account, with this noise: 200 under basic
 
 unit      id of visits: a unit may have any number of rows
           mass 7, peak 7, in at most 1 group
@@ -69,6 +72,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1.0) n FROM n
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -87,6 +91,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -105,6 +110,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = p.id, group_selec
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -125,6 +131,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = u) COUNT(*) FROM 
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -143,6 +150,7 @@ SELECT SUM(age, contribution_bounds_per_row => (0, 50)), AVG(debt, contribution_
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -169,6 +177,7 @@ SELECT age % 10 AS d, SUM(age, contribution_bounds_per_group => (0, 500)) AS s, 
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of visits: a unit may have any number of rows
           mass 20, peak 20, in at most 3 groups
@@ -199,6 +208,7 @@ SELECT region, SUM(debt, contribution_bounds_per_group => (-5, 500)) FROM people
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
@@ -221,6 +231,7 @@ FROM people GROUP BY region HAVING DP_INTERVAL_LOW(n) > 0
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group

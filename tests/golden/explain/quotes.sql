@@ -3,6 +3,7 @@ SELECT COUNT(*) FROM people
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -21,6 +22,7 @@ SELECT region, COUNT(*) FROM people GROUP BY region
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -42,6 +44,7 @@ SELECT region, AVG(age) FROM people GROUP BY region
 
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
+fits      200 more times; into a whole account, with this noise: 200 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -63,6 +66,7 @@ SELECT COUNT(*), SUM(age), AVG(age) FROM people
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -88,6 +92,7 @@ SELECT SUM(age) AS years, SUM(income * (1 - height / 10)) AS money FROM people W
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -111,6 +116,7 @@ SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -131,6 +137,7 @@ SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 release r0: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -181,6 +188,7 @@ SELECT member, COUNT(DISTINCT id) FROM people GROUP BY member
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
@@ -210,6 +218,7 @@ SELECT region, member, AVG(age), GROUPING(region) AS g FROM people GROUP BY ROLL
 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 release r0: GROUP BY region, member
 unit      id of people: rows_per_unit = 1, verified

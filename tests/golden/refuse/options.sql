@@ -182,18 +182,10 @@ PrivacyError mechanism
 error: unknown mechanism 'magic'
 help: use "auto", "laplace" or "gaussian"
 ----
--- fresh
--- options: {"fresh": true}
-SELECT COUNT(*) FROM people
-
-PrivacyError not-yet
-error: fresh is not supported by this version
-help: leave it out
-----
 -- accuracy
--- options: {"accuracy": 5}
+-- options: {"accuracy": "5%"}
 SELECT COUNT(*) FROM people
 
-PrivacyError not-yet
-error: accuracy is not supported by this version
-help: leave it out
+PrivacyError accuracy
+error: accuracy is an error that is good enough: a positive number or a share of a range, not '5%'
+help: for instance 100, or "1% of range"; a share of the answer would depend on the data

@@ -1,0 +1,43 @@
+"""Other accounts of the same data: ledgers that lie beside a policy or its sources and know the same files or tables.
+
+Each keeps its own total, so what all of them released together may be more than any one of them says. Nothing is
+written to them and nothing of theirs is shown but their names and how many releases they hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from dpsql.accounting.store import APPLICATION
+
+
+def others(ledger: Path, tables: Iterable[str], files: Iterable[Path]) -> list[tuple[Path, int]]:
+    """Ledgers in the folders of this ledger and of these files, other than this one, that serve some of the same."""
+    paths, names = {str(f.absolute()) for f in files}, {t.lower() for t in tables}
+    folders = {ledger.absolute().parent, *(Path(p).parent for p in paths)}
+    found = []
+    for candidate in sorted({f for folder in folders for f in folder.glob("*.sqlite*")}):
+        if candidate.name.endswith(("-wal", "-shm")) or candidate.resolve() == ledger.resolve():
+            continue
+        with contextlib.suppress(sqlite3.Error, OSError, ValueError):
+            releases = _serves(candidate, names, paths)
+            if releases is not None:
+                found.append((candidate, releases))
+    return found
+
+
+def _serves(ledger: Path, names: set[str], paths: set[str]) -> int | None:
+    """How many releases a ledger holds, if it is one and served one of these tables or files."""
+    connection = sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True, timeout=1)
+    try:
+        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+            return None
+        served = {name for (name,) in connection.execute("SELECT DISTINCT name FROM source")}
+        known = {path for (path,) in connection.execute("SELECT path FROM file")}
+        (releases,) = connection.execute("SELECT COUNT(*) FROM release").fetchone()
+        return int(releases) if served & names or known & paths else None
+    finally:
+        connection.close()

@@ -1,0 +1,101 @@
+"""The account as a bank statement: totals, by analyst, by query, for groups of units, and the PLD figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from dpsql.accounting.account import Account, Balance, Entry
+from dpsql.accounting.cost import Cost
+from dpsql.accounting.filters import Zcdp
+from dpsql.accounting.pld import INSTALL, composed, is_installed
+
+GROUPS = (1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one analyst, or one query, has spent; quota is an analyst's limit, in ε."""
+
+    name: str
+    spent: Cost
+    releases: int
+    quota: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Everything that `dpsql budget` shows."""
+
+    balance: Balance
+    entries: tuple[Entry, ...]
+    analysts: tuple[Line, ...]
+    queries: tuple[Line, ...]
+    groups: Mapping[int, Cost]
+    pld: float | None
+    pld_note: str
+
+
+def statement(
+    account: Account, balance: Balance, entries: Sequence[Entry], quotas: Mapping[str, Fraction]
+) -> Statement:
+    """The statement of the account's current period."""
+    current = [e for e in entries if e.period == balance.period or not e.period or not balance.period]
+    names = sorted({e.analyst for e in current} | {n for n in quotas if n != "*"})
+    analysts = [_line(account, n, [e for e in current if e.analyst == n], quotas.get(n)) for n in names]
+    if "*" in quotas:
+        others = [e for e in current if e.analyst not in quotas]
+        analysts.append(_line(account, "everybody else", others, quotas["*"]))
+    texts = dict.fromkeys(" ".join(str(e.note.get("sql", "")).split()) for e in current)
+    queries = [
+        _line(account, t, [e for e in current if " ".join(str(e.note.get("sql", "")).split()) == t]) for t in texts
+    ]
+    queries.sort(key=lambda line: line.spent.rho or line.spent.epsilon, reverse=True)
+    named = tuple(analysts) if any(line.name for line in analysts) else ()
+    pld, note = _pld(account, balance, entries)
+    return Statement(balance, tuple(entries), named, tuple(queries), groups(account, balance.spent), pld, note)
+
+
+def groups(account: Account, spent: Cost) -> dict[int, Cost]:
+    """What the releases guarantee for several units at once."""
+    found = {}
+    for k in GROUPS:
+        if isinstance(account.filter, Zcdp) and not spent.parts and spent.rho is not None:
+            # Theorem GROUP-2: k units are protected at k²·ρ.
+            rho = k * k * spent.rho
+            found[k] = Cost(account.filter.conversion.epsilon(rho), spent.delta, rho)
+        else:
+            found[k] = Cost(k * spent.epsilon, _group_delta(k, spent))  # Theorem GROUP-1
+    return found
+
+
+def _group_delta(k: int, spent: Cost) -> Fraction:
+    """k·e^((k−1)ε)·δ, rounded up; at most 1."""
+    if not spent.delta or k == 1:
+        return spent.delta
+    exponent = (k - 1) * spent.epsilon
+    if exponent > 1000:
+        return Fraction(1)
+    context = Context(prec=30)
+    power = context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
+    return min(Fraction(1), k * spent.delta * Fraction(power) * (1 + Fraction(1, 10**20)))
+
+
+def _line(account: Account, name: str, entries: Sequence[Entry], quota: Fraction | None = None) -> Line:
+    total = sum((e.cost for e in entries), account.filter.nothing)
+    return Line(name, account.filter.shown(total), len(entries), quota)
+
+
+def _pld(account: Account, balance: Balance, entries: Sequence[Entry]) -> tuple[float | None, str]:
+    """The figure, or why there is none."""
+    if not account.delta:
+        return None, "PLD needs δ > 0"
+    if not is_installed():
+        return None, INSTALL
+    thresholds = sum((e.cost.parts for e in entries), Fraction(0))
+    if not isinstance(account.filter, Zcdp):
+        thresholds = sum((Fraction(str(e.note.get("threshold", 0))) for e in entries), Fraction(0))
+    found = composed([e.note for e in entries], account.delta - thresholds)
+    return found, "" if found is not None else "no PLD figure: a release doesn't say what noise it had"

@@ -1,0 +1,83 @@
+"""From a query's ρ to noise for all its statistics: the two ways to split under zero-concentrated accounting.
+
+As in budget.py, the cost is that of the very noises that will be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
+from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
+from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.mechanisms.budget import Noise, root_up
+from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+
+
+@dataclass(frozen=True, slots=True)
+class _Spend:
+    """ε as it was asked for, what it means in ρ, and the ledger's δ for the conversion."""
+
+    epsilon: Fraction
+    conversion: Conversion
+
+    @property
+    def rho(self) -> Fraction:
+        return self.conversion.rho(self.epsilon)
+
+    def guarantee(self, rho: Fraction) -> Cost:
+        """The whole query's guarantee, given what its noises cost in ρ."""
+        if not rho:
+            return ZERO_RHO
+        if rho > self.rho:
+            raise AssertionError("the noise costs more than it was calibrated to")
+        return Cost(self.epsilon, self.conversion.delta, rho)  # Theorem ZCDP-2
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpLaplace(_Spend):
+    """Equal shares of ρ, each turned into the ε at which Laplace noise costs just that (Theorem ZCDP-1)."""
+
+    name = "laplace"
+
+    def _pure(self, count: int) -> Fraction:
+        return pure_epsilon(rounded(self.rho / max(1, count), up=False))
+
+    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
+        share = self._pure(len(sensitivities))
+        return tuple(DiscreteLaplace.calibrate(s, share) for s in sensitivities)
+
+    def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
+        share = self._pure(len(sensitivities))
+        return [2 * (s.l1 / share) ** 2 for s in sensitivities]
+
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+        rho = Fraction(0)
+        for sensitivity, noise in zip(sensitivities, noises, strict=True):
+            assert isinstance(noise, DiscreteLaplace)
+            rho += pure_rho(noise.cost(sensitivity).epsilon)  # Theorems LAP-1, ZCDP-1 and COMP-2
+        return self.guarantee(rho)
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpGaussian(_Spend):
+    """Equal shares of ρ: σ = Δ₂/√(2ρ/m) for each of m statistics."""
+
+    name = "gaussian"
+
+    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
+        scale = len(sensitivities) / (2 * self.rho)
+        return tuple(Gaussian(root_up(s.l2_squared * scale)) for s in sensitivities)
+
+    def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
+        return [len(sensitivities) * s.l2_squared / (2 * self.rho) for s in sensitivities]
+
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+        rho = Fraction(0)
+        for sensitivity, noise in zip(sensitivities, noises, strict=True):
+            assert isinstance(noise, Gaussian)
+            rho += noise.rho(sensitivity)  # Theorems GAUSS-1 and COMP-2
+        return self.guarantee(rounded(rho, up=True))

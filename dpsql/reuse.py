@@ -1,0 +1,364 @@
+"""Free answers: what left once may leave again (Theorem FREE-1).
+
+A release is found again by what it measures, not by the text of the query: the relation below the statistics, the keys
+and their cells, the bounds on one unit, and the version of the data. Aliases, spacing, ORDER BY, LIMIT, HAVING and all
+other post-processing are not part of that. The stored noisy table answers a query when it has every quantity that the
+query needs, with no more noise than the query would get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from hashlib import blake2b
+
+from sqlglot import exp
+
+from dpsql.accounting.account import Receipt
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.stored import Kept
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call
+from dpsql.analyze.checked import Argument
+from dpsql.answer import Answer
+from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
+from dpsql.calibrate import Quote, Step
+from dpsql.plan.nodes import (
+    Filter,
+    Given,
+    GroupUnits,
+    Join,
+    Link,
+    Mark,
+    Project,
+    PublicTable,
+    Relation,
+    Scan,
+    Union,
+    Windows,
+    parts_of,
+)
+from dpsql.release import Noisy
+from dpsql.sql.scalar import Scalar
+from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.strategy import Linear
+
+FORMAT = "1"  # part of every key: stored releases of another format are not found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Stored releases that answer a whole query, and the receipt of the spend that the first of them left under."""
+
+    noisy: tuple[Noisy, ...]
+    receipt: Receipt
+
+
+class _UnknownError(Exception):
+    """Something that no rule here knows: the release is neither stored for reuse nor looked for."""
+
+
+def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
+    """What answers the whole query for free; None where a single one of its releases isn't there."""
+    noisy: list[Noisy] = []
+    ids: list[str] = []
+    earlier: dict[str, str] = {}
+    for step in quote.steps:
+        key = release_key(step, versions, earlier)
+        hits = ((id, _answers(step, unpack_release(kept), earlier)) for id, kept in (ledger.stored(key) if key else ()))
+        id, one = next((hit for hit in hits if hit[1] is not None), ("", None))
+        if one is None:
+            return None
+        earlier[step.name] = _identity(step, key, id, earlier)
+        ids.append(id)
+        noisy.append(one)
+    if not ids:
+        return None
+    entry = ledger.entry(ids[0])
+    free = ledger.account.filter.nothing
+    return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
+
+
+def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer]) -> list[Kept]:
+    """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
+    kept: list[Kept] = []
+    earlier: dict[str, str] = {}
+    for step, one in zip(quote.steps, noisy, strict=True):
+        names = _Names(earlier)
+        values: dict[str, Value] = {}
+        wheres: dict[str, str] = {}
+        clips: dict[str, Clip] = {}
+        key = release_key(step, versions, earlier)
+        if key:
+            names.relation(step.checked.relation)
+            for argument, call in zip(step.checked.arguments, step.calls, strict=True):
+                if argument.value is not None and call.value is not None:
+                    values.setdefault(names.value(argument.value), call.value)
+                if argument.where is not None and call.where is not None:
+                    wheres[names.expression(argument.where.sql)] = call.where
+                if call.clip is not None:
+                    clips[names.clip(argument, call.clip)] = call.clip
+            earlier[step.name] = _identity(step, key, answers[0].receipt.id, earlier)
+        threshold = None if step.selection is None else step.selection.threshold
+        kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
+    return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
+
+
+def public_tables(quote: Quote) -> frozenset[str]:
+    """The public tables whose rows decide which private rows a release is of."""
+    found = set()
+    for step in quote.steps:
+        for part in parts_of(step.checked.relation):
+            if isinstance(part, PublicTable):
+                found.add(part.table.lower())
+            elif isinstance(part, Given):
+                found |= {table.name.lower() for table in part.query.find_all(exp.Table)}
+    return frozenset(found)
+
+
+# ---------------------------------------------------------------- the key of a release plan
+
+
+def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, str]) -> bytes:
+    """What a step measures below its statistics, as a hash; b"" where no rule says what that is.
+
+    earlier: the identities of earlier steps, whose noisy values may be constants of this one.
+    """
+    checked, names = step.checked, _Names(earlier)
+    unit = checked.bounding.contribution
+    try:
+        whole: list[object] = [
+            FORMAT,
+            names.relation(checked.relation),
+            [[names.expression(k.sql), k.type.sql] for k in checked.keys],
+            "private" if checked.private_keys else "public",
+            [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
+            [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
+            [[table, versions[table]] for table in sorted(names.tables)],
+        ]
+        for argument in checked.arguments:
+            names.argument(argument)  # an argument that no rule knows can't be found again either
+    except (_UnknownError, KeyError):
+        return b""
+    found = blake2b(json.dumps(whole).encode(), digest_size=32, person=b"dpsql.release")
+    if step.cells is not None:
+        found.update(to_bytes(step.cells))
+    return found.digest()
+
+
+def _identity(step: Step, key: bytes, receipt: str, earlier: Mapping[str, str]) -> str:
+    """What tells this very noisy table apart from every other: its spend, its plan, and what its columns are."""
+    names = _Names(earlier)
+    names.relation(step.checked.relation)
+    aggregates = [[a.call.function, names.argument(a)] for a in step.checked.arguments]
+    return json.dumps([receipt, key.hex(), aggregates])
+
+
+class _Names:
+    """Plan columns by where they come from, whatever the query calls them.
+
+    Only nodes and expressions that are known here have a text, so that nothing new is ever confused with another.
+    """
+
+    def __init__(self, earlier: Mapping[str, str]) -> None:
+        self.columns: dict[str, str] = {}  # of the relation that was read last
+        self.tables: set[str] = set()
+        self._earlier = earlier
+        self._count = 0
+
+    def relation(self, relation: Relation | PublicTable | Given) -> list[object]:
+        """A canonical text of the rows; afterwards `columns` are its columns."""
+        match relation:
+            case Scan():
+                self.tables |= {relation.table, *(link.table for link in relation.links)}
+                hidden = () if relation.unit is None or relation.unit in dict(relation.columns) else (relation.unit,)
+                place = self._scope([*relation.columns, *((u, "") for u in hidden)])
+                links = [_link(link) for link in relation.links]
+                return ["scan", place, relation.table, self._column(relation.unit), relation.owner, links]
+            case PublicTable():
+                self.tables.add(relation.table)
+                return ["public", self._scope(relation.columns), relation.table]
+            case Given():
+                return ["given", self._given(relation), self._scope(relation.columns), relation.one_row]
+            case Filter():
+                below = self.relation(relation.input)
+                return ["filter", below, self.expression(relation.condition)]
+            case Project():
+                below = self.relation(relation.input)
+                texts = [self.expression(e) for _, e in relation.columns]
+                place = self._scope([(name, str(i)) for i, (name, _) in enumerate(relation.columns)])
+                return ["project", below, place, texts, self._column(relation.unit)]
+            case Join():
+                sides = self._both(relation.left, relation.right)
+                return ["join", *sides, relation.kind, *self._condition(relation.condition, relation.units)]
+            case Mark():
+                sides = self._both(relation.input, relation.other)
+                member = None if relation.member is None else [self.expression(e) for e in relation.member]
+                found = ["mark", *sides, *self._condition(relation.condition, relation.units), member]
+                return [*found, self._add(relation.column)]
+            case Union():
+                parts = []
+                for one in relation.inputs:
+                    text = self.relation(one)
+                    parts.append([text, [self._column(name) for name, _ in relation.inputs[0].columns]])
+                place = self._scope([(name, str(i)) for i, (name, _) in enumerate(relation.inputs[0].columns)])
+                return ["union", parts, place, self._column(relation.inputs[0].unit)]
+            case GroupUnits():
+                below, unit = self.relation(relation.input), self._column(relation.unit)
+                named = (*relation.keys, *relation.columns)
+                texts = [self.expression(e) for _, e in named]
+                place = self._scope([(relation.unit, ""), *((name, str(i)) for i, (name, _) in enumerate(named))])
+                return ["units", below, unit, len(relation.keys), texts, place]
+            case Windows():
+                below, unit = self.relation(relation.input), self._column(relation.unit)
+                return ["window", below, unit, self.expression(relation.window), self._add(relation.column)]
+            case _:
+                raise _UnknownError
+
+    def _scope(self, columns: Sequence[tuple[str, str]]) -> str:
+        """Start over with these columns, (plan name, what it is here)."""
+        place, self._count = f"s{self._count}", self._count + 1
+        self.columns = {plan: f"{place}.{here.lower()}" for plan, here in columns}
+        if len(self.columns) < len(columns):
+            raise _UnknownError
+        return place
+
+    def _add(self, plan: str) -> str:
+        before = self.columns
+        place = self._scope([(plan, "")])
+        if plan in before:
+            raise _UnknownError
+        self.columns = {**before, plan: f"{place}."}
+        return place
+
+    def _both(self, left: Relation, right: Relation | PublicTable | Given) -> list[object]:
+        one = self.relation(left)
+        columns = self.columns
+        other = self.relation(right)
+        if columns.keys() & self.columns.keys():
+            raise _UnknownError
+        self.columns = {**columns, **self.columns}
+        return [one, other]
+
+    def _condition(self, condition: exp.Expr | None, units: tuple[str, str] | None) -> list[object]:
+        text = None if condition is None else self.expression(condition)
+        return [text, None if units is None else [self._column(u) for u in units]]
+
+    def _column(self, plan: str | None) -> str | None:
+        if plan is None:
+            return None
+        if plan not in self.columns:
+            raise _UnknownError
+        return self.columns[plan]
+
+    def _given(self, given: Given) -> list[object]:
+        """A query over public tables and over earlier releases, which are told by what they are."""
+        used = {table.name for table in given.query.find_all(exp.Table)}
+        released = sorted(used & self._earlier.keys())
+        self.tables |= {name.lower() for name in used if name not in self._earlier}
+        if given.noisy and not released:
+            raise _UnknownError
+        text = given.query.sql(dialect="duckdb", comments=False)
+        return [text, [[name, self._earlier[name]] for name in released]]
+
+    def expression(self, node: exp.Expr) -> str:
+        """The expression over canonical names; nothing in it may stand for anything else."""
+        copy = exp.Paren(this=node.copy())  # a parent, so that a lone column can be replaced
+        for part in copy.find_all(exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
+            raise _UnknownError(type(part).__name__)
+        for column in list(copy.find_all(exp.Column)):
+            if column.table:
+                raise _UnknownError
+            column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
+        return str(copy.sql(dialect="duckdb", comments=False))
+
+    def value(self, value: Scalar) -> str:
+        """An aggregated value: its expression, its type, the range that it is clipped to, and whether it may lack."""
+        found = value.range
+        return json.dumps([self.expression(value.sql), value.type.sql, str(found.low), str(found.high), found.nullable])
+
+    def clip(self, argument: Argument, clip: Clip) -> str:
+        """A clip per unit and group: of what, and to which bounds."""
+        assert argument.clip is not None
+        value = None if argument.value is None else self.value(argument.value)
+        return json.dumps([value, clip.kind, str(argument.clip.low), str(argument.clip.high)])
+
+    def argument(self, argument: Argument) -> list[object]:
+        """What an aggregate is taken of."""
+        clip = argument.clip
+        return [
+            None if argument.value is None else self.value(argument.value),
+            None if argument.where is None else self.expression(argument.where.sql),
+            argument.units,
+            None if clip is None else [clip.per, str(clip.low), str(clip.high)],
+        ]
+
+
+def _link(link: Link) -> list[object]:
+    return [link.table, [[here.lower(), there.lower()] for here, there in link.on]]
+
+
+# ---------------------------------------------------------------- does a stored release answer this one?
+
+
+def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy | None:
+    """The stored table as the table of this step; None if it lacks something, or has more noise."""
+    names, left = _Names(earlier), stored.noisy.step
+    names.relation(step.checked.relation)
+    if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.threshold):
+        return None
+    calls: list[Call] = []
+    mine = [Fraction(m.noise.variance) for m in step.measurements]
+    theirs = [Fraction(m.noise.variance) for m in left.measurements]
+    for argument, call in zip(step.checked.arguments, step.calls, strict=True):
+        other = _rename(argument, call, names, stored)
+        if other is None:
+            return None
+        recipe = RECIPES[call.function]
+        needs = dict(zip(recipe.needs(call), recipe.needs(other), strict=True))
+        if any(q not in left.estimates for q in needs.values()):
+            return None
+        for contrast in recipe.contrasts(call):
+            asked = Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(mine)
+            had = Linear.combine((left.estimates[needs[q]], w) for q, w in contrast.items()).variance(theirs)
+            if had > asked * (1 + Fraction(1, 10**9)):
+                return None
+        calls.append(other)
+    assert isinstance(left, Left)
+    return replace(stored.noisy, step=replace(left, name=step.name, calls=tuple(calls)))
+
+
+def _rename(argument: Argument, call: Call, names: _Names, stored: Archived) -> Call | None:
+    """The call in the stored release's own names."""
+    value, where = call.value, call.where
+    if argument.value is not None and value is not None:
+        value = stored.values.get(names.value(argument.value))
+        if value is None:
+            return None
+    if argument.where is not None and where is not None:
+        where = stored.wheres.get(names.expression(argument.where.sql))
+        if where is None:
+            return None
+    clip = call.clip
+    if clip is not None:
+        clip = stored.clips.get(names.clip(argument, clip))
+        if clip is None:
+            return None
+    return replace(call, value=value, where=where, clip=clip)
+
+
+def _offers(step: Step) -> dict[Quantity, Linear]:
+    """All that the measured statistics tell: what the query needed, and what they give besides."""
+    found = dict(step.estimates)
+    for quantity, linear in _measured(step):
+        found.setdefault(quantity, linear)
+    return found
+
+
+def _measured(step: Step) -> Iterator[tuple[Quantity, Linear]]:
+    for index, measurement in enumerate(step.measurements):
+        for quantity, weights in measurement.statistic.quantities().items():
+            whole = 1 if quantity.kind in ("units", "clipped") else 2**step.bits  # those are never weighted
+            yield quantity, Linear.of({(index, column): w / whole for column, w in enumerate(weights)})

@@ -1,0 +1,251 @@
+"""Batches: one reservation, shared statistics measured once, the least total error, all or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from support import Connect
+
+import dpsql
+from dpsql.batch import merge, share, statements
+from dpsql.calibrate import Quote, calibrate
+from dpsql.cli.main import cli
+from dpsql.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.session import Options, asked
+from dpsql.sql.parse import parse
+
+TABLE = pa.table(
+    {
+        "id": [i // 3 for i in range(300)],
+        "k": ["a", "b", "c"] * 100,
+        "v": [float(i % 50) for i in range(300)],
+        "w": [i % 7 for i in range(300)],
+    }
+)
+POLICY: dict[str, Any] = {
+    "privacy": {"max_rows": 3, "max_groups": 2},
+    "tables": {
+        "t": {
+            "unit": "id",
+            "columns": {"k": {"values": ["a", "b", "c"]}, "v": {"min": 0, "max": 50}, "w": {"min": 0, "max": 7}},
+        }
+    },
+}
+REPORT = """-- a report; with comments
+SELECT k, COUNT(*) AS n FROM t GROUP BY k;
+SELECT k, AVG(v) AS mean FROM t GROUP BY k ORDER BY mean;
+
+SELECT COUNT(*) AS n FROM t WHERE w > 3; -- the end;
+"""
+
+
+@pytest.fixture
+def session(connect: Connect) -> dpsql.Session:
+    return connect({"t": TABLE}, POLICY, epsilon=100)
+
+
+def quoted(session: dpsql.Session, text: str, **options: Any) -> Quote:
+    ask, limits = asked(Options(**options), session._engine.policy)
+    return calibrate(merge(text, [session._checked(parse(t), limits) for t in statements(text)]).checked, ask, ())
+
+
+def test_statements_end_at_semicolons_that_are_not_in_texts_or_comments() -> None:
+    assert [s.strip() for s in statements("SELECT ';'; -- a;b\n SELECT 2 /* ; */;;\n")] == [
+        "SELECT ';'",
+        "-- a;b\n SELECT 2 /* ; */",
+    ]
+    assert statements("") == [""] and statements("SELECT 'open") == ["SELECT 'open"]
+    with pytest.raises(SQLError):
+        statements("SELECT 1;" * 101)
+
+
+def test_a_batch_is_one_reservation_and_answers_each_statement(session: dpsql.Session) -> None:
+    by_key, mean, some = session.batch(REPORT, epsilon=30)
+    assert session.budget.spent.epsilon == 30
+    (entry,) = session._engine.ledger.history()
+    assert entry.cost.epsilon == 30 and entry.note["sql"] == REPORT.strip()
+    assert by_key.columns == ["k", "n"] and mean.columns == ["k", "mean"] and some.columns == ["n"]
+    assert all(abs(n - 100) < 25 for k, n in by_key.rows if k is not None)
+    assert abs(some.rows[0][0] - 129) < 30
+    for one in (by_key, mean, some):
+        assert one.receipt.id == entry.id and one.receipt.state == "released" and one.cost.epsilon == 30
+    assert [i is not None for i in (by_key.intervals()["n"], mean.intervals()["mean"], some.intervals()["n"])] == [
+        True
+    ] * 3
+    low, high = (by_key.intervals()["n"] or [])[0] or (0.0, 0.0)
+    assert low < by_key.rows[0][1] < high
+
+
+def test_what_two_statements_share_is_measured_once(session: dpsql.Session) -> None:
+    quote = quoted(session, REPORT, epsilon=1)
+    assert len(quote.steps) == 2  # by key, and the one with a WHERE
+    titles = [m.statistic.title for step in quote.steps for m in step.measurements]
+    assert len(titles) == len(set(titles)) == 2
+    apart = quoted(
+        session, "SELECT COUNT(*) FROM t; SELECT COUNT(*) AS c FROM t ORDER BY c; SELECT COUNT(*) FROM t", epsilon=1
+    )
+    assert len(apart.steps) == 1 and len(apart.steps[0].measurements) == 1
+
+
+def test_shared_statistics_agree_between_statements(session: dpsql.Session) -> None:
+    one, two = session.batch(
+        "SELECT k, COUNT(*) FROM t GROUP BY k; SELECT k, COUNT(*) * 2 FROM t GROUP BY k", epsilon=1
+    )
+    assert [2 * n for _, n in one.rows] == [n for _, n in two.rows]
+
+
+def test_the_split_is_that_of_least_total_error(connect: Connect) -> None:
+    """The figure of THEORY: Δ = (1, 100) at ε = 1 has the total variance 22,916, and 80,008 with equal shares."""
+    session = connect({"t": TABLE}, {"tables": {"t": {"unit": "id"}}}, epsilon=100)
+    ask, one = asked(Options(epsilon=1, max_rows=1), session._engine.policy)
+    _, hundred = asked(Options(epsilon=1, max_rows=100), session._engine.policy)
+    sql = "SELECT COUNT(*) FROM t"
+    different = sql + " WHERE w > 3"
+    both = merge("", [session._checked(parse(sql), one), session._checked(parse(different), hundred)])
+    equal = calibrate(both.checked, ask, ())
+    best = share(equal)
+
+    def total(quote: Quote) -> float:
+        return sum(2 * float(m.noise.scale / 2**s.bits) ** 2 for s in quote.steps for m in s.measurements)  # type: ignore[union-attr]
+
+    assert total(equal) == pytest.approx(80_008, rel=1e-4)
+    assert total(best) == pytest.approx(22_916, rel=1e-3)
+    assert best.price.epsilon <= equal.price.epsilon == 1
+    assert float(best.price.epsilon) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("accountant", ["basic", "zcdp"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_split_never_costs_more_than_was_asked_for(connect: Connect, accountant: str, mechanism: str) -> None:
+    budget = {"epsilon": 10, "delta": 1e-6, "accountant": accountant}
+    session = connect({"t": TABLE}, POLICY | {"budget": budget})
+    text = "SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t WHERE w > 1; SELECT COUNT(DISTINCT id) FROM t WHERE w > 2"
+    equal = quoted(session, text, epsilon=1, mechanism=mechanism)
+    best = share(equal)
+    assert best.price.epsilon <= 1 and best.price.delta <= equal.price.delta * (1 + Fraction(1, 10**6))
+    spreads = [[m.noise.variance / 4**s.bits if "units" not in m.statistic.title else m.noise.variance
+                for s in q.steps for m in s.measurements] for q in (equal, best)]  # fmt: skip
+    assert sum(spreads[1]) < sum(spreads[0])
+    session.batch(text, epsilon=1, mechanism=mechanism)
+    assert session.budget.spent.epsilon <= 1
+
+
+def test_different_units_of_measure_get_equal_shares(session: dpsql.Session) -> None:
+    quote = quoted(session, "SELECT COUNT(*) FROM t; SELECT SUM(v) FROM t WHERE w > 2", epsilon=1)
+    assert share(quote) is quote
+
+
+def test_all_or_nothing_a_refused_statement_costs_nothing_and_points_at_its_line(session: dpsql.Session) -> None:
+    with pytest.raises(Error) as refused:
+        session.batch("SELECT COUNT(*) FROM t;\nSELECT nothing FROM t", epsilon=1)
+    assert refused.value.span is not None and refused.value.span.line == 2
+    assert "   2 | SELECT nothing FROM t" in str(refused.value)
+    assert session.budget.spent.epsilon == 0
+
+
+def test_all_or_nothing_a_batch_that_is_too_dear_is_refused_whole(connect: Connect) -> None:
+    session = connect({"t": TABLE}, POLICY, epsilon=1)
+    with pytest.raises(BudgetError):
+        session.batch(REPORT, epsilon=2)
+    assert session.budget.spent.epsilon == 0 and session._engine.ledger.history() == []
+
+
+def test_a_batch_that_fails_after_payment_shows_nothing_of_any_statement(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dpsql.session as pipeline
+
+    original, calls = pipeline.answer, []
+
+    def fail_on_the_second(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise DataError("no", code="post-processing")
+        return original(*arguments)
+
+    monkeypatch.setattr(pipeline, "answer", fail_on_the_second)
+    with pytest.raises(DataError):
+        session.batch(REPORT, epsilon=1)
+    (entry,) = session._engine.ledger.history()
+    assert entry.state == "reserved" and session.budget.spent.epsilon == 1
+
+
+def test_a_repeated_batch_is_free_and_so_is_each_of_its_statements(session: dpsql.Session) -> None:
+    first = session.batch(REPORT, epsilon=2)
+    again = session.batch(REPORT, epsilon=2)
+    assert [a.rows for a in again] == [a.rows for a in first] and all(a.receipt.reused for a in again)
+    assert session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon="0.1").receipt.reused
+    assert session.budget.spent.epsilon == 2
+    fresh = session.batch(REPORT, epsilon=2, fresh=True)
+    assert not fresh[0].receipt.reused and session.budget.spent.epsilon == 4
+
+
+def test_a_lost_batch_is_replayed_whole(session: dpsql.Session) -> None:
+    first = session.batch(REPORT, epsilon=2)
+    again = session.replays(first[0].receipt.id)
+    assert [a.rows for a in again] == [a.rows for a in first]
+    assert [a.intervals() for a in again] == [a.intervals() for a in first]
+    with pytest.raises(LedgerError, match="was a batch"):
+        session.replay(first[0].receipt.id)
+
+
+def test_private_keys_keep_their_equal_shares_and_thresholds(connect: Connect) -> None:
+    policy = {"privacy": {"max_rows": 3, "max_groups": 1}, "tables": {"t": {"unit": "id"}}}
+    session = connect({"t": TABLE}, policy, epsilon=100, delta=1e-6)
+    text = "SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k; SELECT COUNT(*) FROM t"
+    quote = quoted(session, text, epsilon=4)
+    assert share(quote) is quote
+    assert len(session.batch(text, epsilon=4)) == 2
+
+
+def test_an_accuracy_is_for_one_query(session: dpsql.Session) -> None:
+    with pytest.raises(PrivacyError, match="for one query"):
+        session.batch(REPORT, accuracy=5)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    (tmp_path / "report.sql").write_text(REPORT)
+    (tmp_path / "policy.toml").write_text(
+        "[budget]\nepsilon = 10\ndelta = 0\nquery_epsilon = 1\n[privacy]\nmax_rows = 3\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
+        '[tables.t.columns]\nk = { values = ["a", "b", "c"] }\nv = { min = 0, max = 50 }\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(cli, arguments)
+
+
+def test_a_file_of_several_statements_is_a_batch(run: Callable[..., Any]) -> None:
+    done = run("query", "-f", "report.sql")
+    assert done.exit_code == 0 and "cost ε = 1 · left ε = 9" in done.stderr
+    first, second, third = done.stdout.split("\n\n")
+    assert first.startswith("k,n\n") and second.startswith("k,mean\n") and third.startswith("n\n")
+    found = json.loads(run("query", "-f", "report.sql", "--format", "json").stdout)
+    assert [part["columns"] for part in found] == [["k", "n"], ["k", "mean"], ["n"]]
+    id = found[0]["receipt"]["id"]
+    assert run("budget", "--replay", id).stdout == done.stdout
+    assert json.loads(run("budget", "--json").stdout)["spent"]["epsilon"] == 1
+
+
+@pytest.mark.parametrize("format_", ["parquet", "arrow"])
+def test_a_format_for_one_answer_is_refused_before_payment(run: Callable[..., Any], format_: str) -> None:
+    done = run("query", "-f", "report.sql", "-o", f"x.{format_}")
+    assert done.exit_code == 2 and "holds one answer" in done.stderr
+    assert json.loads(run("budget", "--json").stdout)["spent"]["epsilon"] == 0
+
+
+def test_two_statements_in_an_argument_stay_refused(run: Callable[..., Any]) -> None:
+    done = run("query", "SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t")
+    assert done.exit_code == 3 and "second statement" in done.stderr

@@ -266,9 +266,32 @@ output
 ----
 -- a join of private tables
 -- options: {"max_rows": 20}
-SELECT region, COUNT(*), AVG(visits.age) FROM people JOIN visits ON people.id = visits.id GROUP BY region
+SELECT region, COUNT(*), AVG(income) FROM people JOIN visits ON people.id = visits.id GROUP BY region
 
-x
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: joined: a unit may have any number of rows
+rows      scan people, unit id
+          inner join on id = id_2 (units)
+            scan visits, unit id_2 (id_2 = id, age_2 = age)
+          mass 20, peak 20, in at most 1 group
+enforced  max_rows = 20
+cells     3 = region (3: values of people.region)
+measured
+       statistic                                   ε  share      ℓ1      ℓ2  noise              scale      grid
+  [1]  sum and count (and rows) of income jointly  1   100%  20,000  20,000  discrete Laplace  20,000  4.77e-07
+
+output
+  region        key region: no noise
+  count_star()  COUNT(*), from [1]
+                within 99.3 for one cell with 95%
+                within 128 for all 3 cells with 95%
+  avg(income)   AVG(people.income), from [1]
+                range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
+                within 59.9 for one cell with 95% where it has 1,000 rows, 81.5 for all 3 cells
+                the error shrinks as 1/n: twice the rows, half of it
 ----
 -- a noisy value in a filter
 SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)

@@ -69,7 +69,7 @@ class _Joiner:
                     )
         rows = self.flush(None)
         # A subquery in a condition adds a column to the rows that are filtered then.
-        condition = all_of([self.expression(c, rows) for c in [*self.pool, *self.where]])
+        condition = all_of([_as_filter(self.expression(c, rows)) for c in [*self.pool, *self.where]])
         if condition is not None:
             rows.relation = Filter(rows.relation, condition)
         return rows
@@ -215,3 +215,17 @@ def _holds_query(node: Expr) -> bool:
 
 def _aliases(node: Expr) -> set[str]:
     return {c.table for c in node.find_all(exp.Column)}
+
+
+def _as_filter(condition: Expr) -> Expr:
+    """A condition that keeps the same rows: NULL and FALSE are one here, so `x IN (…)` is its mark and no more."""
+    negated = isinstance(condition, exp.Not)
+    node = condition.this.unnest() if negated else condition.unnest()
+    if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
+        test, mark = node.args["ifs"][0], node.args.get("default")
+        missing = isinstance(test.args["true"], exp.Null) and isinstance(test.this, exp.Is)
+        if missing and isinstance(test.this.expression, exp.Null) and isinstance(mark, exp.Column):
+            if not negated:
+                return mark.copy()  # where the value is NULL nothing equals it
+            return exp.and_(exp.Not(this=mark.copy()), exp.Not(this=test.this.copy()), copy=False)
+    return condition

@@ -171,9 +171,9 @@ JOINED = {
     "semi-join": "SELECT city, COUNT(*) FROM users WHERE uid IN (SELECT uid FROM orders WHERE day < 3) GROUP BY city",
     "anti-join": "SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.uid = o.uid AND "
     "p.day < o.day)",
-    "own keys behind a condition": "SELECT city, COUNT(DISTINCT o.uid) FROM orders o LEFT JOIN users u ON o.uid = u.uid "
-    "AND o.day > 3 GROUP BY city",
-    "union of single rows": "SELECT COUNT(*), SUM(age) FROM (SELECT age FROM users UNION ALL SELECT age + 1 FROM users)",
+    "own keys behind a condition": "SELECT city, COUNT(DISTINCT o.uid) FROM orders o LEFT JOIN users u ON o.uid = "
+    "u.uid AND o.day > 3 GROUP BY city",
+    "union of single rows": "SELECT COUNT(*), SUM(a) FROM (SELECT age AS a FROM users UNION ALL SELECT age FROM users)",
     "semi-join along a link": "SELECT kind, COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM items i WHERE i.oid = "
     "o.oid AND qty > 2) GROUP BY kind",
     "union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION ALL SELECT uid, age FROM users)",

@@ -32,6 +32,7 @@ from dpsql.plan.nodes import (
     Windows,
     columns_of,
 )
+from dpsql.plan.rows import conjuncts
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
@@ -397,7 +398,7 @@ def relation(node: Relation | PublicTable | Given) -> exp.Select:
             ]
             return exp.select(*(typed or [exp.Literal.number(1)])).from_(exp.Table(this=_quoted(node.name)), copy=False)
         case Filter():
-            return _rows(node.input, "f").where(node.condition.copy(), copy=False)
+            return _filter(node)
         case Project():
             return _project(node)
         case Join():
@@ -422,8 +423,21 @@ def relation(node: Relation | PublicTable | Given) -> exp.Select:
             assert_never(node)
 
 
-def _rows(node: Relation, alias: str) -> exp.Select:
-    return exp.select("*").from_(_subquery(relation(node), alias), copy=False)
+def _filter(node: Filter) -> exp.Select:
+    """A filter by a mark asks for it where it stands: a semi- or anti-join instead of a column."""
+    conditions, below = conjuncts(node.condition), node.input
+    if isinstance(below, Mark):
+        mark = _column(below.column)
+        asked = [c for c in conditions if (c.this.unnest() if isinstance(c, exp.Not) else c) == mark]
+        rest = [c for c in conditions if c not in asked]
+        if len(asked) == 1 and not any(c.name == below.column for r in rest for c in r.find_all(exp.Column)):
+            kept = exp.Not(this=_test(below)) if isinstance(asked[0], exp.Not) else _test(below)
+            inner: Relation = below.input if not rest else Filter(below.input, exp.and_(*(r.copy() for r in rest)))
+            constant = exp.Boolean(this=not isinstance(asked[0], exp.Not))
+            rows = exp.select("a.*", _alias(constant, below.column))
+            return rows.from_(_subquery(relation(inner), "a"), copy=False).where(kept, copy=False)
+    rows = exp.select("*").from_(_subquery(relation(below), "f"), copy=False)
+    return rows.where(node.condition.copy(), copy=False)
 
 
 def _renamed_columns(columns: tuple[tuple[str, str], ...], table: str) -> exp.Select:
@@ -465,19 +479,20 @@ def _sided(e: exp.Expr, left: tuple[str, ...], right: tuple[str, ...]) -> exp.Ex
 
 
 def _mark(node: Mark) -> exp.Select:
+    rows = _subquery(relation(node.input), "a")
+    return exp.select("a.*", _alias(_test(node), node.column)).from_(rows, copy=False)
+
+
+def _test(node: Mark) -> exp.Expr:
     """Theorem OWN-4. EXISTS never is NULL; IN over public values is as SQL has it."""
     other = _subquery(relation(node.other), "b")
-    test: exp.Expr
     left, right = columns_of(node.input), columns_of(node.other)
     if node.member is not None:
         value, theirs = (_sided(e, left, right) for e in node.member)
-        test = exp.In(this=value, query=exp.Subquery(this=exp.select(theirs).from_(other, copy=False)))
-    else:
-        conditions = _conditions(node.units, node.condition, left, right)
-        found = exp.select(exp.Literal.number(1)).from_(other, copy=False)
-        test = exp.Exists(this=found.where(exp.and_(*conditions), copy=False) if conditions else found)
-    rows = _subquery(relation(node.input), "a")
-    return exp.select("a.*", _alias(test, node.column)).from_(rows, copy=False)
+        return exp.In(this=value, query=exp.Subquery(this=exp.select(theirs).from_(other, copy=False)))
+    conditions = _conditions(node.units, node.condition, left, right)
+    found = exp.select(exp.Literal.number(1)).from_(other, copy=False)
+    return exp.Exists(this=found.where(exp.and_(*conditions), copy=False) if conditions else found)
 
 
 def _scan(node: Scan) -> exp.Select:

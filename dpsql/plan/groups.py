@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from dpsql.sql.nodes import (
     is_privacy_unit,
     is_window_function,
 )
-from dpsql.sql.refuse import refuse
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.trees import rebuilt
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     correlated = [_correlated_key(builder, c, rows) for c in rows.foreign]
     keys: list[Expr] = []
     sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
-    for written in grouping_sets(node.args.get("group")):
+    listed = grouping_sets(node.args.get("group"))
+    if len(listed) > 1:
+        _check_apart(builder, listed, rows)
+    for written in listed:
         plans = [*_keys(builder, written, rows), *(k for k, _ in correlated)]
         keys += [p for i, p in enumerate(plans) if p not in keys and p not in plans[:i]]
         sets.append(tuple(dict.fromkeys(keys.index(p) for p in plans)))
@@ -115,6 +118,21 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
     post.set("from_", exp.From(this=source))
     return post
+
+
+def _check_apart(builder: Builder, sets: Iterable[Sequence[Expr]], rows: Rows) -> None:
+    """A set may leave one key out and keep another, so the same column can't be both of them."""
+    known: dict[Expr, Expr] = {}
+    for key in (k for one in sets for k in one):
+        plan = _keys(builder, [key], rows)[0]
+        if known.setdefault(plan, key) != key:
+            raise refuse(
+                SQLError,
+                f"{shown(known[plan])} and {shown(key)} are the same column, and grouping sets tell their keys apart",
+                key,
+                code="group-by",
+                hint="group by one of them",
+            )
 
 
 def _correlated_key(builder: Builder, condition: Expr, rows: Rows) -> tuple[Expr, Expr]:

@@ -80,15 +80,10 @@ class Grammar(Refused):
             sql = f"WITH {table} AS (SELECT * FROM {table} WHERE {where}) {made.sql}"
             return self.finished(replace(made, sql=sql), tag="CTE that shadows a table")
         inner = self.rows(1)
-        body, cols, hidden = self.projected(inner)
-        over = Rows(
-            name,
-            tuple(replace(c, sql=f"{name}.{c.sql}") for c in cols),
-            f"{name}.{hidden}" if hidden else "",
-            (),
-            inner.tags,
-            inner.named,
-        )
+        show = self.chance(0.6)
+        body, cols, unit = self.projected(inner, show=show)
+        held = tuple(replace(c, sql=f"{name}.{c.sql}") for c in cols)
+        over = Rows(name, held, f"{name}.{unit}" if unit else "", (), inner.tags, show, inner.fan)
         if shape in ("rows", "unused"):
             made = self.release(over, exact=False)
             unused = f", {self.fresh('t')} AS (SELECT uid FROM orders)" if shape == "unused" else ""
@@ -194,14 +189,17 @@ class Grammar(Refused):
             made = self.release(replace(rows, where=(f"{u}.city {negated} ({frequent})",)), exact=False)
         else:
             rows = self.base("users", u)
-            value = f"SUM({u}.age - (SELECT COUNT(*) FROM orders))"
+            value = f"SUM(LEAST(GREATEST({u}.age - (SELECT COUNT(*) FROM orders), -99), 99))"
             sql = f"SELECT {both('', 'COALESCE(')}{value}{both('', ', 0)')} AS s {rows.body()}"
             made = Table(sql, (Out("s", "whole"),), rows.tags)
         return self.finished(made, tag=f"noisy value in a private query: {shape}")
 
     def grouping_sets(self) -> Query:
-        rows = self.base(self.pick("users", "orders", "items", "survey")) if self.chance(0.6) else self.join_public()
+        rows = self.rows(1)
         keys = [c.sql for c in rows.cols if c.public]
+        if not keys:
+            rows = self.join_public()
+            keys = [c.sql for c in rows.cols if c.public]
         keys = self.dice.sample(keys, min(len(keys), self.dice.randint(1, 2)))
         keys = list(dict.fromkeys(keys))
         listed = ", ".join(keys)
@@ -216,40 +214,32 @@ class Grammar(Refused):
         return self.finished(Table(sql, (*outs, Out("n", "count"), Out("m", role)), rows.tags), tag=how)
 
     def pivot(self) -> Query:
-        """PIVOT with its values listed, as a clause of FROM and as a statement."""
-        sql, roles = self.dice.choice(
-            [
-                (
-                    "SELECT * FROM (SELECT kind FROM orders) PIVOT (COUNT(*) AS n FOR kind IN ('gift', 'new', 'used'))",
-                    ("count",) * 3,
-                ),
-                (
-                    "SELECT * FROM (SELECT city, vip FROM users WHERE vip IS NOT NULL) "
-                    "PIVOT (COUNT(*) FOR city IN ('bern', 'oslo', 'rome') GROUP BY vip)",
-                    ("key", "count", "count", "count"),
-                ),
-                (
-                    "PIVOT users ON city IN ('bern', 'lima', 'oslo') USING COUNT(*) AS n GROUP BY vip",
-                    ("key", "count", "count", "count"),
-                ),
-            ]
-        )
-        return Query(sql, sql, sql, roles, frozenset({"PIVOT … IN"}))
+        """PIVOT with its values listed, as a clause of FROM and as a statement; DuckDB is asked with FILTER."""
+        if self.chance(0.3):
+            sql = "PIVOT users ON city IN ('bern', 'lima', 'oslo') USING COUNT(*) AS n GROUP BY vip"
+            return Query(sql, sql, sql, ("key", "count", "count", "count"), frozenset({"PIVOT … IN"}))
+        rows = self.rows(1)
+        word, number = self.column(rows.cols, "text") or "'gift'", self.integer(rows.cols, 1)
+        call = self.pick("COUNT(*)", "COUNT(x)", "SUM(x)")
+        inner = f"(SELECT {word} AS k{f', {number} AS x' if 'x' in call else ''} {rows.body()})"
+        values = self.dice.sample(["gift", "new", "oslo", "rome", "a1", "left", "red"], 3)
+        listed = ", ".join(f"'{v}'" for v in values)
+        filtered = ", ".join(f"COALESCE({call} FILTER (WHERE k = '{v}'), 0) AS {v}" for v in values)
+        ours = f"SELECT * FROM {inner} PIVOT ({call} FOR k IN ({listed}))"
+        table = Table(both(ours, f"SELECT {filtered} FROM {inner}"), tuple(Out(v, "whole") for v in values), rows.tags)
+        return self.finished(table, tag="PIVOT … IN")
 
     def correlated(self) -> Query:
         """A scalar subquery over private rows for each row of a public table."""
-        if self.chance(0.5):
-            u = self.fresh("u")
-            where = f" AND {self.condition(self.base('users', u).cols)}" if self.chance(0.5) else ""
-            sql = (
-                f"SELECT c.city AS k, (SELECT COUNT(*) FROM users AS {u} WHERE {u}.city = c.city{where}) AS n "
-                "FROM cities AS c"
-            )
-        else:
-            value = both("SUM(i.qty)", "COALESCE(SUM(i.qty), 0)")
-            sql = f"SELECT s.sku AS k, (SELECT {value} FROM items AS i WHERE i.sku = s.sku) AS n FROM skus AS s"
+        rows = self.rows(1)
+        public, key = self.dice.choice([("cities", "city"), ("skus", "sku"), ("tags", "tag")])
+        word = self.column(rows.cols, "text") or "'oslo'"
+        x = self.integer(rows.cols, 1)
+        value = self.pick("COUNT(*)", f"SUM({x})")
+        looked = f"(SELECT {value} {rows.body([f'{word} = p.{key}'])})"
+        sql = f"SELECT DISTINCT p.{key} AS k, COALESCE({looked}, 0) AS n FROM {public} AS p"
         return self.finished(
-            Table(sql, (Out("k", "key"), Out("n", "count")), frozenset()),
+            Table(sql, (Out("k", "key"), Out("n", "whole")), rows.tags),
             tag="correlated scalar subquery, public table",
         )
 

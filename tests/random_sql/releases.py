@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_sql.rows import PrivateRows
+from random_sql.rows import OWN_VALUE, PrivateRows
 from random_sql.written import Out, Rows, Table, both
 
 
@@ -35,13 +35,21 @@ class Releases(PrivateRows):
         if written:
             group = self.group_by(written, outs, tags)
         having = self.having(rows, exact, tags) if written else ""
-        distinct = ""
+        clause = self.clause(rows, tags) if self.chance(0.08) else ""
         order = list(range(len(items)))
         if group != " GROUP BY ALL" and "ordinal" not in tags and self.chance(0.2):
             self.dice.shuffle(order)
-        sql = f"SELECT {distinct}{', '.join(items[i] for i in order)} {rows.body()}{group}{having}"
+        sql = f"SELECT {clause}{', '.join(items[i] for i in order)} {rows.body()}{group}{having}"
         tags.discard("ordinal")
         return Table(sql, tuple(outs[i] for i in order), frozenset(tags | {"aggregates"}))
+
+    def clause(self, rows: Rows, tags: set[str]) -> str:
+        """Google's clause, with what contradicts no option."""
+        tags.add("WITH DIFFERENTIAL_PRIVACY")
+        options = ["group_selection_strategy = LAPLACE_THRESHOLD"]
+        if rows.named and rows.unit:
+            options.append(f"privacy_unit_column = {rows.unit}")
+        return both(f"WITH DIFFERENTIAL_PRIVACY OPTIONS({self.pick(*options)}) ", "")
 
     def key(self, rows: Rows, tags: set[str], *, plain: bool) -> str:
         good = [c for c in rows.cols if c.public]
@@ -93,8 +101,9 @@ class Releases(PrivateRows):
     def aggregate(self, rows: Rows, tags: set[str]) -> tuple[str, str]:
         """An aggregate and what it is."""
         function = self.pick(
-            "COUNT(*)", "COUNT(*)", "COUNT", "units", "SUM", "SUM", "SUM", "AVG", "AVG", "VAR", "CASE", "post"
-        )
+            "COUNT(*)", "COUNT(*)", "COUNT", "units", "SUM", "SUM", "SUM", "AVG", "AVG", "VAR", "CASE", "post",
+            "bounded",
+        )  # fmt: skip
         where = ""
         if self.chance(0.2) and function != "post":
             tags.add("FILTER")
@@ -109,12 +118,20 @@ class Releases(PrivateRows):
             return f"SUM(CASE WHEN {self.boolean(rows.cols, 1)} THEN 1 ELSE 0 END){where}".replace(
                 "SUM(", both("SUM(", "COALESCE(SUM("), 1
             ) + both("", ", 0)"), "count"
+        bounds = {"int": "LEAST({}, 99)", "float": "LEAST(GREATEST({}, -9.5), 99.5)", "decimal": "LEAST({}, 99)"}
         kind = self.pick("int", "int", "float", "decimal")
         x = self.expression(kind, rows.cols, 1)
+        if rows.named and rows.unit and self.chance(0.06):
+            found, own = self.looked_up(rows)
+            if own in bounds:
+                x, kind = bounds[own].format(found), own
+                tags.add(OWN_VALUE)
+        if function == "bounded":
+            return self.bounded(x, kind, where, tags)
         if function == "VAR":  # squares are measured relative to the range: keep it short
             x = self.expression(kind, rows.cols, 0)
             x = x if kind == "float" else f"LEAST({x}, 99)"
-        finite = both(x, f"CASE WHEN ISFINITE(({x})::DOUBLE) THEN {x} END")
+        finite = self.finite(x)
         if function == "COUNT":
             return f"COUNT({finite}){where}", "count"
         if function == "SUM":
@@ -132,3 +149,16 @@ class Releases(PrivateRows):
             f"COUNT(*) + COUNT({finite})", f"{total} - 2 * COUNT(*)",
             f"100.0 * COUNT(*) FILTER (WHERE {self.boolean(rows.cols, 0)}) / NULLIF(COUNT(*), 0)",
         ), "post"  # fmt: skip
+
+    def bounded(self, x: str, kind: str, where: str, tags: set[str]) -> tuple[str, str]:
+        """Contribution bounds: of each row, or so wide that no unit's rows in a group reach them."""
+        tags.add("contribution bounds")
+        role = "whole" if kind == "int" else "real"
+        wide = "contribution_bounds_per_group => (-100000, 100000)"
+        clipped = f"CASE WHEN ISFINITE(({x})::DOUBLE) THEN LEAST(GREATEST({x}, 0), 40) END"
+        if self.chance(0.3):
+            return f"COUNT({both('*, contribution_bounds_per_group => (0, 400)', '*')}){where}", "count"
+        if self.chance(0.5):
+            return f"{both(f'SUM({x}, {wide})', f'COALESCE(SUM({self.finite(x)})')}{where}{both('', ', 0)')}", role
+        ours, plain = f"SUM({x}, contribution_bounds_per_row => (0, 40))", f"COALESCE(SUM({clipped})"
+        return f"{both(ours, plain)}{where}{both('', ', 0)')}", role

@@ -76,7 +76,7 @@ class Scalars:
         if t := self.column(cols, "time"):
             options += [f"HOUR({t})", f"MINUTE({t})", f"DATE_DIFF('hour', TIMESTAMP '2024-01-01', {t})"]
         if s := self.column(cols, "text"):
-            options += [f"LEAST(LENGTH({s}), 9)", f"POSITION('o' IN {s})", f"LEAST(STRLEN({s}), 20)"]
+            options += [f"LEAST(LENGTH({s}), 9)", f"LEAST(POSITION('o' IN {s}), 9)", f"LEAST(STRLEN({s}), 20)"]
         if b := self.column(cols, "bool"):
             options += [f"CAST({b} AS INTEGER)", f"{b}::INT + 1"]
         return self.dice.choice(options)

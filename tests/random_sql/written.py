@@ -49,6 +49,12 @@ class Rows:
     where: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
     named: bool = True  # the unit is a column that dpsql's text may name, too
+    fan: int = 1  # no person has more of these rows
+
+    @property
+    def own(self) -> str:
+        """The unit, as either text can name it."""
+        return self.unit if self.named else both("PRIVACY_UNIT()", self.unit)
 
     def tagged(self, *tags: str) -> Rows:
         return replace(self, tags=self.tags | set(tags))

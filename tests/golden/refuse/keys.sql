@@ -196,6 +196,15 @@ error: WITH ROLLUP and WITH CUBE are not DuckDB's way to write it
      |                                              ^^^^^^
 help: write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)
 ----
+-- a rollup over two names of one column
+SELECT a, b, COUNT(*) FROM (SELECT region AS a, region AS b FROM people) GROUP BY ROLLUP (a, b)
+
+SQLError group-by at 1:94+1
+error: a and b are the same column, and grouping sets tell their keys apart
+   1 | SELECT a, b, COUNT(*) FROM (SELECT region AS a, region AS b FROM people) GROUP BY ROLLUP (a, b)
+     |                                                                                              ^
+help: group by one of them
+----
 -- grouping of a column that is no key
 SELECT region, GROUPING(member), COUNT(*) FROM people GROUP BY ROLLUP (region)
 

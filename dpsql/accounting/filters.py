@@ -129,9 +129,11 @@ class Zcdp:
     def shown(self, spent: Cost) -> Cost:
         # Theorem ZCDP-2: Σρ is this ε at δ_conv; thresholds add theirs. Nothing spent is nothing at all.
         rho = _rho(spent)
-        epsilon = min(self.conversion.epsilon(rho), self.epsilon) if rho <= _rho(self.total) else None
+        epsilon = self.conversion.epsilon(rho)
+        if rho <= _rho(self.total):  # the way back rounds up, and the total is a guarantee, too
+            epsilon = min(epsilon, self.epsilon)
         delta = (self.conversion.delta if rho else Fraction(0)) + spent.parts
-        return Cost(self.conversion.epsilon(rho) if epsilon is None else epsilon, delta, rho, spent.parts)
+        return Cost(epsilon, delta, rho, spent.parts)
 
     def remaining(self, spent: Cost) -> Cost:
         """ε: of the largest query that still fits; δ: what thresholds may still take."""

@@ -64,7 +64,7 @@ def basic_price(account: Basic, measured: Sequence[Measured], threshold: Fractio
         return Cost(pure.epsilon, threshold)
     one, vector = Gaussian(Fraction(1)), Sensitivity(squared, squared)
     low, high = Fraction(1, 10**9), Fraction(1)
-    # Theorem GAUSS-2; ε is for display, so ten bits will do.
+    # Theorem GAUSS-2: the least ε, nearly, whose δ is no more than its share.
     while one.delta(vector, high) > account.share(high) and high < 10**13:
         high *= 2
     for _ in range(40):

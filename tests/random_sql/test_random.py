@@ -76,7 +76,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
     """Ask both."""
     try:
         str(session.explain(query.sql, **LOOSE))
-        answer = session.query(query.sql, **LOOSE)
+        answer = session.query(query.sql, fresh=True, **LOOSE)
     except (dpsql.SQLError, dpsql.PrivacyError) as error:
         if not (error.code and error.message and error.hint):
             return Verdict(error.code, f"a refusal without code, message or hint: {error!r}")

@@ -28,6 +28,7 @@ from dpsql.plan.nodes import Given, parts_of
 from dpsql.release import Noisy
 from dpsql.sql.scalar import post
 
+MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
 CELL = "__cell"  # hidden: which cell of a release a result row comes from, for its intervals
 
 Arrow = Any
@@ -68,11 +69,11 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
             tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
             found[name] = public.table(post(one.query.copy()), tables)
             # Theorem OWN-3: a table of one row is one, whatever was read out of the query.
-            if one.one_row and found[name].num_rows > 1:
+            if (one.one_row and found[name].num_rows > 1) or (one.noisy and found[name].num_rows > MAX_GIVEN):
                 raise DataError(
-                    "a subquery over public or noisy values has more than one row",
+                    "a subquery over public or noisy values has too many rows",
                     code="post-processing",
-                    hint="the query stays charged; aggregate in the subquery, or add LIMIT 1",
+                    hint="the query stays charged; aggregate in the subquery, or add a LIMIT",
                 )
     except duckdb.Error as error:
         raise DataError(

@@ -40,6 +40,7 @@ from dpsql.plan.nodes import (
     Windows,
     parts_of,
 )
+from dpsql.pool import pool
 from dpsql.release import Noisy
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip, Quantity, Value
@@ -67,7 +68,10 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
     earlier: dict[str, str] = {}
     for step in quote.steps:
         key = release_key(step, versions, earlier)
-        hits = ((id, _answers(step, unpack_release(kept), earlier)) for id, kept in (ledger.stored(key) if key else ()))
+        stored = [(id, unpack_release(kept)) for id, kept in ledger.stored(key)] if key else []
+        if step.selection is None and len(stored) > 1:  # nothing was withheld: all have the same cells
+            stored.append((stored[0][0], pool([archived for _, archived in stored])))
+        hits = ((id, _answers(step, archived, earlier)) for id, archived in stored)
         id, one = next((hit for hit in hits if hit[1] is not None), ("", None))
         if one is None:
             return None

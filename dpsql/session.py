@@ -22,7 +22,7 @@ from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
 from dpsql.archive import replays
 from dpsql.backends.duckdb.run import execute
-from dpsql.batch import Result, alone, answer, merge, share, statements
+from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine, account, quota
 from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
@@ -97,16 +97,9 @@ class Session:
         """
         engine, who = self._engine, self._analyst
         with _located(sql):
-            wanted = _options(options)
-            if wanted.accuracy is not None:
-                raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
-            trees = [parse(text) for text in statements(sql)]
-            asks = [asked(wanted, engine.policy, alone(tree).options) for tree in trees]
-            ask = asks[0][0]
-            together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
-            quote = share(calibrate(together.checked, ask, ()))
+            together, quote = self._together(sql, options)
             versions = engine.identities(public_tables(quote))
-            found = None if wanted.fresh else find(quote, versions, engine.ledger)
+            found = None if options.get("fresh") else find(quote, versions, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
@@ -119,11 +112,27 @@ class Session:
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            quote = self._quote(sql, options)
-            ledger = self._engine.ledger
-            left = ledger.left(quota(self._engine.policy, self._analyst))
-            fits = fitting(ledger.account.filter, left, quote.price, quote.measured)
-            return replace(quote, fits=fits)
+            return self._fitted(self._quote(sql, options))
+
+    def explain_batch(self, sql: str, **options: Any) -> Quote:
+        """The same for a batch: its merged releases, and one price."""
+        with _located(sql):
+            return self._fitted(self._together(sql, options)[1])
+
+    def _fitted(self, quote: Quote) -> Quote:
+        ledger = self._engine.ledger
+        left = ledger.left(quota(self._engine.policy, self._analyst))
+        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, quote.measured))
+
+    def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
+        """The statements of a batch with their releases merged, and the quote for all of them."""
+        policy, wanted = self._engine.policy, _options(options)
+        if wanted.accuracy is not None:
+            raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+        trees = [parse(text) for text in statements(sql)]
+        asks = [asked(wanted, policy, alone(tree).options) for tree in trees]
+        together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
+        return together, share(calibrate(together.checked, asks[0][0], ()))
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine

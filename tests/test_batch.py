@@ -239,6 +239,16 @@ def test_a_file_of_several_statements_is_a_batch(run: Callable[..., Any]) -> Non
     assert json.loads(run("budget", "--json").stdout)["spent"]["epsilon"] == 1
 
 
+def test_explain_shows_a_batch_as_one_price_and_spends_nothing(run: Callable[..., Any]) -> None:
+    done = run("explain", "-f", "report.sql")
+    assert done.exit_code == 0 and done.stdout.startswith("price     ε = 1, δ = 0\n")
+    assert done.stdout.count("measured") == 2 and "fits      10 more times" in done.stdout
+    found = json.loads(run("explain", "-f", "report.sql", "--json").stdout)
+    assert [len(release["measurements"]) for release in found["releases"]] == [1, 1]
+    run("query", "-f", "report.sql")
+    assert "a stored release answers it" in run("explain", "-f", "report.sql").stderr
+
+
 @pytest.mark.parametrize("format_", ["parquet", "arrow"])
 def test_a_format_for_one_answer_is_refused_before_payment(run: Callable[..., Any], format_: str) -> None:
     done = run("query", "-f", "report.sql", "-o", f"x.{format_}")

@@ -87,6 +87,35 @@ def test_an_average_from_a_stored_sum_and_count_is_their_quotient(session: dpsql
     assert widths is not None and all(w is not None for w in widths[:3])
 
 
+def test_an_average_comes_from_a_sum_and_a_count_of_two_queries(session: dpsql.Session) -> None:
+    totals = dict(session.query("SELECT k, SUM(v) FROM t GROUP BY k", epsilon=8).rows)
+    counts = dict(session.query("SELECT k, COUNT(v) FROM t GROUP BY k", epsilon=8).rows)
+    average = session.query("SELECT k, AVG(v) AS mean FROM t GROUP BY k", epsilon=2)
+    assert average.receipt.reused and spent(session) == 16
+    for key, mean in average.rows:
+        if key is not None:
+            assert mean == pytest.approx(totals[key] / counts[key], rel=1e-2)
+    widths = average.intervals()["mean"]
+    assert widths is not None and all(w is not None and w[0] < w[1] for w in widths[:3])
+    assert not session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=10).receipt.reused
+
+
+def test_filters_of_two_queries_are_not_mixed_up(session: dpsql.Session) -> None:
+    many = session.query("SELECT COUNT(*) FILTER (WHERE w > 2) FROM t", epsilon=4).rows[0][0]
+    few = session.query("SELECT COUNT(*) FILTER (WHERE w < 2) FROM t", epsilon=4).rows[0][0]
+    both = "SELECT COUNT(*) FILTER (WHERE w < 2), COUNT(*) FILTER (WHERE w > 2) FROM t"
+    assert session.query(both, epsilon=4).rows == [(few, many)]
+    assert spent(session) == 8
+    assert not session.query("SELECT COUNT(*) FILTER (WHERE w = 2) FROM t", epsilon="0.1").receipt.reused
+
+
+def test_the_better_of_two_draws_is_taken(session: dpsql.Session) -> None:
+    session.query("SELECT SUM(w), COUNT(*) FROM t", epsilon=1)
+    (good,) = session.query("SELECT SUM(w) FROM t", epsilon=4).rows[0]
+    (count,) = session.query("SELECT COUNT(*) FROM t", epsilon=4).rows[0]
+    assert session.query("SELECT COUNT(*), SUM(w) FROM t", epsilon=4).rows == [(count, good)]
+
+
 def test_a_smaller_epsilon_reuses_and_a_larger_one_pays(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon="0.5")
     for epsilon in ("0.5", "0.25", "0.001", "0.000001"):

@@ -15,6 +15,8 @@ from dpsql.accounting.store import Store
 
 LARGEST = 64 << 20
 """Bytes. A larger answer isn't kept: asking again costs again."""
+NEWEST = 20
+"""Tables of one key that are looked through for one that answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,12 @@ def keep(db: sqlite3.Connection, secret: bytes, receipt: str, items: Sequence[Ke
 
 
 def releases(store: Store, key: bytes) -> list[tuple[str, Kept]]:
-    """The tables stored under this key, the newest first, each with the id of the spend that paid for it."""
+    """The newest tables stored under this key, the last first, each with the id of the spend that paid for it."""
     with store.snapshot() as db:
         rows = db.execute(
             "SELECT receipt, kind, key, facts, data, digest FROM stored WHERE kind = 'release' AND key = ? "
-            "ORDER BY seq DESC",
-            (key,),
+            "ORDER BY seq DESC LIMIT ?",
+            (key, NEWEST),
         ).fetchall()
         (secret,) = db.execute("SELECT key FROM secret").fetchone()
     return [(row[0], _checked(store, secret, row)) for row in rows]

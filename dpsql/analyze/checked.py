@@ -159,6 +159,8 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             raise no_condition("FILTER", call.where, where)
         known = tighten(call.where, known)
     if call.distinct:
+        if call.argument is None:  # PRIVACY_UNIT() of rows that are their own units
+            return Argument(call, None, where, rows.owner.unit is not None or rows.owner.rows != 1)
         if call.function == "COUNT" and isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
         raise not_distinct(call)
@@ -190,16 +192,15 @@ def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple
     """The public domains of all keys; or why there are none, and the whole key is selected privately."""
     columns, conditions = rows.columns, rows.conditions
     for key in release.keys:
-        for column in key.find_all(exp.Column):
-            said = columns[column.name].policy if column.name in columns else None
-            if said is not None and said.private:
-                raise refuse(
-                    PrivacyError,
-                    f"the policy says that {said.name} may not be a group key",
-                    key,
-                    code="private-column",
-                    hint="group by another column, or aggregate without it",
-                )
+        closed = {name for c in key.find_all(exp.Column) if c.name in columns for name in columns[c.name].never_keys}
+        if closed:
+            raise refuse(
+                PrivacyError,
+                f"the policy says that {min(closed)} may not be a group key",
+                key,
+                code="private-column",
+                hint="group by another column, or aggregate without it",
+            )
     found = [key_domain(k, columns, conditions, public) for k in release.keys]
     domains = tuple(d for d in found if d is not None)
     if len(domains) < len(found) or prod(len(d.values) for d in domains) > MAX_CELLS:

@@ -49,6 +49,13 @@ class KeyColumn:
     scalar: Scalar
     values: exp.Query | None = None  # of a public column: the query that gives its values
     parts: tuple[KeyColumn, ...] = ()  # of a union: the columns of its sides
+    closed: frozenset[str] = frozenset()  # columns that may not be keys, and that it is made of
+
+    @property
+    def never_keys(self) -> frozenset[str]:
+        """The columns that the policy keeps out of keys and that this one tells about."""
+        own = {self.policy.name} if self.policy is not None and self.policy.private else set()
+        return self.closed | own
 
 
 @dataclass(frozen=True, slots=True)

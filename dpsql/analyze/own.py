@@ -283,7 +283,9 @@ def ties(values: Sequence[Scalar]) -> list[exp.Expr]:
     """An order of all rows that differ in these values."""
     found: list[exp.Expr] = []
     for value in values:
-        found.append(exp.Ordered(this=value.sql.copy(), desc=False, nulls_first=False))
+        # Of types without an order all that can be seen is whether they are NULL, and their text.
+        sql = value.sql.copy() if value.type.is_key else cast(value.sql.copy(), "VARCHAR")
+        found.append(exp.Ordered(this=sql, desc=False, nulls_first=False))
         if value.type.is_float:  # −0.0 and 0.0 are equal in an order
             sign = exp.Anonymous(this="signbit", expressions=[value.sql.copy()])
             found.append(exp.Ordered(this=sign, desc=False, nulls_first=False))

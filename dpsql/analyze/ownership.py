@@ -37,6 +37,7 @@ class Ownership:
     own: frozenset[str] = frozenset()
     unique: frozenset[frozenset[str]] = frozenset()
     ranks: frozenset[str] = frozenset()
+    repeats: int = 1  # how often joins with public rows repeat a row, at most
     numbered: bool = False  # the unit is a number that a scan gave the row: another scan may give it another one
 
 

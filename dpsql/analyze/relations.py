@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from math import floor
 from typing import Any, assert_never
 
 from sqlglot import exp
@@ -35,15 +33,17 @@ from dpsql.plan.nodes import (
     Union,
     Windows,
     columns_of,
+    parts_of,
 )
 from dpsql.plan.owners import units, ways
-from dpsql.plan.rows import all_of, conjuncts, plan_column
+from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
 from dpsql.policy import Column, Policy
 from dpsql.sql.functions.casts import align
-from dpsql.sql.refuse import refuse
+from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.types import BIGINT, BOOLEAN, Type
 
+MAX_FAN_OUT = 10_000
 Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
 Describe = Callable[[exp.Query], tuple[tuple[str, str], ...]]  # names and types of a query over all tables, empty ones
 
@@ -75,12 +75,14 @@ class Known:
 
 def known_relation(relation: Relation, used: set[str], most: int | None, catalog: Catalog) -> Known:
     """Everything about a relation. used: the columns that anybody looks at; most: the query's max_rows."""
-    return _Analyzer(used, most, catalog).relation(relation)
+    taken = frozenset(name for part in parts_of(relation) for name in columns_of(part)) | used
+    return _Analyzer(used, taken, most, catalog).relation(relation)
 
 
 @dataclass(frozen=True, slots=True)
 class _Analyzer:
     used: set[str]
+    taken: frozenset[str]  # all names of plan columns
     most: int | None
     catalog: Catalog
 
@@ -133,7 +135,7 @@ class _Analyzer:
             types = {name.lower(): text for name, text in self.catalog.schema[node.table]}
             name = self.catalog.policy.tables[node.table].name
         else:
-            described = self.catalog.describe(node.written)
+            described = self.described(node)
             types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
             name = "a subquery"
         listed = tuple((plan, column) for plan, column in node.columns if plan in self.used)
@@ -144,13 +146,20 @@ class _Analyzer:
                 # A released value may be a constant of a later step, never a range or a domain (Theorem STEP-1).
                 return node, {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
         source = _source(node)
-        row = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node).to_pylist()[0]
+        answer = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node)
         found: dict[str, KeyColumn] = {}
         for i, (plan, column, type_) in enumerate(wanted):
             values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
-            known = Scalar(plan_column(plan), type_, _range(row, i, type_))
+            known = Scalar(plan_column(plan), type_, _range(answer, i, type_))
             found[plan] = KeyColumn(name, None, known, values)
         return node, found
+
+    def described(self, node: Given) -> tuple[tuple[str, str], ...]:
+        try:
+            return self.catalog.describe(node.written)
+        except SQLError as error:
+            error.offsets = offsets(node.written)
+            raise
 
     def ask(self, query: exp.Query, about: PublicTable | Given) -> Any:
         """The answer to a query over public rows; where DuckDB can't give one, the analyst's query is refused."""
@@ -218,14 +227,26 @@ class _Analyzer:
             right_node, right = self.public(node.right)
         else:
             right_node, right = _of(private).relation, _of(private).columns
+        # What a closed column is compared with tells as much as the column itself.
+        closed = _closed(conjuncts(node.condition), {**left.columns, **right})
+        right = {n: replace(c, closed=c.closed | closed) for n, c in right.items()} if closed else right
         both = {**left.columns, **right}
         known = {name: c.scalar for name, c in both.items()}
         found = self.conditions(node.condition, known, "ON")
         if private is not None:
             self.check_units(left.owner, private.owner, known, node.node)
         once = self.matches_once(node, left, private, known)
+        repeats = left.owner.repeats * (1 if once or private is not None else self.fan_out(node, known))
+        if repeats > MAX_FAN_OUT:
+            raise refuse(
+                PrivacyError,
+                f"joins with public rows repeat a private row more than {MAX_FAN_OUT:,} times",
+                node.node,
+                code="too-large",
+                hint="join on more columns, or aggregate the public side first",
+            )
         if left.owner.unit is None and not once:
-            left = _numbered(left)
+            left = _numbered(left, fresh("privacy unit", self.taken))
         narrowed = _narrowed(both, node.condition)
         if node.kind == "left":
             nullable = {n: _nullable(narrowed[n]) for n in right}
@@ -238,7 +259,8 @@ class _Analyzer:
         relation = replace(
             node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
         )
-        return Known(relation, columns, conditions, self.joined_owner(node, left.owner, private, once))
+        owner = replace(self.joined_owner(node, left.owner, private, once), repeats=repeats)
+        return Known(relation, columns, conditions, owner)
 
     def joined_owner(self, node: Join, left: Ownership, private: Known | None, once: bool) -> Ownership:
         """Theorem OWN-3: rows multiply, unless each has at most one match."""
@@ -279,14 +301,7 @@ class _Analyzer:
         """Does each row of the left side have at most one match, whatever the private data are?"""
         if isinstance(node.right, Given) and node.right.one_row:
             return True
-        mine, theirs = set(columns_of(node.left)), set(columns_of(node.right))
-        equated: set[str] = set()
-        for conjunct in conjuncts(node.condition):
-            if isinstance(conjunct, exp.EQ):
-                a, b = conjunct.this.unnest(), conjunct.expression.unnest()
-                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and _same_type(known[a.name], known[b.name]):
-                    pairs = ((a.name, b.name), (b.name, a.name))
-                    equated |= {there for here, there in pairs if here in mine and there in theirs}
+        equated = self.equated(node, known)
         if private is not None:
             if private.owner.unit is not None:
                 equated.add(private.owner.unit)
@@ -294,6 +309,32 @@ class _Analyzer:
         assert isinstance(node.right, PublicTable | Given)
         noisy = isinstance(node.right, Given) and node.right.noisy
         return bool(equated) and not noisy and self.public_unique(node.right, equated)
+
+    def equated(self, node: Join, known: Mapping[str, Scalar]) -> set[str]:
+        """The right side's columns that must equal one of the left side's, value for value."""
+        mine, theirs = set(columns_of(node.left)), set(columns_of(node.right))
+        found: set[str] = set()
+        for conjunct in conjuncts(node.condition):
+            if isinstance(conjunct, exp.EQ):
+                a, b = conjunct.this.unnest(), conjunct.expression.unnest()
+                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and _same_type(known[a.name], known[b.name]):
+                    pairs = ((a.name, b.name), (b.name, a.name))
+                    found |= {there for here, there in pairs if here in mine and there in theirs}
+        return found
+
+    def fan_out(self, node: Join, known: Mapping[str, Scalar]) -> int:
+        """How often a public side repeats a row at most. One person's must not become a million: that would cost
+        time which only that person would (ATTACKS 11)."""
+        assert isinstance(node.right, PublicTable | Given)
+        if isinstance(node.right, Given) and node.right.noisy:
+            return 1  # publish counts its rows
+        columns = [_quoted(c) for p, c in node.right.columns if p in self.equated(node, known)]
+        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(_source(node.right))
+        if columns:
+            counted = counted.group_by(*columns)
+        inner = exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("c")))
+        most = self.ask(exp.select(exp.alias_(exp.Max(this=_quoted("n")), "n")).from_(inner), node.right)
+        return max(1, int(most.column("n")[0].as_py() or 0))
 
     def public_unique(self, node: PublicTable | Given, plan: set[str]) -> bool:
         """Is there at most one public row for each value of these columns?"""
@@ -348,8 +389,9 @@ class _Analyzer:
             member,
         )
         test = Scalar(plan_column(node.column), BOOLEAN, Range.of(0, 1, member is not None))
-        columns = {**left.columns, node.column: KeyColumn(left.owner.table, None, test)}
         looked = [*conjuncts(node.condition), *(node.member[:1] if node.member is not None else ())]
+        closed = _closed(looked, {**left.columns, **right})
+        columns = {**left.columns, node.column: KeyColumn(left.owner.table, None, test, closed=closed)}
         mine = {c.name for e in looked for c in e.find_all(exp.Column)} & set(columns_of(node.input))
         own = left.owner.own | {node.column} if mine <= left.owner.own else left.owner.own
         return Known(relation, columns, left.conditions, replace(left.owner, own=own))
@@ -370,7 +412,8 @@ class _Analyzer:
             hull = firm[0].range.hull(*(a.range for a in firm[1:])).with_nullable(any(a.nullable for a in aligned))
             hard = firm[0].hard.hull(*(a.hard for a in firm[1:])) if firm[0].type.limits else None
             whole = Scalar(plan_column(name), firm[0].type, hull, hard)
-            columns[name] = KeyColumn(parts[0].table, None, whole, parts=tuple(parts))
+            closed = frozenset().union(*(p.never_keys for p in parts))
+            columns[name] = KeyColumn(parts[0].table, None, whole, parts=tuple(parts), closed=closed)
         for one in sides[1:]:
             if first.unit is not None:
                 pair = {"left": sides[0].columns[first.unit].scalar, "right": one.columns[first.unit].scalar}
@@ -423,7 +466,9 @@ class _Analyzer:
         made: list[Named] = []
         for name, call in node.columns:
             value = own_aggregate(call, known, bound)
-            columns[name] = KeyColumn("", None, replace(value, sql=plan_column(name)))
+            columns[name] = KeyColumn(
+                "", None, replace(value, sql=plan_column(name)), closed=_closed([call], below.columns)
+            )
             made.append((name, value.sql))
         own_keys = all(_is_own(e, below.owner) for _, e in node.keys)
         own = {node.unit, *(n for n, e in node.keys if _is_own(e, below.owner))}
@@ -445,10 +490,11 @@ class _Analyzer:
     def windows(self, node: Windows) -> Known:
         below = self.relation(node.input)
         assert isinstance(node.window, exp.Window)
-        seen = [c.scalar for n, c in below.columns.items() if n in self.used and c.scalar.type.is_key]
+        seen = [c.scalar for n, c in below.columns.items() if n in self.used]
         value = own_window(node.window, below.scalars, node.unit, self.rows_bound(below.owner), seen)
         made = replace(value, sql=plan_column(node.column))
-        columns = {**below.columns, node.column: KeyColumn("", None, made)}
+        closed = _closed([node.window], below.columns)
+        columns = {**below.columns, node.column: KeyColumn("", None, made, closed=closed)}
         ranks = below.owner.ranks
         partition = node.window.args.get("partition_by") or []
         held = units(ways(node.input, self.catalog.policy))
@@ -498,7 +544,17 @@ def _computed(name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mappi
     if isinstance(e, exp.Column):
         there = columns[e.name]
         return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
-    return KeyColumn("", None, replace(scalar(e, known), sql=plan_column(name)))
+    return KeyColumn("", None, replace(scalar(e, known), sql=plan_column(name)), closed=_closed([e], columns))
+
+
+def _closed(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]) -> frozenset[str]:
+    """The columns in these expressions that the policy keeps out of keys."""
+    found: frozenset[str] = frozenset()
+    for e in expressions:
+        for column in e.find_all(exp.Column):
+            if column.name in columns:
+                found |= columns[column.name].never_keys
+    return found
 
 
 def _is_own(e: Expr, owner: Ownership) -> bool:
@@ -517,22 +573,38 @@ def _renamed_conditions(conditions: Iterable[Expr], names: Mapping[str, str]) ->
 
 def _numbered_rows(owner: Ownership, condition: Expr) -> Ownership:
     """WHERE row_number <= k leaves each unit at most k rows. Only the condition itself proves it, no declared range."""
-    for rank in owner.ranks:
-        bare = {rank: Scalar(plan_column(rank), BIGINT, Range(nullable=False))}
-        alone = [c for c in conjuncts(condition) if {n.name for n in c.find_all(exp.Column)} == {rank}]
-        found = tighten(exp.and_(*(c.copy() for c in alone)), bare)[rank].range if alone else Range()
-        if isinstance(found.high, Fraction):
-            rows = max(1, floor(found.high))
-            if owner.rows is None or rows < owner.rows:
-                owner = replace(owner, rows=rows, promised=None, why=f"at most {rows} rows of each unit are kept")
+    for conjunct in conjuncts(condition):
+        rows = _most(conjunct, owner.ranks)
+        if rows is not None and (owner.rows is None or rows < owner.rows):
+            owner = replace(owner, rows=rows, promised=None, why=f"at most {rows} rows of each unit are kept")
     return owner
 
 
-def _numbered(known: Known) -> Known:
+def _most(node: Expr, ranks: frozenset[str]) -> int | None:
+    """k of `rank <= k` and the like, where k is a whole number as it stands: nothing is computed or rounded."""
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        return _most(exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()), ranks)
+    match node:
+        case exp.LTE() | exp.EQ():
+            rank, number, less = node.this, node.expression, 0
+        case exp.LT():
+            rank, number, less = node.this, node.expression, 1
+        case exp.GTE():
+            rank, number, less = node.expression, node.this, 0
+        case exp.GT():
+            rank, number, less = node.expression, node.this, 1
+        case _:
+            return None
+    if isinstance(node, exp.EQ) and isinstance(rank.unnest(), exp.Literal):
+        rank, number = number, rank
+    rank, number = rank.unnest(), number.unnest()
+    if isinstance(rank, exp.Column) and rank.name in ranks and isinstance(number, exp.Literal) and number.is_int:
+        return max(1, int(number.this) - less)
+    return None
+
+
+def _numbered(known: Known, name: str) -> Known:
     """The same rows, each with a number: units that need a name, since a join may repeat them."""
-    name = "privacy unit"
-    while name in columns_of(known.relation):
-        name += "'"
 
     def number(relation: Relation) -> Relation:
         match relation:
@@ -598,15 +670,15 @@ def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
     return exp.select(*asked).from_(source.copy())
 
 
-def _range(row: Mapping[str, Any], i: int, type_: Type) -> Range:
-    nullable = bool(row[f"n{i}"])
+def _range(answer: Any, i: int, type_: Type) -> Range:
+    nullable = bool(answer.column(f"n{i}")[0].as_py())
     if type_.is_boolean:
         return Range.of(0, 1, nullable)
-    ends = [
-        v.astimezone(UTC).replace(tzinfo=None) if isinstance(v, datetime) and v.tzinfo else v
-        for v in (row.get(f"l{i}"), row.get(f"h{i}"))
-    ]
+    if f"l{i}" not in answer.column_names:
+        return Range(nullable=nullable)
     try:
+        ends = [answer.column(f"{end}{i}")[0].as_py() for end in ("l", "h")]
+        ends = [e.astimezone(UTC).replace(tzinfo=None) if isinstance(e, datetime) and e.tzinfo else e for e in ends]
         return Range.of(ends[0], ends[1], nullable, ("public data",))
-    except (ValueError, OverflowError):  # NaN, ±inf
+    except (ValueError, OverflowError):  # NaN, ±inf, times that Python has no place for
         return Range(nullable=nullable)

@@ -29,12 +29,14 @@ def explain(
     No private row is read: what is shown follows from the SQL, the policy and the ledger alone.
     """
     text = read_sql(sql, file)
+    from dpsql.batch import statements
     from dpsql.cli.render import guarantee
     from dpsql.plan.show import as_dict, show
     from dpsql.session import connect
 
     with connect(policy, analyst=analyst) as session:
-        quote = session.explain(text, **given(options))
+        several = file is not None and len(statements(text)) > 1
+        quote = (session.explain_batch if several else session.explain)(text, **given(options))
         if as_json:
             shown = json.dumps(as_dict(quote, verbose=verbose), ensure_ascii=False, indent=2, allow_nan=False)
         else:

@@ -333,7 +333,9 @@ def _is_one_row(node: exp.Expr) -> bool:
     """Is it a SELECT of aggregates without GROUP BY and HAVING: one row, whatever the data are?"""
     if not isinstance(node, exp.Select) or any(node.args.get(k) for k in ("group", "having", "qualify", "limit")):
         return False
-    return node.args.get("offset") is None and any(holds_aggregate(o) for o in node.selects)
+    if node.args.get("offset") is not None or any(o.find(exp.Window) for o in node.selects):
+        return False
+    return any(holds_aggregate(o) for o in node.selects)
 
 
 def _distinct_as_group(node: exp.Select) -> exp.Select:

@@ -195,8 +195,8 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     taken = [unit]
     names: list[str] = []
     for key in keys:
-        wanted = key.name if isinstance(key, exp.Column) else "key"
-        names.append(unit if wanted == unit else fresh(wanted, taken))
+        own = isinstance(key, exp.Column) and key.name == unit
+        names.append(unit if own else fresh(key.name if isinstance(key, exp.Column) else "key", taken))
         taken.append(names[-1])
     calls: list[Named] = []
     made: list[Named] = []  # windows over the groups
@@ -414,6 +414,5 @@ def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node
     if name != "COUNT" or not distinct:
         raise only_counted(call)
     unit = unit_of(rows.relation)
-    if unit is None:  # each row is a unit
-        return Aggregate("COUNT", None, False, where, node)
-    return Aggregate("COUNT", plan_column(unit), True, where, node)
+    # Without a column each row is a unit; analyze knows whether a join repeats it.
+    return Aggregate("COUNT", None if unit is None else plan_column(unit), True, where, node)

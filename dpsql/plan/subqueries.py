@@ -122,6 +122,14 @@ def _scalar(builder: Builder, node: Expr, rows: Rows) -> Expr:
     inner = node.this if isinstance(node, exp.Subquery) else node
     if free_aliases(inner) & rows.aliases:
         return _own_value(builder, inner, rows)
+    if isinstance(inner, exp.Select) and inner.args.get("group") and not inner.args.get("limit"):
+        raise refuse(
+            PrivacyError,
+            "a subquery that stands for a value has one row, and this one has a row for each group",
+            inner,
+            code="several-rows",
+            hint="leave GROUP BY out, add ORDER BY … LIMIT 1, or use IN",
+        )
     query = builder.answered(inner)
     return _constant(builder, exp.Subquery(this=query), exp.Subquery(this=inner.copy()), rows)
 

@@ -261,6 +261,7 @@ def test_a_column_with_the_name_of_a_window_is_not_taken_for_it() -> None:
         "SELECT COUNT(*) FROM users u JOIN (SELECT uid, day FROM orders GROUP BY uid, day) o ON u.uid = o.uid AND "
         "o.day = o.day",
         "SELECT COUNT(*) FROM users, (SELECT SUM(x) IGNORE NULLS OVER () AS m FROM (SELECT 1 AS x FROM skus))",
+        "SELECT COUNT(*) FROM users, (SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY sku) OVER () AS m FROM skus)",
     ],
 )
 def test_a_join_that_repeats_rows_is_never_taken_for_one_that_does_not(sql: str) -> None:
@@ -300,3 +301,117 @@ def test_a_noisy_hugeint_is_one_in_later_steps_too() -> None:
         "SELECT COUNT(*) FROM orders WHERE ABS((SELECT SUM(day) FROM orders)) > oid",
     ):
         assert max(shares(data, without(data, 77), sql, max_rows=3)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("rn <= 3", 3),
+        ("rn < 3", 2),
+        ("3 >= rn", 3),
+        ("rn = 2", 2),
+        ("rn BETWEEN 1 AND 2", 2),
+        ("rn <= CAST('nan' AS DOUBLE) % 3", None),
+        ("rn <= 0 * (1e308 * 10)", None),
+        ("rn <= 1.99999999999999999999", None),
+        ("rn <= CAST(1.999999999999 AS FLOAT)", None),
+        ("rn <= 20.0 / 1.0000000000000000001", None),
+        ("rn <= 3 OR day = 1", None),
+        ("rn <= day", None),
+    ],
+)
+def test_only_a_number_as_it_stands_bounds_the_rows_that_are_kept(condition: str, rows: int | None) -> None:
+    sql = (
+        "SELECT COUNT(*) FROM (SELECT day, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY day) AS rn FROM orders) "
+        f"WHERE {condition}"
+    )
+    with opened({}, True) as session:
+        quote = session.explain(sql, epsilon=1, max_rows=50)
+        assert quote.steps[0].checked.owner.rows == rows
+        assert quote.steps[0].checked.bounding.mass == (None if rows else 50)
+
+
+def test_ties_are_broken_by_all_that_is_looked_at_whatever_its_type() -> None:
+    rows = [(u, i % 2, None if i % 3 else b"x") for u in range(50) for i in range(20)]
+    uid, v, b = zip(*rows, strict=True)
+    table = pa.table({"uid": pa.array(uid), "v": pa.array([0] * len(v)), "b": pa.array(b, pa.binary())})
+    policy = {"budget": {"epsilon": 1e6, "delta": 0}, "tables": {"t": {"unit": "uid"}}}
+    sql = (
+        "SELECT COUNT(*) FROM (SELECT b IS NULL AS e, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY v) AS rn FROM t) "
+        "WHERE rn = 1 AND e"
+    )
+    found = set()
+    for order in (1, -1):
+        reversed_rows = table.take(pa.array(list(range(len(rows)))[::order]))
+        with dpsql.connect(dpsql.Policy.from_dict(policy), sources={"t": reversed_rows}, ledger=":memory:") as session:
+            found.add(session.query(sql, epsilon=1e5).rows[0][0])
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", ['"privacy unit"', '"privacy unit_2"'])
+def test_a_public_column_is_never_taken_for_a_rows_number(name: str) -> None:
+    rows = [(i % 10, 9 * (i % 2)) for i in range(40)]
+    sql = (
+        f"SELECT {name}, COUNT(*) FROM rows JOIN (SELECT sku, sku * 1 AS {name} FROM tags) t ON rows.x = t.sku "
+        "WHERE s = 9 GROUP BY 1"
+    )
+    assert max(shares({"rows": rows}, {"rows": rows[1:]}, sql, max_rows=3, max_groups=3)) <= 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT c, COUNT(*) FROM (SELECT uid, MAX(secret) AS c FROM t GROUP BY uid) GROUP BY c",
+        "SELECT c, COUNT(*) FROM (SELECT secret AS c FROM t UNION ALL SELECT secret FROM t) GROUP BY c",
+        "SELECT c, COUNT(*) FROM (SELECT FIRST_VALUE(secret) OVER (PARTITION BY uid) AS c FROM t) GROUP BY c",
+        "SELECT c, COUNT(*) FROM (SELECT uid, secret || '' AS c FROM t GROUP BY uid, secret || '') GROUP BY c",
+        "SELECT v, COUNT(*) FROM t JOIN (VALUES ('a'), ('b')) AS q(v) ON t.secret = q.v GROUP BY v",
+        "SELECT c, COUNT(*) FROM (SELECT secret IN (SELECT 'a') AS c FROM t) GROUP BY c",
+    ],
+)
+def test_a_column_that_may_not_be_a_key_is_none_under_another_name_either(sql: str) -> None:
+    table = pa.table({"uid": [1, 2], "secret": ["a", "b"], "x": [1, 2]})
+    columns = {"secret": {"values": ["a", "b"], "private": True}}
+    policy = {"budget": {"epsilon": 10, "delta": 1e-6}, "tables": {"t": {"unit": "uid", "columns": columns}}}
+    loaded = dpsql.Policy.from_dict(policy)
+    with (
+        dpsql.connect(loaded, sources={"t": table}, ledger=":memory:") as session,
+        pytest.raises(dpsql.PrivacyError) as refused,
+    ):
+        session.explain(sql, epsilon=1, max_rows=5, max_groups=2)
+    assert refused.value.code == "private-column"
+
+
+def test_a_unit_column_called_key_is_not_taken_for_an_expression() -> None:
+    table = pa.table({"key": [1, 1, 2], "x": [1, 2, 3], "b": [1, 2, 3]})
+    policy = {"budget": {"epsilon": 1e9, "delta": 0}, "tables": {"t": {"unit": "key"}}}
+    with dpsql.connect(dpsql.Policy.from_dict(policy), sources={"t": table}, ledger=":memory:") as session:
+        for sql in (
+            "SELECT COUNT(*) FROM (SELECT key, x + 1 AS g, COUNT(*) AS n FROM t GROUP BY key, x + 1)",
+            "SELECT COUNT(*) FROM t o WHERE EXISTS (SELECT 1 FROM t z WHERE z.key = o.key AND z.x <= o.b)",
+        ):
+            assert session.query(sql, epsilon=1e7, max_rows=5).rows == [(3,)]
+
+
+def test_a_row_that_a_join_repeats_is_one_unit() -> None:
+    rows = [(i % 10, 1) for i in range(100)]
+    with opened({"rows": rows}, True) as session:
+        sql = "SELECT COUNT(DISTINCT PRIVACY_UNIT()) FROM rows JOIN tags ON rows.x = tags.sku"
+        assert session.query(sql, epsilon=1e6).rows == [(100,)]
+
+
+@pytest.mark.parametrize(
+    "source", ["(SELECT a.sku FROM tags a, tags b, tags c) q", "tags a, tags b, (SELECT sku FROM tags) c, tags q"]
+)
+def test_a_join_that_makes_a_million_rows_of_one_is_refused(source: str) -> None:
+    sql = f"SELECT COUNT(*) FROM rows, {source} WHERE q.sku > rows.x"
+    with opened({"rows": [(1, 1)]}, True) as session, pytest.raises(dpsql.PrivacyError) as refused:
+        session.query(sql, epsilon=1, max_rows=5)
+    assert refused.value.code == "too-large"
+
+
+def test_a_value_with_a_row_for_each_group_is_refused() -> None:
+    sql = "SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders GROUP BY kind)"
+    with opened({}, True) as session, pytest.raises(dpsql.PrivacyError) as refused:
+        session.query(sql, epsilon=1, max_rows=5)
+    assert refused.value.code == "several-rows"

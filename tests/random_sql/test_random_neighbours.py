@@ -146,7 +146,7 @@ def ask(session: dpsql.Session, query: Query, limits: dict[str, Any], replay: li
     before = session.budget.spent
     with watched(seen, replay):
         try:
-            answer = session.query(query.sql, epsilon=1, delta="1e-6", **limits)
+            answer = session.query(query.sql, epsilon=1, delta="1e-6", fresh=True, **limits)
             seen.outcome = ("answered", answer.to_arrow().schema, answer.cost)
         except dpsql.Error as error:
             seen.outcome = (type(error), error.code, str(error), error.span)

@@ -30,6 +30,7 @@ from dpsql.plan.nodes import (
     Weight,
     WeightUnits,
     Windows,
+    columns_of,
 )
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.statistics.grid import Grid
@@ -432,9 +433,7 @@ def _renamed_columns(columns: tuple[tuple[str, str], ...], table: str) -> exp.Se
 
 def _join(node: Join) -> exp.Select:
     """Theorem OWN-3. Rows of two private sides match only where their units are the same."""
-    conditions = [] if node.units is None else [_same_units(node.units)]
-    if node.condition is not None:
-        conditions.append(node.condition.copy())
+    conditions = _conditions(node.units, node.condition, columns_of(node.left), columns_of(node.right))
     left, right = _subquery(relation(node.left), "a"), _subquery(relation(node.right), "b")
     rows = exp.select("a.*", "b.*").from_(left, copy=False)
     if not conditions:
@@ -444,22 +443,37 @@ def _join(node: Join) -> exp.Select:
     return rows.join(right, on=exp.and_(*conditions), join_type="LEFT" if node.kind == "left" else "INNER", copy=False)
 
 
-def _same_units(units: tuple[str, str]) -> exp.Expr:
-    return exp.EQ(this=_column(units[0]), expression=_column(units[1]))
+def _conditions(
+    units: tuple[str, str] | None, condition: exp.Expr | None, left: tuple[str, ...], right: tuple[str, ...]
+) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    if units is not None:
+        found.append(exp.EQ(this=_column(units[0], "a"), expression=_column(units[1], "b")))
+    if condition is not None:
+        found.append(_sided(condition, left, right))
+    return found
+
+
+def _sided(e: exp.Expr, left: tuple[str, ...], right: tuple[str, ...]) -> exp.Expr:
+    """Each column with its side: a bare name that is one of the sides' would mean all of it."""
+    copy = e.copy()
+    for column in list(copy.find_all(exp.Column)):
+        side = "a" if column.name in left else "b"
+        assert side == "a" or column.name in right, column.name
+        column.set("table", exp.to_identifier(side))
+    return copy
 
 
 def _mark(node: Mark) -> exp.Select:
     """Theorem OWN-4. EXISTS never is NULL; IN over public values is as SQL has it."""
     other = _subquery(relation(node.other), "b")
     test: exp.Expr
+    left, right = columns_of(node.input), columns_of(node.other)
     if node.member is not None:
-        value, theirs = node.member
-        query = exp.Subquery(this=exp.select(theirs.copy()).from_(other, copy=False))
-        test = exp.In(this=value.copy(), query=query)
+        value, theirs = (_sided(e, left, right) for e in node.member)
+        test = exp.In(this=value, query=exp.Subquery(this=exp.select(theirs).from_(other, copy=False)))
     else:
-        conditions = [] if node.units is None else [_same_units(node.units)]
-        if node.condition is not None:
-            conditions.append(node.condition.copy())
+        conditions = _conditions(node.units, node.condition, left, right)
         found = exp.select(exp.Literal.number(1)).from_(other, copy=False)
         test = exp.Exists(this=found.where(exp.and_(*conditions), copy=False) if conditions else found)
     rows = _subquery(relation(node.input), "a")

@@ -444,21 +444,24 @@ class TwinDatabase:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
         try:
             return self.types(tree.root)
-        except duckdb.Error as error:
-            message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
-            refusal = SQLError(
-                f"DuckDB: {message}",
-                code="duckdb",
-                hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
-            )
-            refusal.offsets = _quoted_place(message, tree.text) or (0, len(tree.text.rstrip()))
-            raise refusal from None
+        except SQLError as error:
+            error.offsets = _quoted_place(error.message, tree.text) or (0, len(tree.text.rstrip()))
+            raise
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
-        """Names and types of a query, or of a part of one that was described as a whole already."""
+        """Names and types of a query, or of a part of one."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
-            rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
+            try:
+                rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
+            except duckdb.Error as error:
+                message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+                raise SQLError(
+                    f"DuckDB: {message}",
+                    code="duckdb",
+                    hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what "
+                    "works",
+                ) from None
         return tuple((name, text) for name, text, *_ in rows)
 
     def close(self) -> None:

@@ -77,6 +77,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
     try:
         str(session.explain(query.sql, **LOOSE))
         answer = session.query(query.sql, **LOOSE)
+        off = noise(answer)
     except (dpsql.SQLError, dpsql.PrivacyError) as error:
         if not (error.code and error.message and error.hint):
             return Verdict(error.code, f"a refusal without code, message or hint: {error!r}")
@@ -97,7 +98,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
         return Verdict(skipped=True)
     except duckdb.Error as error:
         return Verdict(wrong=f"dpsql answers what DuckDB refuses: {error}\nplain: {query.plain}")
-    wrong = mismatch(answer.rows, exact, few, query.roles, ordered=query.ordered, noise=noise(answer))
+    wrong = mismatch(answer.rows, exact, few, query.roles, ordered=query.ordered, noise=off)
     if wrong is None:
         return Verdict()
     rows = f"ours:  {answer.rows[:20]}\nplain: {exact[:20]}\nwithout keys of one: {few}"

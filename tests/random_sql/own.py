@@ -62,8 +62,11 @@ class Own(Joins):
 
     def clipped(self, rows: Rows, *, always: bool) -> Rows:
         """Sums of sums have wide ranges, and noise in proportion: clip them for both."""
-        bounds = {"int": "LEAST(GREATEST({}, -50), 600)", "decimal": "LEAST(GREATEST({}, 0), 600)",
-                  "float": "LEAST(GREATEST({}, -99.5), 600.5)"}  # fmt: skip
+        bounds = {
+            "int": "LEAST(GREATEST({0}, -50), 600)",
+            "decimal": "LEAST(GREATEST({0}, 0), 600)",
+            "float": "CASE WHEN ISFINITE({0}) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",  # infinity has no range
+        }
         cols = [
             replace(c, sql=bounds[c.kind].format(c.sql))
             if c.kind in bounds and not c.public and (always or self.chance(0.7))

@@ -126,13 +126,12 @@ class Releases(PrivateRows):
             return f"SUM(CASE WHEN {self.boolean(rows.cols, 1)} THEN 1 ELSE 0 END){where}".replace(
                 "SUM(", both("SUM(", "COALESCE(SUM("), 1
             ) + both("", ", 0)"), "count"
-        bounds = {"int": "LEAST({}, 99)", "float": "LEAST(GREATEST({}, -9.5), 99.5)", "decimal": "LEAST({}, 99)"}
         kind = self.pick("int", "int", "float", "decimal")
         x = self.expression(kind, rows.cols, 1)
         if rows.named and rows.unit and self.chance(0.06):
             found, own = self.looked_up(rows)
-            if own in bounds:
-                x, kind = bounds[own].format(found), own
+            if own in ("int", "decimal"):
+                x, kind = f"LEAST({found}, 99)", own
                 tags.add(OWN_VALUE)
         if function == "bounded":
             return self.bounded(x, kind, where, tags)

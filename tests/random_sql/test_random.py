@@ -27,7 +27,7 @@ from random_sql.written import Query
 import dpsql
 
 SEED = os.environ.get("DPSQL_SEED") or secrets.token_hex(4)
-SAMPLE, WHOLE, BATCH = 160, 2000, 40
+SAMPLE, WHOLE, BATCH = 120, 2000, 40
 SECONDS = 35  # a sample stops here on a slow machine
 LOOSE: dict[str, Any] = {
     "epsilon": 2 * 10**10,

@@ -30,7 +30,7 @@ from dpsql import calibrate as calibrate_module
 from dpsql import session as session_module
 from dpsql.calibrate import Quote, Step
 
-SAMPLE, SECONDS, BATCH = 80, 25, 20
+SAMPLE, SECONDS, BATCH = 60, 25, 20
 LIMITS: list[dict[str, Any]] = [
     {"max_rows": 1, "max_groups": 1, "mechanism": "laplace"},
     {"max_rows": 7, "max_groups": 3, "mechanism": "laplace"},

@@ -118,7 +118,7 @@ class Joins(Sources):
 
     def join_linked(self, depth: int) -> Rows:
         """Along a link of the policy: orders with items, items with items of the same order, grouped items."""
-        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self", "semi")
+        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self", "semi", "semi")
         if shape == "semi":
             return self.semi_linked()
         a, b = self.fresh("x"), self.fresh("y")

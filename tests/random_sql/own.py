@@ -65,7 +65,7 @@ class Own(Joins):
         bounds = {
             "int": "LEAST(GREATEST({0}, -50), 600)",
             "decimal": "LEAST(GREATEST({0}, 0), 600)",
-            "float": "CASE WHEN ISFINITE({0}) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",  # infinity has no range
+            "float": "CASE WHEN ISFINITE(({0})::DOUBLE) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",  # infinity has no range
         }
         cols = [
             replace(c, sql=bounds[c.kind].format(c.sql))

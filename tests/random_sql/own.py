@@ -62,10 +62,10 @@ class Own(Joins):
 
     def clipped(self, rows: Rows, *, always: bool) -> Rows:
         """Sums of sums have wide ranges, and noise in proportion: clip them for both."""
-        bounds = {
+        bounds = {  # infinity stays what it is: it has no place in a range
             "int": "LEAST(GREATEST({0}, -50), 600)",
             "decimal": "LEAST(GREATEST({0}, 0), 600)",
-            "float": "CASE WHEN ISFINITE(({0})::DOUBLE) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",  # infinity has no range
+            "float": "CASE WHEN ISFINITE(({0})::DOUBLE) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",
         }
         cols = [
             replace(c, sql=bounds[c.kind].format(c.sql))

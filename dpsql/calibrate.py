@@ -513,7 +513,8 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     if keys and not checked.private_keys and enforced:
         rows = OnDomain(gridded, keys, types)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
-    once = bounding.mass is not None and (not keys or not isinstance(_bottom(checked.relation), Scan))
+    bottom = _bottom(checked.relation)
+    once = bounding.mass is not None and (not keys or not isinstance(bottom, Scan) or bool(bottom.links))
     # With one row for each unit, what a unit adds to a group is its row.
     clipped = any(t.clip is not None for t in tallies) and checked.owner.rows != 1
     if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:

@@ -227,6 +227,9 @@ class _Analyzer:
             right_node, right = self.public(node.right)
         else:
             right_node, right = _of(private).relation, _of(private).columns
+            bare = self.unlinked(node.left, right_node, node.condition)
+            if bare is not None:
+                right_node, node = bare, replace(node, units=None)
         # What a closed column is compared with tells as much as the column itself.
         closed = _closed(conjuncts(node.condition), {**left.columns, **right})
         right = {n: replace(c, closed=c.closed | closed) for n, c in right.items()} if closed else right
@@ -261,6 +264,27 @@ class _Analyzer:
         )
         owner = replace(self.joined_owner(node, left.owner, private, once), repeats=repeats)
         return Known(relation, columns, conditions, owner)
+
+    def unlinked(self, left: Relation, right: Relation, condition: Expr | None) -> Relation | None:
+        """The right side without the way to its owner, where the condition goes along that way (Theorem OWN-7).
+
+        A row that points to the key of a left row's order belongs to whom that order belongs to: no need to look it up.
+        """
+        bottom = right
+        while isinstance(bottom, Filter):
+            bottom = bottom.input
+        if not isinstance(bottom, Scan) or not bottom.links or bottom.unit is None or bottom.unit in self.used:
+            return None
+        link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
+        pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))
+        meaning = ("key", link.table, *sorted(there.lower() for _, there in link.on))
+        equal = {(c.this.unnest(), c.expression.unnest()) for c in conjuncts(condition) if isinstance(c, exp.EQ)}
+        names = {(a.name, b.name) for a, b in equal if isinstance(a, exp.Column) and isinstance(b, exp.Column)}
+        names |= {(b, a) for a, b in names}
+        for known, mine in ways(left, self.catalog.policy, matched=True):
+            if known == meaning and all(pair in names for pair in zip(mine, pointing, strict=True)):
+                return _without_links(right)
+        return None
 
     def joined_owner(self, node: Join, left: Ownership, private: Known | None, once: bool) -> Ownership:
         """Theorem OWN-3: rows multiply, unless each has at most one match."""
@@ -372,6 +396,9 @@ class _Analyzer:
             other, right = self.public(node.other)
         else:
             other, right = _of(private).relation, _of(private).columns
+            bare = self.unlinked(node.input, other, node.condition)
+            if bare is not None:
+                other, node = bare, replace(node, units=None)
         known = {name: c.scalar for name, c in {**left.columns, **right}.items()}
         found = self.conditions(node.condition, known, "EXISTS")
         member = None
@@ -507,6 +534,13 @@ class _Analyzer:
 
 
 # ---------------------------------------------------------------- small pieces
+
+
+def _without_links(relation: Relation) -> Relation:
+    if isinstance(relation, Filter):
+        return replace(relation, input=_without_links(relation.input))
+    assert isinstance(relation, Scan)
+    return replace(relation, unit=None, owner=None, links=())
 
 
 def _of(known: Known | None) -> Known:

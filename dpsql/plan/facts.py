@@ -21,6 +21,7 @@ from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.plan.describe import described
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
@@ -74,6 +75,7 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
         "table": checked.owner.table,
         "unit": checked.owner.unit or "row",
         "why": checked.owner.why,
+        "rows": described(checked.release.input),
         "mass": None if unit.mass is None else float(unit.mass),
         "peak": None if unit.peak is None else float(unit.peak),
         "groups": None if unit.groups is None else float(unit.groups),

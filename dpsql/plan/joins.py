@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.errors import PrivacyError
 from dpsql.plan.nodes import Expr, Filter, Join, columns_of, scanned, unit_of
 from dpsql.plan.owners import one_owner, without_units
-from dpsql.plan.rows import PublicRows, Rows, all_of, apart, conjuncts, renamed, renamed_public
+from dpsql.plan.rows import PublicRows, Rows, all_of, apart, conjuncts, factored, renamed, renamed_public
 from dpsql.policy import Policy
 from dpsql.sql.refuse import refuse
 
@@ -36,7 +36,7 @@ class Source:
 
 def joined(sources: Sequence[Source], where: list[Expr], policy: Policy, expression: Expression) -> Rows:
     """All sources joined and filtered. Refuses what would match rows of two owners, or invent rows for somebody."""
-    return _Joiner(policy, expression, list(where)).run(sources)
+    return _Joiner(policy, expression, factored(where) if len(sources) > 1 else list(where)).run(sources)
 
 
 class _Joiner:
@@ -53,7 +53,7 @@ class _Joiner:
             match source.side:
                 case "":
                     self.waiting.append(source)
-                    self.pool += conjuncts(source.on)
+                    self.pool += factored(conjuncts(source.on))
                 case "LEFT":
                     self.flush(source)
                     self.outer(source, source.on)

@@ -81,6 +81,21 @@ def conjuncts(condition: Expr | None) -> list[Expr]:
     return [*conjuncts(node.this), *conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
 
 
+def factored(conditions: Iterable[Expr]) -> list[Expr]:
+    """The conditions, and before each OR what all its branches have in common: that may be what joins two tables."""
+    found: list[Expr] = []
+    for condition in conditions:
+        branches = [conjuncts(b) for b in _disjuncts(condition)]
+        found += [c.copy() for c in branches[0] if len(branches) > 1 and all(c in b for b in branches[1:])]
+        found.append(condition)
+    return found
+
+
+def _disjuncts(condition: Expr) -> list[Expr]:
+    node = condition.unnest()
+    return [*_disjuncts(node.this), *_disjuncts(node.expression)] if isinstance(node, exp.Or) else [node]
+
+
 def all_of(conditions: Iterable[Expr]) -> Expr | None:
     """The conditions combined by AND; None for none."""
     found = list(conditions)

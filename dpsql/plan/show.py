@@ -44,6 +44,8 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
         yield f"release {release['name']}: {f'GROUP BY {keys}' if keys else 'all rows together'}"
     unit = "each row of" if release["unit"] == "row" else f"{release['unit']} of"
     yield f"unit      {unit} {release['table']}: {release['why']}"
+    if any(not line.startswith(("scan ", "filter ")) for line in release["rows"]):
+        yield from (f"{'' if i else 'rows':<10}{_short(line)}" for i, line in enumerate(release["rows"]))
     bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
     if release["groups"] is not None:
         bounds.append(f"in at most {_number(release['groups'])} group{'' if release['groups'] == 1 else 's'}")
@@ -63,6 +65,10 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
         yield "  nothing: the keys are public, and nothing else is asked for"
         return
     yield from _aligned(rows, left=(0, 1, 6))
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= 110 else f"{line[:109]}…"
 
 
 def _cell_lines(release: Facts) -> Iterable[str]:

@@ -5,8 +5,9 @@ All rows of one person are taken out of every table at once, those that lead to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -87,23 +88,38 @@ def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.calibrate.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
 
 
+@cache
+def shared(verified: bool, privacy: tuple[tuple[str, Any], ...]) -> dpsql.Session:
+    """A session over empty tables: nothing in a quote may depend on rows."""
+    return opened({}, verified, **dict(privacy))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed_at_the_end() -> Iterator[None]:
+    yield
+    shared.cache_clear()
+
+
 def measured(data: Data, sql: str, verified: bool, constants: list[Noisy], **options: Any) -> list[tuple[Any, Cells]]:
     """Each measurement with its exact integers by key; later steps take the same noisy constants on both sides."""
-    privacy = {k: options.pop(k) for k in ("min_units", "adjacency") if k in options}
+    privacy = tuple((k, options.pop(k)) for k in ("min_units", "adjacency") if k in options)
+    session = shared(verified, privacy)
+    engine = session._engine
+    cursor = engine.cursor()
+    for name, table in tables(data).items():
+        cursor.register(name, table)
     found = []
-    with opened(data, verified, **privacy) as session:
-        engine = session._engine
-        quote = session.explain(sql, **{"epsilon": 1, "delta": 1e-6, **options})
-        for i, step in enumerate(quote.steps):
-            exact = execute(step, engine.cursor(), publish(step, constants[:i], engine.public))
-            if len(constants) == i:
-                constants.append(release(step, exact))
-            table = step.cells if exact.cells is None else exact.cells
-            keys = list(zip(*(c.to_pylist() for c in table.columns), strict=True)) if table is not None else [()]
-            for m in step.measurements:
-                columns = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
-                cells = {k: [int(c[n]) for c in columns] for n, k in enumerate(keys)}
-                found.append((m, cells))
+    quote = session.explain(sql, **{"epsilon": 1, "delta": 1e-6, **options})
+    for i, step in enumerate(quote.steps):
+        exact = execute(step, cursor, publish(step, constants[:i], engine.public))
+        if len(constants) == i:
+            constants.append(release(step, exact))
+        cells = step.cells if exact.cells is None else exact.cells
+        keys = list(zip(*(c.to_pylist() for c in cells.columns), strict=True)) if cells is not None else [()]
+        for m in step.measurements:
+            columns = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
+            found.append((m, {k: [int(c[n]) for c in columns] for n, k in enumerate(keys)}))
+    cursor.close()
     return found
 
 
@@ -155,6 +171,11 @@ JOINED = {
     "semi-join": "SELECT city, COUNT(*) FROM users WHERE uid IN (SELECT uid FROM orders WHERE day < 3) GROUP BY city",
     "anti-join": "SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.uid = o.uid AND "
     "p.day < o.day)",
+    "own keys behind a condition": "SELECT city, COUNT(DISTINCT o.uid) FROM orders o LEFT JOIN users u ON o.uid = u.uid "
+    "AND o.day > 3 GROUP BY city",
+    "union of single rows": "SELECT COUNT(*), SUM(age) FROM (SELECT age FROM users UNION ALL SELECT age + 1 FROM users)",
+    "semi-join along a link": "SELECT kind, COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM items i WHERE i.oid = "
+    "o.oid AND qty > 2) GROUP BY kind",
     "union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION ALL SELECT uid, age FROM users)",
     "set union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION SELECT uid, age FROM users)",
     "except": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders EXCEPT SELECT uid, age FROM users)",

@@ -263,3 +263,69 @@ output
             within 1.08 for one cell with 95% where it has 1,000 rows
             the error shrinks as 1/n: twice the rows, half of it
   g         public, no noise
+----
+-- a join of private tables
+-- options: {"max_rows": 20}
+SELECT region, COUNT(*), AVG(income) FROM people JOIN visits ON people.id = visits.id GROUP BY region
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: joined: a unit may have any number of rows
+rows      scan people, unit id
+          inner join on id = id_2 (units)
+            scan visits, unit id_2 (id_2 = id, age_2 = age)
+          mass 20, peak 20, in at most 1 group
+enforced  max_rows = 20
+cells     3 = region (3: values of people.region)
+measured
+       statistic                                   ε  share      ℓ1      ℓ2  noise              scale      grid
+  [1]  sum and count (and rows) of income jointly  1   100%  20,000  20,000  discrete Laplace  20,000  4.77e-07
+
+output
+  region        key region: no noise
+  count_star()  COUNT(*), from [1]
+                within 99.3 for one cell with 95%
+                within 128 for all 3 cells with 95%
+  avg(income)   AVG(people.income), from [1]
+                range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
+                within 59.9 for one cell with 95% where it has 1,000 rows, 81.5 for all 3 cells
+                the error shrinks as 1/n: twice the rows, half of it
+----
+-- a noisy value in a filter
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+release r0: all rows together
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                       ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count of age jointly  0.5    50%  120  120  discrete Laplace    240     1
+
+release r1: all rows together
+unit      id of people: rows_per_unit = 1, verified
+rows      scan people, unit id
+          inner join
+            given value: from earlier releases, SELECT (SELECT r0.a0 AS avg(age) FROM r0) AS value
+          filter age > value
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  count of rows  0.5    50%   1   1  discrete Laplace      2     1
+
+output
+  count_star()  COUNT(*), from [2]
+                within 6 for one cell with 95%
+  not an output itself: AVG(people_2.age), from [1]
+    range [0, 120] (people.age: policy [0, 120]); values outside are clipped
+    within 0.719 for one cell with 95% where it has 1,000 rows
+    the error shrinks as 1/n: twice the rows, half of it

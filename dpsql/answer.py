@@ -112,8 +112,10 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     for quantity, slope in spread.slopes:
         for place, weight in step.estimates[quantity].terms:
             weights[place] = weights.get(place, 0.0) + slope * float(weight)
-    wide = np.full(noisy.count, np.inf)
     terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    if not terms:  # a sum of what is always 0 is 0, and nothing was measured for it
+        return [_around(float(c), 0.0, recipe.bounds(call)) for c in spread.centre]
+    wide = np.full(noisy.count, np.inf)
     finite = np.all([np.isfinite(w) for w, _ in terms], axis=0)
     if finite.any():
         wide[finite] = half_width([(w[finite], n) for w, n in terms], confidence)

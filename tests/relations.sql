@@ -61,3 +61,5 @@ SELECT COUNT(*) FROM (SELECT DISTINCT uid, 7 AS c FROM orders);
 SELECT COUNT(*) FROM orders WHERE day > (SELECT CAST(5 AS HUGEINT));
 SELECT COUNT(*) FROM orders WHERE (SELECT SUM(day) FROM orders) % (day + 1) = 0;
 SELECT COUNT(*) FROM users u JOIN skus s ON s.sku = s.sku;
+SELECT COUNT(v), SUM(v), COUNT(*) FROM (SELECT uid, NULL AS v FROM users UNION ALL SELECT uid, day FROM orders UNION ALL SELECT uid, 3 FROM users);
+SELECT lo, COUNT(lo), COUNT(*) FROM (SELECT uid, amount > 50 AS lo FROM orders UNION SELECT uid, NULL FROM users) GROUP BY lo;

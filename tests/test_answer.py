@@ -164,6 +164,13 @@ def test_an_average_stays_within_its_range_and_so_does_its_interval(session: dps
             assert interval is not None and 0 <= interval[0] <= interval[1] <= 100
 
 
+@pytest.mark.parametrize("sql", ["SELECT SUM(v * 0) AS s FROM t", "SELECT SUM(v) AS s FROM t WHERE v < 0"])
+def test_a_sum_that_can_only_be_0_is_that_and_its_interval_is_a_point(sql: str, session: dpsql.Session) -> None:
+    answer = session.query(sql, epsilon=1)
+    assert (answer.rows, answer.intervals()) == ([(0,)], {"s": [(0.0, 0.0)]})
+    assert "0" in str(answer)
+
+
 def test_columns_without_noise_of_their_own_have_no_interval(session: dpsql.Session) -> None:
     answer = session.query("SELECT k, COUNT(*) AS n, COUNT(*) * 2 AS m, 1 AS one FROM t GROUP BY k", epsilon=1)
     found = answer.intervals()

@@ -431,12 +431,14 @@ class _Analyzer:
         casts: list[list[Named]] = [[] for _ in sides]
         for name in names:
             parts = [s.columns[name] for s in sides]
-            aligned = align([p.scalar for p in parts], [_written(one, name) for one in node.inputs])
+            values = [replace(p.scalar, sql=exp.Null()) if p.scalar.type.is_null else p.scalar for p in parts]
+            aligned = align(values, [_written(one, name) for one in node.inputs])
             for made, value in zip(casts, aligned, strict=True):
                 made.append((name, value.sql))
-            hull = aligned[0].range.hull(*(a.range for a in aligned[1:]))
-            hard = aligned[0].hard.hull(*(a.hard for a in aligned[1:])) if aligned[0].type.limits else None
-            whole = Scalar(plan_column(name), aligned[0].type, hull, hard)
+            firm = [a for a, v in zip(aligned, values, strict=True) if not v.is_null] or aligned
+            hull = firm[0].range.hull(*(a.range for a in firm[1:])).with_nullable(any(a.nullable for a in aligned))
+            hard = firm[0].hard.hull(*(a.hard for a in firm[1:])) if firm[0].type.limits else None
+            whole = Scalar(plan_column(name), firm[0].type, hull, hard)
             closed = frozenset().union(*(p.never_keys for p in parts))
             columns[name] = KeyColumn(parts[0].table, None, whole, parts=tuple(parts), closed=closed)
         for one in sides[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from random_sql.sources import FAN, ORDERS, Sources
-from random_sql.written import Col, Rows
+from random_sql.written import Col, Rows, both
 
 BANDS = "(VALUES (-50, 5, 'low'), (5, 30, 'mid'), (30, 1000, 'top')) AS {}(lo, hi, band)"
 
@@ -14,13 +14,15 @@ class Joins(Sources):
     """Writes FROM with several sources."""
 
     def joined(self, depth: int) -> Rows:
-        shape = self.pick("public", "public", "banded", "unit", "unit", "unit", "link", "link", "chain")
+        shape = self.pick("public", "public", "banded", "unit", "unit", "unit", "link", "link", "chain",
+                          "star")  # fmt: skip
         rows = {
             "public": lambda: self.join_public(),
             "banded": lambda: self.join_banded(self.rows(depth - 1)),
             "unit": lambda: self.join_units(self.owned(depth - 1), self.owned(depth - 1)),
             "link": lambda: self.join_linked(depth),
             "chain": lambda: self.chained(depth),
+            "star": lambda: self.starred(),
         }[shape]()
         return rows if rows.fan <= FAN else self.base()
 
@@ -116,7 +118,7 @@ class Joins(Sources):
 
     def join_linked(self, depth: int) -> Rows:
         """Along a link of the policy: orders with items, items with items of the same order, grouped items."""
-        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self", "semi")
+        shape = self.pick("orders-items", "items-orders", "items-items", "grouped", "NATURAL", "self", "semi", "semi")
         if shape == "semi":
             return self.semi_linked()
         a, b = self.fresh("x"), self.fresh("y")
@@ -167,7 +169,41 @@ class Joins(Sources):
             text = f"{a}.oid {shape} (SELECT {b}.oid {two.body(where)})"
         else:
             text = f"{shape} (SELECT 1 {two.body([f'{a}.oid = {b}.oid', *where])})"
+        if shape.endswith("EXISTS") and right == "orders" and self.chance(0.5):
+            more = self.alone("items")
+            c = more.source.split()[-1]
+            text = f"{text[:-1]} AND EXISTS (SELECT 1 {more.body([f'{c}.oid = {b}.oid'])}))"
         return replace(one, where=(text,)).tagged(f"key {shape}")
+
+    def starred(self) -> Rows:
+        """SELECT * over a join, whose merged columns are there once."""
+        left, right, column = self.dice.choice(
+            [
+                ("users", "orders", "uid"),
+                ("orders", "items", "oid"),
+                ("users", "cities", "city"),
+                ("items", "skus", "sku"),
+            ]
+        )
+        one = self.base(left, left)
+        more = {
+            "cities": (Col("cities.region", "text", True), Col("cities.pop", "int", True)),
+            "skus": (Col("skus.color", "text", True), Col("skus.list_price", "int", True)),
+        }.get(right) or self.base(right, right).cols
+        how = self.pick(
+            f"JOIN {right} USING ({column})", f"LEFT JOIN {right} USING ({column})", f"NATURAL JOIN {right}"
+        )
+        names = {c.sql.split(".")[1]: replace(c, sql=c.sql.split(".")[1]) for c in (*one.cols, *more)}
+        star, dropped = "*", self.dice.choice(sorted(names))
+        if self.chance(0.4):
+            star = f"* EXCLUDE ({dropped})"
+            del names[dropped]
+        named = left != "items"
+        star += "" if named else both("", ", items.oid // 100 AS hidden")
+        inner = replace(one, fan=18)
+        unit = "uid" if named else "hidden"
+        made = self.under(f"SELECT {star} FROM {left} {how}", tuple(names.values()), unit, inner, named=named)
+        return made.tagged("* over a join")
 
     def chained(self, depth: int) -> Rows:
         """Three sources and more: users, orders, items, public tables."""

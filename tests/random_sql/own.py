@@ -21,7 +21,7 @@ class Own(Joins):
         keys, items, cols, tags = [unit], [f"{unit} AS uid"], [], {"per-unit GROUP BY"}
         if self.chance(0.35):
             key = self.one([c for c in inner.cols if c.public] or [c for c in inner.cols if c.kind in ("text", "int")]
-                           or [Col("'all'", "text")])  # fmt: skip
+                           or [Col("'every'", "text")])  # fmt: skip
             keys.append(key.sql)
             items.append(f"{key.sql} AS k")
             cols.append(Col("k", key.kind, key.public))
@@ -62,8 +62,11 @@ class Own(Joins):
 
     def clipped(self, rows: Rows, *, always: bool) -> Rows:
         """Sums of sums have wide ranges, and noise in proportion: clip them for both."""
-        bounds = {"int": "LEAST(GREATEST({}, -50), 600)", "decimal": "LEAST(GREATEST({}, 0), 600)",
-                  "float": "LEAST(GREATEST({}, -99.5), 600.5)"}  # fmt: skip
+        bounds = {  # infinity stays what it is: it has no place in a range
+            "int": "LEAST(GREATEST({0}, -50), 600)",
+            "decimal": "LEAST(GREATEST({0}, 0), 600)",
+            "float": "CASE WHEN ISFINITE(({0})::DOUBLE) THEN LEAST(GREATEST({0}, -99.5), 600.5) END",
+        }
         cols = [
             replace(c, sql=bounds[c.kind].format(c.sql))
             if c.kind in bounds and not c.public and (always or self.chance(0.7))
@@ -183,10 +186,11 @@ class Own(Joins):
         show = how != "UNION ALL" or self.chance(0.7)
         unit = "uid" if show else self.fresh("hidden")
         texts, tags, fan = [], {f"{how} of private rows"}, 0
-        kinds = [self.pick("int", "text", "decimal", "bool", "date") for _ in range(self.dice.randint(1, 2))]
+        mixed = "mixed" if how == "UNION ALL" else "int"
+        kinds = [self.pick("int", "text", "decimal", "bool", "date", mixed) for _ in range(self.dice.randint(1, 2))]
         for _ in range(number):
             rows = self.rows(depth - 1, owned=True)
-            values = [f"{self.cast(self.expression(k, rows.cols, 1), k)} AS v{i}" for i, k in enumerate(kinds)]
+            values = [f"{self.side(rows, k)} AS v{i}" for i, k in enumerate(kinds)]
             label = self.pick("'left'", "'right'", "'both'")
             shown = f"{rows.own} AS uid" if show else both("1 AS one", f"{rows.unit} AS {unit}")
             texts.append(f"SELECT {label} AS lbl, {', '.join(values)}, {shown} {rows.body()}")
@@ -197,11 +201,18 @@ class Own(Joins):
         if any(" JOIN " in t for t in texts):
             tags.add("set operation over joins")
         name = self.fresh("w")
-        cols = (Col(f"{name}.lbl", "text", True), *(Col(f"{name}.v{i}", k) for i, k in enumerate(kinds)))
+        cols = (
+            Col(f"{name}.lbl", "text", True),
+            *(Col(f"{name}.v{i}", "float" if k == "mixed" else k) for i, k in enumerate(kinds)),
+        )
         return Rows(f"({f' {how} '.join(texts)}) AS {name}", cols, f"{name}.{unit}", (), frozenset(tags), show, fan)
 
-    def cast(self, sql: str, kind: str) -> str:
-        """The same type on each side of a union."""
+    def side(self, rows: Rows, kind: str) -> str:
+        """A column of one side of a union: of the same type on each side, or of any numbers' types."""
+        if kind == "mixed":
+            number = self.column(rows.cols, "int", "decimal", "float") or "2.5"
+            return self.pick("NULL", "3", number, number, number)
+        sql = self.expression(kind, rows.cols, 1)
         to = {"int": "BIGINT", "decimal": "DECIMAL(18, 3)", "date": "DATE"}.get(kind)
         return f"CAST({sql} AS {to})" if to else sql
 

@@ -56,6 +56,10 @@ class Releases(PrivateRows):
         if good and (plain or self.chance(0.6)):
             tags.add("public key")
             return self.one(good).sql
+        if rows.unit and self.chance(0.06):
+            text, tag = self.membership(rows, 1)
+            tags |= {tag, "membership as a value"}
+            return f"CASE WHEN {text} THEN 'in' ELSE 'out' END"
         kind = self.one([c for c in rows.cols if c.kind != "time"] or rows.cols).kind
         tags.add("computed key")
         if kind in ("float", "decimal"):
@@ -107,7 +111,11 @@ class Releases(PrivateRows):
         where = ""
         if self.chance(0.2) and function != "post":
             tags.add("FILTER")
-            where = f" FILTER (WHERE {self.boolean(rows.cols, 1)})"
+            condition = self.boolean(rows.cols, 1)
+            if rows.unit and self.chance(0.2):
+                condition, tag = self.membership(rows, 1)
+                tags |= {tag, "membership as a value"}
+            where = f" FILTER (WHERE {condition})"
         if function == "COUNT(*)":
             return f"COUNT(*){where}", "count"
         if function == "units":
@@ -118,13 +126,12 @@ class Releases(PrivateRows):
             return f"SUM(CASE WHEN {self.boolean(rows.cols, 1)} THEN 1 ELSE 0 END){where}".replace(
                 "SUM(", both("SUM(", "COALESCE(SUM("), 1
             ) + both("", ", 0)"), "count"
-        bounds = {"int": "LEAST({}, 99)", "float": "LEAST(GREATEST({}, -9.5), 99.5)", "decimal": "LEAST({}, 99)"}
         kind = self.pick("int", "int", "float", "decimal")
         x = self.expression(kind, rows.cols, 1)
         if rows.named and rows.unit and self.chance(0.06):
             found, own = self.looked_up(rows)
-            if own in bounds:
-                x, kind = bounds[own].format(found), own
+            if own in ("int", "decimal"):
+                x, kind = f"LEAST({found}, 99)", own
                 tags.add(OWN_VALUE)
         if function == "bounded":
             return self.bounded(x, kind, where, tags)

@@ -120,6 +120,8 @@ class PrivateRows(Own):
             f"EXISTS (SELECT 1 FROM tags AS pt WHERE pt.sku = {word})",
             f"NOT EXISTS (SELECT 1 FROM cities AS pc WHERE pc.city = {word} AND pc.pop > {number} * 20)",
             "EXISTS (SELECT 1 FROM skus WHERE list_price > 80)",
+            f"{word} NOT IN (SELECT color FROM skus)",
+            f"({word} IN (SELECT color FROM skus)) IS NULL",
         )
         return text, "public subquery in a filter"
 

@@ -27,7 +27,7 @@ from random_sql.written import Query
 import dpsql
 
 SEED = os.environ.get("DPSQL_SEED") or secrets.token_hex(4)
-SAMPLE, WHOLE, BATCH = 160, 2000, 40
+SAMPLE, WHOLE, BATCH = 120, 2000, 40
 SECONDS = 35  # a sample stops here on a slow machine
 LOOSE: dict[str, Any] = {
     "epsilon": 2 * 10**10,
@@ -77,6 +77,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
     try:
         str(session.explain(query.sql, **LOOSE))
         answer = session.query(query.sql, fresh=True, **LOOSE)
+        off = noise(answer)
     except (dpsql.SQLError, dpsql.PrivacyError) as error:
         if not (error.code and error.message and error.hint):
             return Verdict(error.code, f"a refusal without code, message or hint: {error!r}")
@@ -97,11 +98,21 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
         return Verdict(skipped=True)
     except duckdb.Error as error:
         return Verdict(wrong=f"dpsql answers what DuckDB refuses: {error}\nplain: {query.plain}")
-    wrong = mismatch(answer.rows, exact, few, query.roles, ordered=query.ordered)
+    wrong = mismatch(answer.rows, exact, few, query.roles, ordered=query.ordered, noise=off)
     if wrong is None:
         return Verdict()
     rows = f"ours:  {answer.rows[:20]}\nplain: {exact[:20]}\nwithout keys of one: {few}"
     return Verdict(wrong=f"{wrong}\nplain: {query.plain}\n{rows}")
+
+
+def noise(answer: dpsql.Answer) -> list[list[float]]:
+    """How far each value of an answer may be off: half the width of its interval."""
+    found: Any = answer.intervals(confidence=1 - 1e-9)
+    nothing = [None] * len(answer.rows)
+    columns = [
+        [0.0 if i is None else min((i[1] - i[0]) / 2, 10.0) for i in found[c] or nothing] for c in answer.columns
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def smaller(world: World, query: Query) -> World:

@@ -5,19 +5,20 @@ The relation that comes out is the one that runs: every expression in it is tota
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import assert_never
 
 from sqlglot import exp
 
 from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.numbering import kept_rows, number_column, numbered
 from dpsql.analyze.own import canonical, own_aggregate, own_window
 from dpsql.analyze.ownership import Ownership, Promises, nullable_promise, scan_owner
+from dpsql.analyze.public import Describe, PublicFacts, Schema
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.errors import PrivacyError
 from dpsql.plan.nodes import (
     Expr,
     Filter,
@@ -39,13 +40,11 @@ from dpsql.plan.owners import units, ways
 from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
 from dpsql.policy import Column, Policy
 from dpsql.sql.functions.casts import align
-from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
-from dpsql.sql.types import BIGINT, BOOLEAN, Type
+from dpsql.sql.types import BOOLEAN, Type
 
-MAX_FAN_OUT = 10_000
-Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
-Describe = Callable[[exp.Query], tuple[tuple[str, str], ...]]  # names and types of a query over all tables, empty ones
+MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,11 @@ class _Analyzer:
     taken: frozenset[str]  # all names of plan columns
     most: int | None
     catalog: Catalog
+
+    @property
+    def public(self) -> PublicFacts:
+        known = self.catalog
+        return PublicFacts(known.policy, known.schema, known.public, known.describe)
 
     def relation(self, node: Relation) -> Known:
         match node:
@@ -129,53 +133,6 @@ class _Analyzer:
             columns[scan.unit] = KeyColumn(policy.tables[last].name, None, hidden)
         return Known(scan, columns, (), scan_owner(scan, policy, promises))
 
-    def public(self, node: PublicTable | Given) -> tuple[PublicTable | Given, dict[str, KeyColumn]]:
-        """Public rows and their columns, with the range that the data themselves have."""
-        if isinstance(node, PublicTable):
-            types = {name.lower(): text for name, text in self.catalog.schema[node.table]}
-            name = self.catalog.policy.tables[node.table].name
-        else:
-            described = self.described(node)
-            types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
-            name = "a subquery"
-        listed = tuple((plan, column) for plan, column in node.columns if plan in self.used)
-        wanted = [(plan, column, Type.parse(types[column.lower()])) for plan, column in listed]
-        if isinstance(node, Given):
-            node = replace(node, columns=listed, types=tuple(t.sql for _, _, t in wanted))
-            if node.noisy:
-                # A released value may be a constant of a later step, never a range or a domain (Theorem STEP-1).
-                return node, {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
-        source = _source(node)
-        answer = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node)
-        found: dict[str, KeyColumn] = {}
-        for i, (plan, column, type_) in enumerate(wanted):
-            values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
-            known = Scalar(plan_column(plan), type_, _range(answer, i, type_))
-            found[plan] = KeyColumn(name, None, known, values)
-        return node, found
-
-    def described(self, node: Given) -> tuple[tuple[str, str], ...]:
-        try:
-            return self.catalog.describe(node.written)
-        except SQLError as error:
-            error.offsets = offsets(node.written)
-            raise
-
-    def ask(self, query: exp.Query, about: PublicTable | Given) -> Any:
-        """The answer to a query over public rows; where DuckDB can't give one, the analyst's query is refused."""
-        import duckdb
-
-        try:
-            return self.catalog.public.table(query, {})
-        except duckdb.Error as error:
-            raise refuse(
-                SQLError,
-                f"a query over public tables fails: {str(error).splitlines()[0]}",
-                about.written if isinstance(about, Given) else None,
-                code="public-data",
-                hint="guard it, for instance with TRY_CAST; a subquery that stands for a value has one row",
-            ) from None
-
     # ---------------------------------------------------------------- rows
 
     def conditions(self, condition: Expr | None, known: Mapping[str, Scalar], clause: str) -> list[Scalar]:
@@ -193,7 +150,7 @@ class _Analyzer:
         columns = _narrowed(below.columns, node.condition)
         total = all_of(c.sql.copy() for c in found)
         assert total is not None
-        owner = _numbered_rows(below.owner, node.condition)
+        owner = kept_rows(below.owner, node.condition)
         return Known(Filter(below.relation, total), columns, (*below.conditions, *(c.sql for c in found)), owner)
 
     def project(self, node: Project) -> Known:
@@ -224,7 +181,7 @@ class _Analyzer:
         right_node: Relation | PublicTable | Given
         right: Mapping[str, KeyColumn]
         if isinstance(node.right, PublicTable | Given):
-            right_node, right = self.public(node.right)
+            right_node, right = self.public.columns(node.right, self.used)
         else:
             right_node, right = _of(private).relation, _of(private).columns
             bare = self.unlinked(node.left, right_node, node.condition)
@@ -249,7 +206,10 @@ class _Analyzer:
                 hint="join on more columns, or aggregate the public side first",
             )
         if left.owner.unit is None and not once:
-            left = _numbered(left, fresh("privacy unit", self.taken))
+            name = fresh("privacy unit", self.taken)
+            own = replace(left.owner, unit=name, numbered=True, own=left.owner.own | {name})
+            column = number_column(left.owner.table, name)
+            left = Known(numbered(left.relation, name), {**left.columns, name: column}, left.conditions, own)
         narrowed = _narrowed(both, node.condition)
         if node.kind == "left":
             nullable = {n: _nullable(narrowed[n]) for n in right}
@@ -332,7 +292,7 @@ class _Analyzer:
             return any(one <= equated for one in private.owner.unique)
         assert isinstance(node.right, PublicTable | Given)
         noisy = isinstance(node.right, Given) and node.right.noisy
-        return bool(equated) and not noisy and self.public_unique(node.right, equated)
+        return bool(equated) and not noisy and self.public.unique(node.right, equated)
 
     def equated(self, node: Join, known: Mapping[str, Scalar]) -> set[str]:
         """The right side's columns that must equal one of the left side's, value for value."""
@@ -350,29 +310,7 @@ class _Analyzer:
         """How often a public side repeats a row at most. One person's must not become a million: that would cost
         time which only that person would (ATTACKS 11)."""
         assert isinstance(node.right, PublicTable | Given)
-        if isinstance(node.right, Given) and node.right.noisy:
-            return 1  # publish counts its rows
-        columns = [_quoted(c) for p, c in node.right.columns if p in self.equated(node, known)]
-        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(_source(node.right))
-        if columns:
-            counted = counted.group_by(*columns)
-        inner = exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("c")))
-        most = self.ask(exp.select(exp.alias_(exp.Max(this=_quoted("n")), "n")).from_(inner), node.right)
-        return max(1, int(most.column("n")[0].as_py() or 0))
-
-    def public_unique(self, node: PublicTable | Given, plan: set[str]) -> bool:
-        """Is there at most one public row for each value of these columns?"""
-        columns = [_quoted(c) for p, c in node.columns if p in plan]
-        source = _source(node)
-        several = (
-            exp.select(exp.alias_(exp.Literal.number(1), "k"))
-            .from_(source.copy())
-            .where(*(c.copy().is_(exp.null()).not_() for c in columns))
-            .group_by(*columns)
-            .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
-            .limit(1)
-        )
-        return not self.ask(several, node).num_rows
+        return self.public.fan_out(node.right, self.equated(node, known))
 
     def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
         """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
@@ -393,7 +331,7 @@ class _Analyzer:
         other: Relation | PublicTable | Given
         right: Mapping[str, KeyColumn]
         if isinstance(node.other, PublicTable | Given):
-            other, right = self.public(node.other)
+            other, right = self.public.columns(node.other, self.used)
         else:
             other, right = _of(private).relation, _of(private).columns
             bare = self.unlinked(node.input, other, node.condition)
@@ -605,72 +543,6 @@ def _renamed_conditions(conditions: Iterable[Expr], names: Mapping[str, str]) ->
     return tuple(c for c in conditions if {n.name for n in c.find_all(exp.Column)} <= kept)
 
 
-def _numbered_rows(owner: Ownership, condition: Expr) -> Ownership:
-    """WHERE row_number <= k leaves each unit at most k rows. Only the condition itself proves it, no declared range."""
-    for conjunct in conjuncts(condition):
-        rows = _most(conjunct, owner.ranks)
-        if rows is not None and (owner.rows is None or rows < owner.rows):
-            owner = replace(owner, rows=rows, promised=None, why=f"at most {rows} rows of each unit are kept")
-    return owner
-
-
-def _most(node: Expr, ranks: frozenset[str]) -> int | None:
-    """k of `rank <= k` and the like, where k is a whole number as it stands: nothing is computed or rounded."""
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        return _most(exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()), ranks)
-    match node:
-        case exp.LTE() | exp.EQ():
-            rank, number, less = node.this, node.expression, 0
-        case exp.LT():
-            rank, number, less = node.this, node.expression, 1
-        case exp.GTE():
-            rank, number, less = node.expression, node.this, 0
-        case exp.GT():
-            rank, number, less = node.expression, node.this, 1
-        case _:
-            return None
-    if isinstance(node, exp.EQ) and isinstance(rank.unnest(), exp.Literal):
-        rank, number = number, rank
-    rank, number = rank.unnest(), number.unnest()
-    if isinstance(rank, exp.Column) and rank.name in ranks and isinstance(number, exp.Literal) and number.is_int:
-        return max(1, int(number.this) - less)
-    return None
-
-
-def _numbered(known: Known, name: str) -> Known:
-    """The same rows, each with a number: units that need a name, since a join may repeat them."""
-
-    def number(relation: Relation) -> Relation:
-        match relation:
-            case Scan():
-                return replace(relation, unit=name)
-            case Join():
-                return replace(relation, left=number(relation.left))
-            case Filter() | Mark():
-                return replace(relation, input=number(relation.input))
-            case Project():
-                return replace(
-                    relation,
-                    input=number(relation.input),
-                    columns=(*relation.columns, (name, plan_column(name))),
-                    unit=name,
-                )
-            case Union() | GroupUnits() | Windows():
-                raise refuse(
-                    PrivacyError,
-                    "a join that repeats rows needs a unit column, and here each row is a unit of its own",
-                    None,
-                    code="row-unit",
-                    hint="join before the UNION",
-                )
-            case _:
-                assert_never(relation)
-
-    unit = KeyColumn(known.owner.table, None, Scalar(plan_column(name), BIGINT, Range(nullable=False)))
-    owner = replace(known.owner, unit=name, numbered=True, own=frozenset({*known.owner.own, name}))
-    return replace(known, relation=number(known.relation), columns={**known.columns, name: unit}, owner=owner)
-
-
 def _same_type(a: Scalar, b: Scalar) -> bool:
     """Are equal values of the two the same value, without any cast that merges some?"""
     if a.type.is_float or b.type.is_float:
@@ -680,39 +552,3 @@ def _same_type(a: Scalar, b: Scalar) -> bool:
 
 def _written(side: Project, name: str) -> Expr:
     return next(e for n, e in side.columns if n == name)
-
-
-def _quoted(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
-
-
-def _source(node: PublicTable | Given) -> Expr:
-    if isinstance(node, PublicTable):
-        return exp.Table(this=exp.to_identifier(node.table, quoted=True))
-    return exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
-
-
-def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
-    """The least and the greatest value of each column of public rows, and how many are NULL."""
-    asked: list[Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
-    for i, (column, type_) in enumerate(columns):
-        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=_quoted(column)))
-        asked.append(exp.alias_(missing, f"n{i}"))
-        if type_.is_numeric or type_.is_date or type_.is_timestamp:
-            asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}"))
-            asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}"))
-    return exp.select(*asked).from_(source.copy())
-
-
-def _range(answer: Any, i: int, type_: Type) -> Range:
-    nullable = bool(answer.column(f"n{i}")[0].as_py())
-    if type_.is_boolean:
-        return Range.of(0, 1, nullable)
-    if f"l{i}" not in answer.column_names:
-        return Range(nullable=nullable)
-    try:
-        ends = [answer.column(f"{end}{i}")[0].as_py() for end in ("l", "h")]
-        ends = [e.astimezone(UTC).replace(tzinfo=None) if isinstance(e, datetime) and e.tzinfo else e for e in ends]
-        return Range.of(ends[0], ends[1], nullable, ("public data",))
-    except (ValueError, OverflowError):  # NaN, ±inf, times that Python has no place for
-        return Range(nullable=nullable)

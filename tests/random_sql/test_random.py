@@ -35,6 +35,7 @@ LOOSE: dict[str, Any] = {
     "max_rows": 400,  # more than anybody has
     "max_groups": 200,
     "mechanism": "laplace",
+    "fresh": True,  # the same query may come twice
 }
 NOWHERE = {"too-long", "too-deep", "empty", "too-large", "needs-delta"}  # these may speak of the whole text
 

@@ -63,3 +63,8 @@ SELECT COUNT(*) FROM orders WHERE (SELECT SUM(day) FROM orders) % (day + 1) = 0;
 SELECT COUNT(*) FROM users u JOIN skus s ON s.sku = s.sku;
 SELECT COUNT(v), SUM(v), COUNT(*) FROM (SELECT uid, NULL AS v FROM users UNION ALL SELECT uid, day FROM orders UNION ALL SELECT uid, 3 FROM users);
 SELECT lo, COUNT(lo), COUNT(*) FROM (SELECT uid, amount > 50 AS lo FROM orders UNION SELECT uid, NULL FROM users) GROUP BY lo;
+SELECT city, COUNT(*) FROM users SEMI JOIN orders ON users.uid = orders.uid AND day < 5 GROUP BY city;
+SELECT COUNT(*) FROM users ANTI JOIN orders USING (uid);
+SELECT COUNT(*) FROM items SEMI JOIN tags ON items.sku = tags.sku AND tag = 't1';
+SELECT COUNT(*) FROM orders WHERE (uid, kind) IN (SELECT uid, kind FROM orders WHERE day < 3);
+SELECT COUNT(*) FROM orders WHERE (uid, kind) NOT IN (SELECT uid, kind FROM orders WHERE day < 3);

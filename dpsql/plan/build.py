@@ -122,7 +122,7 @@ class Builder:
         if not any(isinstance(s, Rows) for s in sources):
             return [s for s in sources if not isinstance(s, Rows)]
         for join in joins:
-            if join.args.get("method") or str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
+            if join.args.get("method"):
                 raise results_only(join)
             if isinstance(join.this, exp.Lateral):
                 raise lateral_rows(join)
@@ -130,6 +130,8 @@ class Builder:
         for tree, source, join in zip(trees, sources, [None, *joins], strict=True):
             rows = source if isinstance(source, Rows) else self.public_rows(tree, source)
             side = str(join.args.get("side") or "").upper() if join is not None else ""
+            kind = str(join.args.get("kind") or "").upper() if join is not None else ""
+            side = kind if kind in ("SEMI", "ANTI") else side
             listed.append(Source(tree, rows, side, join.args.get("on") if join is not None else None))
         where = node.args.get("where")
         conditions = conjuncts(where.this if where else None)

@@ -11,9 +11,20 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError
-from dpsql.plan.nodes import Expr, Filter, Join, columns_of, scanned, unit_of
+from dpsql.plan.nodes import Expr, Filter, Join, Mark, columns_of, scanned, unit_of
 from dpsql.plan.owners import one_owner, without_units
-from dpsql.plan.rows import PublicRows, Rows, all_of, apart, conjuncts, factored, renamed, renamed_public
+from dpsql.plan.rows import (
+    PublicRows,
+    Rows,
+    all_of,
+    apart,
+    conjuncts,
+    factored,
+    fresh,
+    plan_column,
+    renamed,
+    renamed_public,
+)
 from dpsql.policy import Policy
 from dpsql.sql.refuse import refuse
 
@@ -57,6 +68,9 @@ class _Joiner:
                 case "LEFT":
                     self.flush(source)
                     self.outer(source, source.on)
+                case "SEMI" | "ANTI":
+                    self.flush(source)
+                    self.semi(source, keep=source.side == "SEMI")
                 case "RIGHT":
                     self.right(source)
                 case _:
@@ -160,33 +174,51 @@ class _Joiner:
         return Rows(self.rows.relation, {**self.rows.columns, **columns}), added
 
     def join(self, both: Rows, added: Rows | PublicRows, kind: str, conditions: list[Expr], source: Source) -> None:
-        units = None
-        if isinstance(added, Rows):
-            mine, theirs = unit_of(both.relation), unit_of(added.relation)
-            assert mine is not None and theirs is not None
-            units = (mine, theirs)
+        units = self.units(both, added)
         condition = all_of(without_units(conditions, units))
         both.relation = Join(both.relation, added.relation, kind, condition, units, source.node)
         self.rows = both
 
-    # ---------------------------------------------------------------- outer joins
+    def units(self, both: Rows, added: Rows | PublicRows) -> tuple[str, str] | None:
+        if isinstance(added, PublicRows):
+            return None
+        mine, theirs = unit_of(both.relation), unit_of(added.relation)
+        assert mine is not None and theirs is not None
+        return mine, theirs
+
+    # ---------------------------------------------------------------- joins that stay in their place
 
     def outer(self, source: Source, on: Expr | None) -> None:
         both, added = self.beside(source)
+        self.join(both, added, "left", self.matching(source, on, both, added), source)
+
+    def semi(self, source: Source, *, keep: bool) -> None:
+        """The rows that have a match, or have none; the source's columns are no part of the result (OWN-4)."""
+        assert self.rows is not None
+        both, added = self.beside(source)
+        conditions = self.matching(source, source.on, both, added)
+        units = self.units(both, added)
+        name = fresh("mark", (*columns_of(both.relation), *columns_of(added.relation)))
+        marked = Mark(both.relation, added.relation, name, all_of(without_units(conditions, units)), units)
+        mark = plan_column(name)
+        self.rows.relation = Filter(marked, mark if keep else exp.Not(this=mark))
+
+    def matching(self, source: Source, on: Expr | None, both: Rows, added: Rows | PublicRows) -> list[Expr]:
+        """The conditions of a join that stays in its place, with owners checked."""
         found = conjuncts(on)
         for conjunct in found:
             if _holds_query(conjunct):
                 raise refuse(
                     PrivacyError,
-                    "a subquery in the condition of a LEFT JOIN is not supported",
+                    f"a subquery in the condition of a {source.side} JOIN is not supported",
                     conjunct,
                     code="unsupported",
-                    hint="join a derived table that is filtered already: LEFT JOIN (SELECT … WHERE …) AS q ON …",
+                    hint="join a derived table that is filtered already: JOIN (SELECT … WHERE …) AS q ON …",
                 )
         conditions = [self.expression(c, both) for c in found]
         if isinstance(added, Rows) and not one_owner(conditions, both.relation, added.relation, self.policy):
             raise self.strangers(source)
-        self.join(both, added, "left", conditions, source)
+        return conditions
 
     # ---------------------------------------------------------------- words
 
@@ -221,11 +253,15 @@ def _as_filter(condition: Expr) -> Expr:
     """A condition that keeps the same rows: NULL and FALSE are one here, so `x IN (…)` is its mark and no more."""
     negated = isinstance(condition, exp.Not)
     node = condition.this.unnest() if negated else condition.unnest()
-    if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
-        test, mark = node.args["ifs"][0], node.args.get("default")
-        missing = isinstance(test.args["true"], exp.Null) and isinstance(test.this, exp.Is)
-        if missing and isinstance(test.this.expression, exp.Null) and isinstance(mark, exp.Column):
-            if not negated:
-                return mark.copy()  # where the value is NULL nothing equals it
-            return exp.and_(exp.Not(this=mark.copy()), exp.Not(this=test.this.copy()), copy=False)
-    return condition
+    if not isinstance(node, exp.Case) or node.args.get("this") is not None:
+        return condition
+    tests, mark = node.args["ifs"], node.args.get("default")
+    missing = all(
+        isinstance(t.args["true"], exp.Null) and isinstance(t.this, exp.Is) and isinstance(t.this.expression, exp.Null)
+        for t in tests
+    )
+    if not missing or not isinstance(mark, exp.Column):
+        return condition
+    if not negated:
+        return mark.copy()  # where a value is NULL nothing equals it
+    return exp.and_(exp.Not(this=mark.copy()), *(exp.Not(this=t.this.copy()) for t in tests), copy=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError
+from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.google import not_an_aggregate
 from dpsql.plan.nodes import (
     Expr,
@@ -164,22 +164,43 @@ def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
             hint="write EXISTS (SELECT 1 FROM … WHERE … = …)",
         )
     built = builder.query(inner)
+    values = list(value.expressions) if isinstance(value, exp.Tuple) else [value]
     if not isinstance(built, Private):
+        if len(values) > 1:
+            raise refuse(
+                PrivacyError,
+                "IN over public rows takes one value",
+                node,
+                code="unsupported",
+                hint="write EXISTS (SELECT 1 FROM … WHERE … = … AND … = …)",
+            )
         found = given(built, [_only_output(inner)], inner.copy(), set(builder.names), one_row=False)
         new, _ = apart({}, found, columns_of(rows.relation))
         other = renamed_public(found, new)
-        return _marked(rows, other, None, None, (value, plan_column(other.columns[0][0])))
+        return _marked(rows, other, None, None, (values[0], plan_column(other.columns[0][0])))
     new, _ = apart({}, built.relation, columns_of(rows.relation))
     relation = renamed(built.relation, new)
-    theirs = substituted(next(iter(built.outputs.values())), new)
-    condition = exp.EQ(this=value.copy(), expression=theirs)
-    _check_owners(builder, [condition], rows, relation, node)
-    marked = _marked(rows, relation, _more([condition], rows, relation), _units(rows, relation), None)
-    if isinstance(value, exp.Column) and value.name == unit_of(rows.relation):
+    theirs = [substituted(e, new) for e in built.outputs.values()]
+    if len(theirs) != len(values):
+        raise refuse(
+            SQLError,
+            f"{len(values)} values can't be in rows of {len(theirs)} columns",
+            node,
+            code="column-count",
+            hint="select as many columns as there are values",
+        )
+    conditions: list[Expr] = [exp.EQ(this=v.copy(), expression=t) for v, t in zip(values, theirs, strict=True)]
+    _check_owners(builder, conditions, rows, relation, node)
+    marked = _marked(rows, relation, _more(conditions, rows, relation), _units(rows, relation), None)
+    missing = [
+        exp.Is(this=v.copy(), expression=exp.Null())
+        for v in values
+        if not (isinstance(v, exp.Column) and v.name == unit_of(rows.relation))
+    ]
+    if not missing:
         return marked
     # NULL IN (…) is NULL. (Of no rows at all it would be FALSE, but whether there are any is other people's business.)
-    missing = exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null())
-    return exp.Case(ifs=[missing], default=marked)
+    return exp.Case(ifs=[exp.If(this=m, true=exp.Null()) for m in missing], default=marked)
 
 
 def _only_output(query: Expr) -> str:

@@ -482,3 +482,31 @@ post:
         "r0"."a0" AS "count_star()"
       FROM "r0"
     ) AS "(select count(*) from j) + (select count(*) from j)"
+----
+-- a semi-join by name
+SELECT COUNT(*) FROM people SEMI JOIN visits USING (id)
+
+r0:
+  scan people, unit id
+  mark mark: on id = id_2 (units)
+    scan visits, unit id_2 (id_2 = id, age_2 = age)
+  filter mark
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()"
+  FROM "r0"
+----
+-- pairs in rows of the unit
+SELECT COUNT(*) FROM people WHERE (id, age) IN (SELECT id, age FROM visits)
+
+r0:
+  scan people, unit id
+  mark mark: on id = id_2 (units) and age = age_2
+    scan visits, unit id_2 (id_2 = id, age_2 = age)
+  filter mark
+  a0 = COUNT(*)
+post:
+  SELECT
+    "r0"."a0" AS "count_star()"
+  FROM "r0"

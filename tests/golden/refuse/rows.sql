@@ -431,23 +431,14 @@ error: code belongs to an outer query, and this subquery can't look at it
      |                                                                                                   ^^^^
 help: aggregate in a CTE and join the result; or compare the unit of both queries with =
 ----
--- semi join of private rows
-SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
-
-PrivacyError join-kind at 1:39+5
-error: SEMI JOIN works on results and public tables, not on private rows
-   1 | SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
-     |                                       ^^^^^
-help: aggregate the private table in a CTE, then join the result
-----
 -- anti join of private rows
 SELECT label FROM codes ANTI JOIN people USING (code)
 
-PrivacyError join-kind at 1:35+6
-error: ANTI JOIN works on results and public tables, not on private rows
+PrivacyError outer-join at 1:35+6
+error: a row of the public side without a match would show that nobody has one
    1 | SELECT label FROM codes ANTI JOIN people USING (code)
      |                                   ^^^^^^
-help: aggregate the private table in a CTE, then join the result
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
 ----
 -- positional join of private rows
 SELECT COUNT(*) FROM people POSITIONAL JOIN codes

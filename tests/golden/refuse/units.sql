@@ -88,15 +88,6 @@ error: a FULL JOIN makes rows for people who have none
      |                                       ^^^^^
 help: use JOIN, or LEFT JOIN with the private table on the left
 ----
--- semi join
-SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
-
-PrivacyError join-kind at 1:39+5
-error: SEMI JOIN works on results and public tables, not on private rows
-   1 | SELECT COUNT(*) FROM people SEMI JOIN codes USING (code)
-     |                                       ^^^^^
-help: aggregate the private table in a CTE, then join the result
-----
 -- asof join
 SELECT COUNT(*) FROM people ASOF JOIN visits ON people.id = visits.id AND people.age >= visits.age
 

@@ -174,6 +174,8 @@ JOINED = {
     "own keys behind a condition": "SELECT city, COUNT(DISTINCT o.uid) FROM orders o LEFT JOIN users u ON o.uid = "
     "u.uid AND o.day > 3 GROUP BY city",
     "union of single rows": "SELECT COUNT(*), SUM(a) FROM (SELECT age AS a FROM users UNION ALL SELECT age FROM users)",
+    "a link by its unit": "SELECT city, SUM(qty) FROM users JOIN (SELECT PRIVACY_UNIT() AS u, qty FROM items) i ON "
+    "users.uid = i.u GROUP BY city",
     "semi-join along a link": "SELECT kind, COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM items i WHERE i.oid = "
     "o.oid AND qty > 2) GROUP BY kind",
     "union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION ALL SELECT uid, age FROM users)",

@@ -35,6 +35,7 @@ from dpsql.plan.nodes import (
     Windows,
     columns_of,
     parts_of,
+    unit_of,
 )
 from dpsql.plan.owners import units, ways
 from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
@@ -180,12 +181,14 @@ class _Analyzer:
         private = None if isinstance(node.right, PublicTable | Given) else self.relation(node.right)
         right_node: Relation | PublicTable | Given
         right: Mapping[str, KeyColumn]
+        hidden = None  # the right side's unit, where it isn't looked up
         if isinstance(node.right, PublicTable | Given):
             right_node, right = self.public.columns(node.right, self.used)
         else:
             right_node, right = _of(private).relation, _of(private).columns
             bare = self.unlinked(node.left, right_node, node.condition)
-            if bare is not None:
+            if bare is not None and (node.kind == "inner" or unit_of(right_node) not in self.used):
+                hidden = unit_of(right_node)
                 right_node, node = bare, replace(node, units=None)
         # What a closed column is compared with tells as much as the column itself.
         closed = _closed(conjuncts(node.condition), {**left.columns, **right})
@@ -223,7 +226,12 @@ class _Analyzer:
             node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
         )
         owner = replace(self.joined_owner(node, left.owner, private, once), repeats=repeats)
-        return Known(relation, columns, conditions, owner)
+        if hidden is None:
+            return Known(relation, columns, conditions, owner)
+        assert owner.unit is not None
+        listed = [(n, plan_column(n)) for n in columns_of(relation)]
+        whole = Project(relation, (*listed, (hidden, plan_column(owner.unit))), owner.unit)
+        return Known(whole, columns, conditions, owner)
 
     def unlinked(self, left: Relation, right: Relation, condition: Expr | None) -> Relation | None:
         """The right side without the way to its owner, where the condition goes along that way (Theorem OWN-7).
@@ -233,7 +241,9 @@ class _Analyzer:
         bottom = right
         while isinstance(bottom, Filter):
             bottom = bottom.input
-        if not isinstance(bottom, Scan) or not bottom.links or bottom.unit is None or bottom.unit in self.used:
+        if not isinstance(bottom, Scan) or not bottom.links:
+            return None
+        if any(c.name == bottom.unit for e in conjuncts(condition) for c in e.find_all(exp.Column)):
             return None
         link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
         pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))

@@ -18,6 +18,7 @@ from dpsql.backends.duckdb.sources import (
     Located,
     PublicDatabase,
     TwinDatabase,
+    attached_files,
     locate,
     open_private,
     read_schema,
@@ -39,6 +40,7 @@ class Engine:
         self.located = locate(policy, sources)
         spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
         self._remove_spill = finalize(self, rmtree, spill, ignore_errors=True)
+        self._attached = attached_files(self.located)
         self._private = open_private(self.located, spill)
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
@@ -107,6 +109,12 @@ class Engine:
 
     def versions(self) -> dict[str, str]:
         """Each private table's data version; refused if a source changed and the steward hasn't recorded it."""
+        if self._attached != attached_files(self.located):
+            raise DataError(
+                "a DuckDB file was replaced since it was opened",
+                code="data-changed",
+                hint="open a new session: this one still reads the old file",
+            )
         files = [one.source for one in self._guarded if one.object is None]
         return {**self._objects, **self.ledger.recognise(files)}
 
@@ -115,6 +123,18 @@ class Engine:
         open_ = [one.source for one in self.located if one.table.public and one.table.name.lower() in public]
         versions = {**self.versions(), **self.ledger.identify(open_)}
         return {table: f"{version} {self.schema[table]}" for table, version in versions.items()}
+
+    def check_unchanged(self, start: Mapping[str, str], versions: Mapping[str, str], public: Collection[str]) -> None:
+        """Refuse what was measured if any data changed since: promises were verified for what they were.
+
+        start: the private versions before the query was looked at; versions: the identities when it was paid for.
+        """
+        if self.versions() != start or self.identities(public) != versions:
+            raise DataError(
+                "the data changed while the query ran; the query stays charged",
+                code="data-changed",
+                hint="ask again",
+            )
 
     def promises(self) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""

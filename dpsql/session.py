@@ -79,6 +79,7 @@ class Session:
         """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
         engine, who = self._engine, self._analyst
         with _located(sql):
+            start = engine.versions()
             quote = self._quote(sql, options)
             versions = engine.identities(public_tables(quote))
             if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
@@ -86,7 +87,7 @@ class Session:
             with self._loosest(sql, options):
                 receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
-            engine.versions()  # refused if a source changed meanwhile: promises were verified for what it was
+            engine.check_unchanged(start, versions, public_tables(quote))
             done = finish(quote, noisy, receipt, engine.public)
             return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
 
@@ -97,6 +98,7 @@ class Session:
         """
         engine, who = self._engine, self._analyst
         with _located(sql):
+            start = engine.versions()
             together, quote = self._together(sql, options)
             versions = engine.identities(public_tables(quote))
             found = None if options.get("fresh") else find(quote, versions, engine.ledger)
@@ -104,7 +106,7 @@ class Session:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
-            engine.versions()  # as for a single query
+            engine.check_unchanged(start, versions, public_tables(quote))
             answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
             done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers))
             return [replace(one, receipt=done) for one in answers]

@@ -68,3 +68,5 @@ SELECT COUNT(*) FROM users ANTI JOIN orders USING (uid);
 SELECT COUNT(*) FROM items SEMI JOIN tags ON items.sku = tags.sku AND tag = 't1';
 SELECT COUNT(*) FROM orders WHERE (uid, kind) IN (SELECT uid, kind FROM orders WHERE day < 3);
 SELECT COUNT(*) FROM orders WHERE (uid, kind) NOT IN (SELECT uid, kind FROM orders WHERE day < 3);
+SELECT COUNT(*) FROM orders WHERE CASE WHEN uid IS NULL THEN NULL ELSE day > 3 END;
+SELECT COUNT(*) FROM (SELECT kind, day > 3 AS late, NULLIF(day, 5) AS d FROM orders) WHERE CASE WHEN d IS NULL THEN NULL ELSE late END;

@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -314,10 +315,55 @@ def test_stored_releases_belong_to_a_version_of_the_data(folder: Path) -> None:
         second = session.query(sql, epsilon=1)
         assert not second.receipt.reused and session.budget.spent.epsilon == 2
         assert session.replay(first.receipt.id).rows == first.rows  # what left stays readable
-    pq.write_table(TABLE, folder / "t.parquet")  # back to the first version
+    pq.write_table(TABLE, folder / "t.parquet")  # back to what it was: a new version, since that is no public fact
     _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
     with dpsql.connect(folder / "policy.toml") as session:
-        assert session.query(sql, epsilon=1).rows == first.rows
+        assert not session.query(sql, epsilon=1).receipt.reused
+
+
+def test_an_open_session_never_reads_an_old_duckdb_file_under_a_new_version(tmp_path: Path) -> None:
+    def write(name: str, rows: int) -> None:
+        with duckdb.connect(str(tmp_path / name)) as db:
+            db.execute(f"CREATE TABLE t AS SELECT i // {rows} AS uid, 1 AS v FROM range(100) r(i)")
+
+    write("shop.duckdb", 50)
+    write("new.duckdb", 1)
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "shop.duckdb"\ntable = "main.t"\nunit = "uid"\n'
+        "rows_per_unit = 1\n"
+    )
+    from dpsql.cli.budget import _accept_data_change
+    from dpsql.steward.check import check
+
+    with dpsql.connect(policy) as session:
+        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        (tmp_path / "new.duckdb").replace(tmp_path / "shop.duckdb")
+        _accept_data_change(dpsql.Policy.load(policy))
+        assert not check(policy, steward=True).broken
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query("SELECT COUNT(*) FROM t WHERE v = 1", epsilon=1)
+    assert refused.value.code == "data-changed"
+
+
+def test_data_that_is_replaced_while_a_query_runs_is_not_released(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsql.cli.budget import _accept_data_change
+
+    with dpsql.connect(folder / "policy.toml") as session:
+        measure = session._measure
+
+        def replaced(quote: Any) -> Any:
+            pq.write_table(TABLE.slice(0, 100), folder / "t.parquet")
+            _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
+            return measure(quote)
+
+        monkeypatch.setattr(session, "_measure", replaced)
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query("SELECT SUM(v) FROM t", epsilon=1)
+        assert refused.value.code == "data-changed"
+        assert session.budget.spent.epsilon == 1
 
 
 def test_other_bounds_in_the_policy_are_another_release(folder: Path) -> None:

@@ -114,9 +114,8 @@ def _current(db: sqlite3.Connection, name: str) -> tuple[str, bytes] | None:
 
 
 def _record(db: sqlite3.Connection, name: str, digest: bytes) -> tuple[str, bytes]:
-    """Data that came back to an earlier state is that earlier version again, with its promises."""
-    earlier = db.execute("SELECT version FROM source WHERE name = ? AND digest = ?", (name, digest)).fetchone()
-    version: str = earlier[0] if earlier else secrets.token_hex(16)
+    """A new version, even where the data came back to an earlier state: that they did is no public fact."""
+    version = secrets.token_hex(16)
     db.execute("INSERT INTO source (time, name, version, digest) VALUES (?, ?, ?, ?)", (now(), name, version, digest))
     return version, digest
 

@@ -199,7 +199,8 @@ class _Analyzer:
         if private is not None:
             self.check_units(left.owner, private.owner, known, node.node)
         once = self.matches_once(node, left, private, known)
-        repeats = left.owner.repeats * (1 if once or private is not None else self.fan_out(node, known))
+        repeats = left.owner.repeats * (1 if private is None else private.owner.repeats)
+        repeats *= 1 if once or private is not None else self.fan_out(node, known)
         if repeats > MAX_FAN_OUT:
             raise refuse(
                 PrivacyError,
@@ -409,6 +410,7 @@ class _Analyzer:
             None,
             why,
             frozenset() if first.unit is None else units(ways(node, self.catalog.policy)) | {first.unit},
+            repeats=sum(s.owner.repeats for s in sides),
             numbered=any(s.owner.numbered for s in sides),
         )
         inputs = tuple(Project(s.relation, tuple(c), first.unit) for s, c in zip(sides, casts, strict=True))

@@ -253,15 +253,10 @@ def _as_filter(condition: Expr) -> Expr:
     """A condition that keeps the same rows: NULL and FALSE are one here, so `x IN (…)` is its mark and no more."""
     negated = isinstance(condition, exp.Not)
     node = condition.this.unnest() if negated else condition.unnest()
-    if not isinstance(node, exp.Case) or node.args.get("this") is not None:
+    if not node.meta.get("member"):
         return condition
-    tests, mark = node.args["ifs"], node.args.get("default")
-    missing = all(
-        isinstance(t.args["true"], exp.Null) and isinstance(t.this, exp.Is) and isinstance(t.this.expression, exp.Null)
-        for t in tests
-    )
-    if not missing or not isinstance(mark, exp.Column):
-        return condition
+    tests: list[Expr] = node.args["ifs"]
+    mark: Expr = node.args["default"]
     if not negated:
         return mark.copy()  # where a value is NULL nothing equals it
     return exp.and_(exp.Not(this=mark.copy()), *(exp.Not(this=t.this.copy()) for t in tests), copy=False)

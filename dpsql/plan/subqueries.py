@@ -200,7 +200,9 @@ def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
     if not missing:
         return marked
     # NULL IN (…) is NULL. (Of no rows at all it would be FALSE, but whether there are any is other people's business.)
-    return exp.Case(ifs=[exp.If(this=m, true=exp.Null()) for m in missing], default=marked)
+    made = exp.Case(ifs=[exp.If(this=m, true=exp.Null()) for m in missing], default=marked)
+    made.meta["member"] = True
+    return made
 
 
 def _only_output(query: Expr) -> str:

@@ -165,6 +165,19 @@ def lock(connection: Connection, files: list[Path]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
+def attached_files(located: tuple[Located, ...]) -> dict[Path, tuple[int, ...]]:
+    """Which files are behind the DuckDB sources: an open session keeps reading the one that it attached."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for one in located:
+        if one.object is None and one.table.kind == "duckdb":
+            try:
+                stat = one.files[0].stat()
+                found[one.files[0]] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            except OSError:
+                found[one.files[0]] = ()
+    return found
+
+
 def _view(connection: Connection, one: Located, attached: str) -> None:
     table = one.table
     name = _name(table.name.lower())

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dpsql.aggregates.base import Call
 from dpsql.answer import Answer, Origin
 from dpsql.errors import LedgerError
 from dpsql.mechanisms.budget import Noise
+from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.release import Noisy
@@ -201,14 +202,28 @@ def _numbers(column: Arrow) -> Integers:
 
 
 def _noise(noise: Noise) -> Json:
-    if isinstance(noise, DiscreteLaplace):
-        return ["laplace", str(noise.scale)]
-    return ["gaussian", str(noise.sigma)]
+    match noise:
+        case DiscreteLaplace():
+            return ["laplace", str(noise.scale)]
+        case Gaussian():
+            return ["gaussian", str(noise.sigma)]
+        case NoisyMax():
+            return ["choice", str(noise.scale)]
+        case _:
+            assert_never(noise)
 
 
 def _to_noise(found: Json) -> Noise:
     kind, scale = found
-    return DiscreteLaplace(Fraction(scale)) if kind == "laplace" else Gaussian(Fraction(scale))
+    match kind:
+        case "laplace":
+            return DiscreteLaplace(Fraction(scale))
+        case "gaussian":
+            return Gaussian(Fraction(scale))
+        case "choice":
+            return NoisyMax(Fraction(scale))
+        case _:
+            raise ValueError(f"unknown noise {kind}")
 
 
 def _value(value: Value | None) -> Json:
@@ -230,12 +245,14 @@ def _clip(clip: Clip | None) -> Json:
 
 
 def _quantity(quantity: Quantity) -> Json:
-    return [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip)]
+    at = None if quantity.at is None else str(quantity.at)
+    return [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip), at]
 
 
 def _to_quantity(found: Json) -> Quantity:
-    kind, value, where, clip = found
-    return Quantity(kind, None if value is None else _to_value(value), where, None if clip is None else Clip(*clip))
+    kind, value, where, clip, at = found
+    held = None if value is None else _to_value(value)
+    return Quantity(kind, held, where, None if clip is None else Clip(*clip), None if at is None else Fraction(at))
 
 
 def _linear(linear: Linear) -> Json:
@@ -248,11 +265,13 @@ def _to_linear(found: Json) -> Linear:
 
 def _call(call: Call) -> Json:
     kind = None if call.type is None else call.type.sql
-    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
+    at = [str(q) for q in call.at]
+    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip), at, call.listed]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units, clip = found
+    function, value, type_, where, units, clip, at, listed = found
     kind = None if type_ is None else Type.parse(type_)
     held = None if value is None else _to_value(value)
-    return Call(function, held, kind, where, units, None if clip is None else Clip(*clip))
+    held_clip = None if clip is None else Clip(*clip)
+    return Call(function, held, kind, where, units, held_clip, tuple(map(Fraction, at)), listed)

@@ -211,7 +211,7 @@ def _noise(split: Split, size: Sensitivity, part: Fraction) -> Noise:
         case ZcdpLaplace():
             return DiscreteLaplace.calibrate(size, pure_epsilon(rounded(split.rho * part, up=False)))
         case GaussianSplit():
-            return Gaussian(split.unit.sigma * root_up(size.l2_squared / part))
+            return Gaussian(split.unit(()).sigma * root_up(size.l2_squared / part))
         case ZcdpGaussian():
             return Gaussian(root_up(size.l2_squared / (2 * split.rho * part)))
         case _:

@@ -25,13 +25,17 @@ from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (
+    Again,
     CapGroups,
     Filter,
     Gridded,
     Group,
+    Histogram,
     Named,
     OnCells,
     OnDomain,
@@ -43,22 +47,31 @@ from dpsql.plan.nodes import (
     Statement,
     ToGrid,
     Weight,
+    WeightRows,
     WeightUnits,
+    Winners,
 )
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
-from dpsql.statistics.base import Clip, Quantity, Statistic, Value
+from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
 from dpsql.statistics.clipped import on_grid, row_grid
-from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
+from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
 from dpsql.statistics.strategy import Linear, Strategy, strategies
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.top import Top
 from dpsql.statistics.units import Units
 
 UNIT = "unit"  # the statement's column of units
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
 MAX_NUMBERS = 10_000_000  # cells times statistics
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
+CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
+MAX_CANDIDATES = 2**20  # of a choice in one cell
+ALL_CANDIDATES = 2**22  # in all cells, as far as that leaves a choice its FEWEST
+FEWEST_CANDIDATES = 2**8
+SHARED_CANDIDATES = 2**14  # where several values are chosen
+UNKNOWN_CANDIDATES = 2**14  # in each cell, where it isn't known how many cells there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class Step:
     estimates: Mapping[Quantity, Linear]
     bits: int  # of the weights
     selection: Selection | None
+    histograms: tuple[Histogram, ...] = ()  # what choices look at; their cells are the statement's
 
     @property
     def count(self) -> int | None:
@@ -134,6 +148,8 @@ class Quote:
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
         found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
+        if winners := [m.statistic.title for s in self.steps for m in s.measurements if isinstance(m.statistic, Top)]:
+            found["chosen"] = winners  # of the counts or sums behind it, nothing was released
         return {**found, "threshold": str(self._threshold)} if self._threshold else found
 
     def __str__(self) -> str:
@@ -203,7 +219,7 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
         )
     if ask.mechanism in ("auto", "gaussian") and ask.delta:
         noise = ask.delta / 2 if selecting else ask.delta
-        splits.append((GaussianSplit.calibrate(ask.epsilon, noise), ask.delta - noise))
+        splits.append((GaussianSplit(ask.epsilon, noise), ask.delta - noise))
     return splits
 
 
@@ -221,6 +237,7 @@ class _Draft:
     values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
     calls: tuple[Call, ...]
     candidates: tuple[Strategy, ...]
+    secret: int  # of the cap on groups; one for all statements of the release
 
 
 def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
@@ -240,7 +257,8 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
             where_text[name] = f" where {_text(argument.call.where)}"
         if argument.value is not None:
             places.setdefault(argument.value.sql, f"x{len(places)}")
-    bits = min(WEIGHT_BITS, _room(checked, epsilon)) if checked.bounding.weighted else 0
+    room = _room(checked, epsilon, CHOICE_BITS if any(a.ordered for a in checked.arguments) else SCALE_BITS)
+    bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
     needs = [q for c in calls for q in RECIPES[c.function].needs(c)]
@@ -256,14 +274,40 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     whole = checked.bounding.contribution
     unit = whole.weighted(weight) if whole.mass is not None else whole
     rows_are_units = checked.owner.rows == 1
-    candidates = strategies(needs, where_text, unit, weight=weight, rows_are_units=rows_are_units)
-    return _Draft(checked, bits, unit, tuple(columns), tuple(gridded.values()), calls, tuple(candidates))
+    # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
+    compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
+    candidates = strategies(
+        needs, where_text, compared, weight=weight, rows_are_units=rows_are_units, candidates=_candidates(checked)
+    )
+    if checked.winners is not None and (chosen := _winners(checked.winners, candidates[-1], unit)) is not None:
+        candidates = [chosen]
+    values = tuple(gridded.values())
+    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(candidates), secrets.randbits(64))
 
 
-def _room(checked: CheckedRelease, epsilon: Fraction) -> int:
-    """How many bits finer than a row the integers can be while noise scales stay below 2^SCALE_BITS."""
+def _winners(winners: Winners, counted: Strategy, unit: Contribution) -> Strategy | None:
+    """The winners alone, where that takes less noise than all of the counts or sums."""
+    if len(counted.statistics) != 1 or len(counted.estimates) != 1:
+        return None
+    (score,), (need,) = counted.statistics, counted.estimates
+    top = Top(score, winners.count, winners.largest)
+    comparable = unit.groups is not None or not isinstance(score, Units)
+    if comparable and top.sensitivity(unit).l1 > score.sensitivity(unit).l1:
+        return None
+    return Strategy((top,), {need: Linear.of({(0, 0): Fraction(1)})})
+
+
+def _room(checked: CheckedRelease, epsilon: Fraction, most: int = SCALE_BITS) -> int:
+    """How many bits finer than a row the integers can be while noise scales stay below 2^most."""
     scale = (checked.bounding.contribution.mass or Fraction(1)) / epsilon
-    return max(0, SCALE_BITS - max(0, (scale.numerator // scale.denominator).bit_length()))
+    return max(0, most - max(0, (scale.numerator // scale.denominator).bit_length()))
+
+
+def _candidates(checked: CheckedRelease) -> int:
+    """How many candidates a choice may have in one cell."""
+    if checked.cells is None:
+        return UNKNOWN_CANDIDATES
+    return min(MAX_CANDIDATES, max(FEWEST_CANDIDATES, ALL_CANDIDATES // max(1, checked.cells)))
 
 
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
@@ -272,6 +316,12 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     for argument in checked.arguments:
         value = argument.value
         if value is None or argument.call.function == "COUNT":
+            continue
+        if argument.ordered:
+            # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
+            several = sum(max(1, len(a.call.at)) for a in checked.arguments if a.ordered) > 1
+            points = min(SHARED_CANDIDATES, _candidates(checked)) if several else _candidates(checked)
+            grids[_value_key(value, ordered=True)] = ranked_grid(value.type, value.range, points)
             continue
         if argument.clip is not None:
             low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups
@@ -294,8 +344,8 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     return grids
 
 
-def _value_key(value: Scalar, clip: Bounds | None = None) -> tuple[exp.Expr, object]:
-    return (value.sql, (value.range.low, value.range.high, clip))
+def _value_key(value: Scalar, clip: Bounds | None = None, *, ordered: bool = False) -> tuple[exp.Expr, object]:
+    return (value.sql, (value.range.low, value.range.high, clip, ordered))
 
 
 def _call(
@@ -312,7 +362,7 @@ def _call(
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
-    grid = grids.get(_value_key(value, argument.clip), counted)
+    grid = grids.get(_value_key(value, argument.clip, ordered=argument.ordered), counted)
     variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
     column = f"v{places[value.sql][1:]}{variant}"
     assert argument.call.argument is not None
@@ -320,7 +370,9 @@ def _call(
     nullable = value.range.nullable or value.type.is_float
     text = _text(argument.call.argument)
     clip = _clip(argument, grid)
-    return Call(function, Value(column, grid, nullable, text), value.type, where, clip=clip)
+    at, listed = argument.call.at, argument.call.listed
+    kind = argument.kind or value.type
+    return Call(function, Value(column, grid, nullable, text), kind, where, clip=clip, at=at, listed=listed)
 
 
 def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
@@ -440,8 +492,12 @@ def _quote(
     other: tuple[str, float] | None,
 ) -> Quote:
     sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
+    chosen = [s for c in best.strategies for s in c.statistics]
     try:
         noises = best.split.noises(sensitivities)
+        for statistic, noise in zip(chosen, noises, strict=True):
+            if isinstance(noise, NoisyMax) and isinstance(statistic, Choice):
+                require_scale(noise.scale * statistic.reach)
     except OverflowError:
         raise PrivacyError(
             "the noise would be larger than any answer",
@@ -451,7 +507,8 @@ def _quote(
     selecting = sum(d.checked.private_keys for d in drafts)
     steps, start, numbers = [], 0, 0
     for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
-        numbers += (draft.checked.cells or 1) * len(_tallies(strategy))
+        choices = sum(s.candidates // FEWEST_CANDIDATES for s in strategy.statistics if isinstance(s, Choice))
+        numbers += (draft.checked.cells or 1) * (len(_tallies(strategy)) + choices)
         if numbers > MAX_NUMBERS:
             raise PrivacyError(
                 f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
@@ -481,6 +538,7 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
         estimates=strategy.estimates,
         bits=draft.bits,
         selection=_selection(draft, measurements, delta),
+        histograms=tuple(_histogram(draft, s) for s in strategy.spectra),
     )
 
 
@@ -497,7 +555,9 @@ def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fracti
         assert checked.min_units is not None
         return Selection(index, checked.min_units, Fraction(0))
     # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
-    threshold = Threshold(measurements[index].noise, delta / _keys(draft), checked.min_units or 0)
+    noise = measurements[index].noise
+    assert not isinstance(noise, NoisyMax)
+    threshold = Threshold(noise, delta / _keys(draft), checked.min_units or 0)
     return Selection(index, threshold.tau, delta)
 
 
@@ -505,34 +565,57 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
-    types = tuple(k.type.sql for k in checked.keys)
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
-    rows: Gridded = gridded
-    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
-    if keys and not checked.private_keys and enforced:
-        rows = OnDomain(gridded, keys, types)
+    rows = _rows(draft)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
     once = bounding.mass is not None and (not keys or not isinstance(bottom, Scan) or bool(bottom.links))
     # With one row for each unit, what a unit adds to a group is its row.
     clipped = any(t.clip is not None for t in tallies) and checked.owner.rows != 1
     if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:
-        per_unit = PerUnit(rows, keys, named)
-        units: PerUnit | CapGroups = (
-            per_unit
-            if bounding.cap is None
-            else CapGroups(per_unit, bounding.cap, secrets.randbits(64), not checked.owner.numbered)
-        )
-        whole: PerUnit | CapGroups | WeightUnits = units
-        if bounding.mass is not None or bounding.peak is not None:
-            whole = WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
-        group = Group(whole, keys, named)
+        group = Group(_whole_units(draft, PerUnit(rows, keys, named)), keys, named)
     elif bounding.mass is not None:
         group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
     else:
         group = Group(rows, keys, named)
-    return OnCells(group, types) if keys and not checked.private_keys else group
+    return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
+
+
+def _histogram(draft: _Draft, spectrum: Spectrum) -> Histogram:
+    """The same rows and weights as the statement's, counted by value."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    keys = tuple(f"k{i}" for i in range(len(checked.keys)))
+    rows = _rows(draft)
+    source: Gridded | WeightRows = rows
+    if bounding.mass is not None or bounding.peak is not None or bounding.cap is not None:
+        source = WeightRows(rows, _whole_units(draft, PerUnit(Again(), keys, ())))
+    return Histogram(source, keys, _types(checked), spectrum)
+
+
+def _types(checked: CheckedRelease) -> tuple[str, ...]:
+    return tuple(k.type.sql for k in checked.keys)
+
+
+def _rows(draft: _Draft) -> Gridded:
+    checked, bounding = draft.checked, draft.checked.bounding
+    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
+    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    if checked.keys and not checked.private_keys and enforced:
+        return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))
+    return gridded
+
+
+def _whole_units(draft: _Draft, per_unit: PerUnit) -> PerUnit | CapGroups | WeightUnits:
+    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need."""
+    bounding = draft.checked.bounding
+    units: PerUnit | CapGroups = (
+        per_unit
+        if bounding.cap is None
+        else CapGroups(per_unit, bounding.cap, draft.secret, not draft.checked.owner.numbered)
+    )
+    if bounding.mass is not None or bounding.peak is not None:
+        return WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
+    return units
 
 
 def _bottom(relation: Relation) -> Relation:

@@ -29,8 +29,9 @@ from dpsql.plan.canonical import Names, UnknownNode
 from dpsql.plan.nodes import Given, PublicTable, parts_of
 from dpsql.pool import pool
 from dpsql.release import Noisy
-from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.base import UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
+from dpsql.statistics.top import Top
 
 FORMAT = "1"  # part of every key: stored releases of another format are not found
 
@@ -123,6 +124,7 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
             [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
             [[table, versions[table]] for table in sorted(names.tables)],
+            _chosen(step, names),
         ]
         for argument in checked.arguments:
             names.argument(argument)  # an argument that no rule knows can't be found again either
@@ -132,6 +134,15 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
     if step.cells is not None:
         found.update(to_bytes(step.cells))
     return found.digest()
+
+
+def _chosen(step: Step, names: Names) -> list[object] | None:
+    """Which winners were chosen, and by what: a selection's ORDER BY and LIMIT are part of it (FREE-1)."""
+    top = next((m.statistic for m in step.measurements if isinstance(m.statistic, Top)), None)
+    if top is None:
+        return None
+    (argument,) = step.checked.arguments
+    return [top.count, top.largest, argument.call.function, names.argument(argument)]
 
 
 def _identity(step: Step, key: bytes, receipt: str, earlier: Mapping[str, str]) -> str:
@@ -202,5 +213,5 @@ def _offers(step: Step) -> dict[Quantity, Linear]:
 def _measured(step: Step) -> Iterator[tuple[Quantity, Linear]]:
     for index, measurement in enumerate(step.measurements):
         for quantity, weights in measurement.statistic.quantities().items():
-            whole = 1 if quantity.kind in ("units", "clipped") else 2**step.bits  # those are never weighted
+            whole = 1 if quantity.kind in UNWEIGHTED else 2**step.bits
             yield quantity, Linear.of({(index, column): w / whole for column, w in enumerate(weights)})

@@ -27,6 +27,8 @@ class Call:
     where: str | None  # the FILTER's column
     units: bool = False  # COUNT(DISTINCT unit)
     clip: Clip | None = None  # contribution_bounds_per_group
+    at: tuple[Fraction, ...] = ()  # of a quantile
+    listed: bool = False  # its answer is a list
 
     @property
     def present(self) -> Quantity:
@@ -119,13 +121,13 @@ def saturated(numbers: NDArray[Any]) -> Arrow:
     return pa.array(numbers.astype(np.int64))
 
 
-def decimals(numbers: NDArray[Any], scale: int) -> Arrow:
-    """DECIMAL(38, scale) from integers of 10^-scale, saturating."""
+def decimals(numbers: NDArray[Any], scale: int, width: int = 38) -> Arrow:
+    """DECIMAL(width, scale) from integers of 10^-scale, saturating."""
     from decimal import Context, Decimal
 
     import pyarrow as pa
 
-    top = 10**38 - 1
+    top = 10**width - 1
     exact = Context(prec=40)  # the default of 28 digits would round
     clamped = (max(-top, min(top, int(n))) for n in numbers)
-    return pa.array([Decimal(n).scaleb(-scale, context=exact) for n in clamped], type=pa.decimal128(38, scale))
+    return pa.array([Decimal(n).scaleb(-scale, context=exact) for n in clamped], type=pa.decimal128(width, scale))

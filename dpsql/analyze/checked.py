@@ -23,11 +23,16 @@ from dpsql.analyze.refusals import (
 )
 from dpsql.analyze.relations import Catalog, Known, known_relation
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, expressions_of, scanned
+from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
 from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
+from dpsql.sql.times import as_number
+from dpsql.sql.types import Type
+
+RANKED = frozenset({"MEDIAN", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "MIN", "MAX"})
+"""Aggregates that choose one of a value's possible values, by rank (Theorem QUANTILE-1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,12 @@ class Argument:
     where: Scalar | None
     units: bool
     clip: Bounds | None = None
+    kind: Type | None = None  # of a date or time that is counted as a number: what it was
+
+    @property
+    def ordered(self) -> bool:
+        """Is a value chosen by its rank?"""
+        return self.call.function in RANKED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +65,7 @@ class CheckedRelease:
     bounding: Bounding
     min_units: int | None
     unlisted: Unlisted | None  # why the keys aren't public, where they are not
+    winners: Winners | None = None  # only these keys need to leave
 
     @property
     def private_keys(self) -> bool:
@@ -88,7 +100,10 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
-    counted = _per_group(release, arguments, private, min_units)
+    clipped = any(a.clip is not None for a in arguments)
+    winners = release.winners if private is None and min_units is None and not clipped else None
+    # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
+    counted = _per_group(release, arguments, private, min_units) if winners is None else None
     bounding = bound(
         owner,
         limits,
@@ -99,7 +114,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
     )
-    return CheckedRelease(release, rows.relation, keys, domains, arguments, owner, bounding, min_units, private)
+    checked = CheckedRelease(release, rows.relation, keys, domains, arguments, owner, bounding, min_units, private)
+    return replace(checked, winners=winners)
 
 
 def _per_group(
@@ -168,19 +184,23 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     if call.argument is None:
         return Argument(call, None, where, False, clip)
     value = scalar(call.argument, known)
+    kind = None
+    if call.function in RANKED and (value.type.is_date or value.type.is_timestamp):
+        kind, value = value.type, as_number(value)
     if call.bounds is not None and clip is None and (value.type.is_numeric or value.type.is_boolean):
         # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
         narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
         value = replace(value, range=narrowed)
     if call.function != "COUNT":
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
-        if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
+        booleans = call.function == "SUM" or call.function in RANKED
+        if not (value.type.is_numeric or (value.type.is_boolean and booleans)):
             raise no_number(call, value)
         if clip is not None:
             check_clip(clip, value)
         elif not value.range.is_finite or value.range.magnitude > _largest(call):
             raise no_range(call, value, known, rows.columns)
-    return Argument(call, value, where, False, clip)
+    return Argument(call, value, where, False, clip, kind)
 
 
 def _largest(call: Aggregate) -> int:

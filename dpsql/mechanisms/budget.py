@@ -14,10 +14,12 @@ from typing import Protocol
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 
-Noise = DiscreteLaplace | Gaussian
+Noise = DiscreteLaplace | Gaussian | NoisyMax
+Pure = DiscreteLaplace | NoisyMax  # ε-DP by itself
 
 
 class Split(Protocol):
@@ -46,51 +48,73 @@ class LaplaceSplit:
 
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
         share = self.epsilon / max(1, len(sensitivities))
-        return tuple(DiscreteLaplace.calibrate(s, share) for s in sensitivities)
+        return tuple(pure_noise(s, share) for s in sensitivities)
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        return [2 * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
+        return [(1 if s.choice else 2) * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         total = ZERO
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert isinstance(noise, DiscreteLaplace)
-            total += noise.cost(sensitivity)  # Theorems LAP-1 and COMP-1
+            assert isinstance(noise, Pure)
+            total += noise.cost(sensitivity)  # Theorems LAP-1, CHOOSE-1 and COMP-1
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianSplit:
-    """One Gaussian mechanism for all statistics as one vector, each scaled to the same share of its norm."""
+    """One Gaussian mechanism for all statistics as one vector, each scaled to the same share of its norm.
+
+    Choices are pure: each has an equal share of ε for itself, and the vector has the rest of ε and all of δ.
+    """
 
     epsilon: Fraction
     delta: Fraction
-    unit: Gaussian  # the noise for a vector of norm 1
 
     name = "gaussian"
 
-    @classmethod
-    def calibrate(cls, epsilon: Fraction, delta: Fraction) -> GaussianSplit:
-        return cls(epsilon, delta, _unit_noise(epsilon, delta))
+    def unit(self, sensitivities: Sequence[Sensitivity]) -> Gaussian:
+        """The noise for a vector of norm 1, beside the choices among these."""
+        return _unit_noise(self._left(sensitivities), self.delta)
+
+    def _left(self, sensitivities: Sequence[Sensitivity]) -> Fraction:
+        count = max(1, len(sensitivities))
+        return self.epsilon * (count - sum(s.choice for s in sensitivities)) / count
 
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
+        share = self.epsilon / max(1, len(sensitivities))
+        added = [s for s in sensitivities if not s.choice]
+        sigma = self.unit(sensitivities).sigma if added else Fraction(0)
         # Theorem GAUSS-3: statistic i gets σᵢ = σ · √m · Δᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
-        count = len(sensitivities)
-        return tuple(Gaussian(self.unit.sigma * root_up(count * s.l2_squared)) for s in sensitivities)
+        return tuple(
+            NoisyMax.calibrate(s, share) if s.choice else Gaussian(sigma * root_up(len(added) * s.l2_squared))
+            for s in sensitivities
+        )
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        return [len(sensitivities) * s.l2_squared * self.unit.sigma**2 for s in sensitivities]
+        count, added = len(sensitivities), sum(not s.choice for s in sensitivities)
+        sigma = self.unit(sensitivities).sigma if added else Fraction(0)
+        return [
+            (s.l1 * count / self.epsilon) ** 2 if s.choice else added * s.l2_squared * sigma**2 for s in sensitivities
+        ]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
-        squared = Fraction(0)
+        squared, total = Fraction(0), ZERO
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert isinstance(noise, Gaussian)
-            if sensitivity.l2_squared:
+            assert not isinstance(noise, DiscreteLaplace)
+            if isinstance(noise, NoisyMax):
+                total += noise.cost(sensitivity)  # Theorem CHOOSE-1
+            elif sensitivity.l2_squared:
                 squared += sensitivity.l2_squared / noise.sigma**2
-        if not squared:
-            return ZERO
-        # Theorem GAUSS-3: the vector of all f/σᵢ has the squared norm Σ (Δᵢ/σᵢ)², and its noise is standard normal.
-        return Gaussian(Fraction(1)).cost(Sensitivity(squared, squared), self.epsilon)
+        if squared:
+            # Theorem GAUSS-3: the vector of all f/σᵢ has the squared norm Σ (Δᵢ/σᵢ)², and its noise is standard normal.
+            total += Gaussian(Fraction(1)).cost(Sensitivity(squared, squared), self._left(sensitivities))
+        return total  # Theorem COMP-1
+
+
+def pure_noise(s: Sensitivity, epsilon: Fraction) -> Pure:
+    """The ε-DP noise for a statistic, or for a choice."""
+    return NoisyMax.calibrate(s, epsilon) if s.choice else DiscreteLaplace.calibrate(s, epsilon)
 
 
 @lru_cache(maxsize=1024)

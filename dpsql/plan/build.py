@@ -22,6 +22,7 @@ from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, 
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
+from dpsql.plan.winners import with_winners
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
@@ -40,7 +41,7 @@ def build(bound: Bound, policy: Policy) -> Plan:
         raise returns_rows(bound.root, scanned(post.relation), "the query")
     check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
-    return Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public)
+    return with_winners(Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public))
 
 
 def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], node: exp.Expr | None = None) -> Scan:

@@ -19,16 +19,20 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.mechanisms.budget import Pure
+from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.describe import described
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
-from dpsql.statistics.base import Quantity
+from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
+from dpsql.statistics.ranks import Extreme, Quantiles
+from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -107,7 +111,7 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
 def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int) -> Facts:
     step = _grid_step(m, bits)
     # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has the same share.
-    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, DiscreteLaplace) else None
+    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, Pure) else None
     share = Fraction(1, count)
     if epsilon is not None and price.rho is None:
         share = epsilon / price.epsilon if price.epsilon else Fraction(0)
@@ -121,19 +125,20 @@ def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int
         "l1": float(m.sensitivity.l1 * step),
         "l2": sqrt(m.sensitivity.l2_squared) * float(step),
         "mechanism": m.noise.name,
-        "scale": float((m.noise.scale if isinstance(m.noise, DiscreteLaplace) else m.noise.sigma) * step),
+        "scale": float((m.noise.scale if isinstance(m.noise, Pure) else m.noise.sigma) * step),
         "grid": float(step),
     }
 
 
 def _grid_step(m: Measurement, bits: int) -> Fraction:
     """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
-    weight = 1 if isinstance(m.statistic, Units | Clipped) else 2**bits
+    score = m.statistic.score if isinstance(m.statistic, Top) else m.statistic
+    weight = 1 if isinstance(score, Units | Clipped) else 2**bits
     if isinstance(m.statistic, Clipped):
         return m.statistic.step
     if isinstance(m.statistic, Moments):
         return Fraction(1, m.statistic.resolution * weight)
-    return (m.statistic.value.grid.step if isinstance(m.statistic, Sum | Joint) else Fraction(1)) / weight
+    return (score.value.grid.step if isinstance(score, Sum | Joint) else Fraction(1)) / weight
 
 
 def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
@@ -173,6 +178,8 @@ def _error(step: Step, call: Call) -> Facts | None:
     Counts and sums have one error whatever the data. An average's is given for groups of EXAMPLE_ROWS rows and the
     least favourable average.
     """
+    if (ranks := _rank_error(step, call)) is not None:
+        return {"confidence": CONFIDENCE, **ranks}
     bounds = RECIPES[call.function].bounds(call)
     means = [0.0] if bounds is None else [bounds[0], (bounds[0] + bounds[1]) / 2, bounds[1]]
     found = [terms for mean in means if (terms := _terms(step, call, mean)) is not None]
@@ -189,6 +196,35 @@ def _error(step: Step, call: Call) -> Facts | None:
     return facts
 
 
+def _rank_error(step: Step, call: Call) -> Facts | None:
+    """Of a choice: by how many rows its rank may be off, and among how many candidates it was made."""
+    found = [place[0] for need in _needs(call) for place, _ in step.estimates[need].terms]
+    chosen = [(m.statistic, m.noise) for m in (step.measurements[i] for i in dict.fromkeys(found))]
+    if not chosen or not isinstance(chosen[0][1], NoisyMax):
+        return None
+    if isinstance(chosen[0][0], Top):
+        return _top_error(step, chosen[0][0], chosen[0][1])
+    off = [
+        statistic.ranks(noise.worst(statistic.candidates, CONFIDENCE)) / 2**step.bits
+        for statistic, noise in chosen
+        if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
+    ]
+    points = max(s.value.grid.span + 1 for s, _ in chosen if isinstance(s, Quantiles | Extreme))
+    return {"ranks": max(off), "candidates": points}
+
+
+def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:
+    """How far below the best a winner's score may be, and what all the scores would cost with the same noise."""
+    grid = _grid_step(step.measurements[0], step.bits)
+    unit = step.checked.bounding.contribution
+    counted = not isinstance(top.score, Units)
+    whole = unit.weighted(2**step.bits) if counted else unit
+    histogram = None
+    if counted or unit.groups is not None:
+        histogram = float(top.score.sensitivity(whole).l1 / noise.scale) if noise.scale else 0.0
+    return {"below_best": noise.worst(step.count or 1, CONFIDENCE) * float(grid), "histogram_epsilon": histogram}
+
+
 def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | None:
     """The aggregate's noise to first order: each draw with its weight, in a cell with this many rows and this mean."""
     totals = round(mean * EXAMPLE_ROWS)
@@ -200,7 +236,8 @@ def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | Non
             weights[place] = weights.get(place, 0.0) + float(slope[0]) * float(weight)
     if not all(isfinite(w) for w in weights.values()):  # a deviation of 0 has no first-order error
         return None
-    return [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w] or None
+    drawn = [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w]
+    return [(w, noise) for w, noise in drawn if not isinstance(noise, NoisyMax)] or None
 
 
 def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts]) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -27,6 +28,7 @@ from dpsql.sql.nodes import (
 )
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.trees import rebuilt
+from dpsql.sql.within import shares
 
 if TYPE_CHECKING:
     from dpsql.plan.build import Builder
@@ -397,7 +399,9 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
         argument = None
-    extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
+    at, listed = _shares(name, call)
+    own = ("this", "big_int", *(("expression", "quantile") if at else ()))
+    extra = [v for k, v in call.args.items() if v and k not in own and call.key != "anonymous"]
     further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
     if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
         raise refuse(
@@ -406,7 +410,19 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if argument is None and name != "COUNT":
         raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
     plan = builder.row_level(argument, rows) if argument is not None else None
-    return Aggregate(name, plan, distinct, where, node, bounds)
+    return Aggregate(name, plan, distinct, where, node, bounds, at, listed)
+
+
+def _shares(name: str, call: Expr) -> tuple[tuple[Fraction, ...], bool]:
+    """What a quantile is asked for; nothing of other aggregates."""
+    if name == "MEDIAN":
+        return (Fraction(1, 2),), False
+    if name not in ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"):
+        return (), False
+    share = call.args.get("expression") or call.args.get("quantile")
+    if share is None:
+        raise refuse(SQLError, f"{name} needs a share of the rows", call, code="arity", hint=f"write {name}(x, 0.5)")
+    return shares(share, call)
 
 
 def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:

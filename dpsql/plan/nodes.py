@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import assert_never
 
 from sqlglot import exp
 
 from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
 
 Expr = exp.Expr
 Named = tuple[str, Expr]
@@ -248,6 +249,16 @@ class Aggregate:
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
     bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
+    at: tuple[Fraction, ...] = ()  # of a quantile: the shares of the rows
+    listed: bool = False  # they were given as a list, and are answered as one
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order."""
+
+    count: int
+    largest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +268,7 @@ class Release:
     input: Relation
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
+    winners: Winners | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +302,12 @@ class OnDomain:
     types: tuple[str, ...]
 
 
-Gridded = ToGrid | OnDomain
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The rows that a WeightRows around it has read."""
+
+
+Gridded = ToGrid | OnDomain | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,3 +366,24 @@ class OnCells:
 
 
 Statement = Group | OnCells
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRows:
+    """Each row with its unit's weight in its group (WEIGHT-2), without the groups that the unit lost (CAP-1)."""
+
+    input: Gridded
+    units: PerUnit | CapGroups | WeightUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many rows have each integer of a value, for each cell; cells and integers without rows are left out.
+
+    Its cells are those of the statement beside it: public ones, or the private keys that occur there.
+    """
+
+    input: Gridded | Weight | WeightRows
+    keys: tuple[str, ...]
+    types: tuple[str, ...]
+    spectrum: Spectrum

@@ -126,6 +126,21 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if error is None:
         return [*lines, "no noise"]
     percent = f"{error['confidence']:.0%}"
+    if (below := error.get("below_best")) is not None:
+        histogram = error["histogram_epsilon"]
+        cost = "a limit on groups, too" if histogram is None else f"ε = {_number(histogram)}"
+        return [
+            *lines,
+            f"chosen, not counted: only keys leave; the numbers themselves, with the same noise, would cost {cost}",
+            f"a winner is at most {_number(below)} below the best, with {percent}",
+        ]
+    if (ranks := error.get("ranks")) is not None:
+        approximate = ", approximate" if aggregate["aggregate"].upper().startswith(("MIN(", "MAX(")) else ""
+        return [
+            *lines,
+            f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
+            f"for one cell with {percent}",
+        ]
     if rows := error.get("rows"):
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
         if cells is not None and cells > 1:

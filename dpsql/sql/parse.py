@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Span, SQLError, nearest
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
+from dpsql.sql.within import ordered_inside
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000
@@ -72,7 +73,7 @@ def parse(text: str) -> Tree:
         raise _not_a_query(text, tokens[0], type(root).__name__.upper())
     if named := root.find(exp.Placeholder):
         raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
-    frozen = _freeze_now(root)
+    frozen = ordered_inside(_freeze_now(root))
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
     return Tree(text, frozen, lifted.options)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution
-from dpsql.statistics.base import Quantity, Statistic, Value
+from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
+from dpsql.statistics.ranks import Extreme, Quantiles
+from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
 Place = tuple[int, int]  # (statistic, column)
+MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class Strategy:
     statistics: tuple[Statistic, ...]
     estimates: Mapping[Quantity, Linear]
 
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """What choices look at."""
+        return tuple(dict.fromkeys(s.spectrum for s in self.statistics if isinstance(s, Choice)))
+
 
 def strategies(
     needs: Sequence[Quantity],
@@ -56,15 +64,18 @@ def strategies(
     *,
     weight: int,
     rows_are_units: bool,
+    candidates: int,
 ) -> list[Strategy]:
     """The candidates: sum and count measured jointly, or apart with the sums centred.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
-    counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both).
+    counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
+    many a choice may have in one cell.
     """
+    chosen = list(_choices(needs, where_text, unit, weight, candidates))
     found: list[Strategy] = []
     for joint in (True, False):
-        strategy = _strategy(needs, where_text, unit, joint, weight, rows_are_units)
+        strategy = _strategy(needs, where_text, unit, joint, weight, rows_are_units, chosen)
         if all(strategy.statistics != other.statistics for other in found):
             found.append(strategy)
     return found
@@ -77,9 +88,10 @@ def _strategy(
     joint: bool,
     weight: int,
     rows_are_units: bool,
+    chosen: Sequence[Statistic],
 ) -> Strategy:
     wanted = list(dict.fromkeys(needs))
-    statistics: list[Statistic] = []
+    statistics: list[Statistic] = list(chosen)
     shared = _shared(wanted) if rows_are_units else []
     for need in wanted:
         if need.kind == "second":
@@ -116,6 +128,24 @@ def _strategy(
     return Strategy(tuple(statistics), estimates)
 
 
+def _choices(
+    needs: Sequence[Quantity], where_text: Mapping[str | None, str], unit: Contribution, weight: int, candidates: int
+) -> Iterator[Statistic]:
+    """Extremes one by one; all quantiles of one value together."""
+    single = unit.replace and not unit.keyed
+    shares: dict[tuple[Value, str | None], set[Fraction]] = {}
+    for need in dict.fromkeys(needs):
+        if need.kind == "quantile":
+            assert need.value is not None and need.at is not None
+            shares.setdefault((need.value, need.where), set()).add(need.at)
+        elif need.kind in ("least", "greatest"):
+            assert need.value is not None
+            yield Extreme(need.value, need.where, need.kind == "greatest", weight, single, where_text[need.where])
+    for (value, where), at in shares.items():
+        parts = 1 if len(at) == 1 else max(1, min(MAX_PARTS, candidates // (value.grid.span + 1)))
+        yield Quantiles(value, where, tuple(sorted(at)), parts, single, where_text[where])
+
+
 def _shared(wanted: Sequence[Quantity]) -> list[Quantity]:
     """The numbers of rows that are numbers of units which are wanted, too."""
     return [q for q in wanted if q.kind == "rows" and Quantity("units", None, q.where) in wanted]
@@ -131,7 +161,7 @@ def _estimates(
     offers: dict[Quantity, list[Linear]] = {}
     for index, statistic in enumerate(statistics):
         for quantity, weights in statistic.quantities().items():
-            whole = 1 if quantity.kind in ("units", "clipped") else weight  # those are never weighted
+            whole = 1 if quantity.kind in UNWEIGHTED else weight
             linear = Linear.of({(index, column): w / whole for column, w in enumerate(weights)})
             offers.setdefault(quantity, []).append(linear)
             if quantity.kind == "units" and Quantity("rows", None, quantity.where) in shared:

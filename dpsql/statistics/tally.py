@@ -19,3 +19,14 @@ class Tally:
     value: str | None = None
     where: str | None = None
     clip: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """For each cell and each integer of a value on its grid: how many rows have it, in integer weights.
+
+    Only over the rows where `where` (a boolean column, or None for all rows) is TRUE and the value is there.
+    """
+
+    value: str
+    where: str | None = None

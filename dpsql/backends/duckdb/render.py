@@ -9,12 +9,14 @@ from sqlglot import exp
 
 from dpsql.calibrate import UNIT
 from dpsql.plan.nodes import (
+    Again,
     CapGroups,
     Filter,
     Given,
     Gridded,
     Group,
     GroupUnits,
+    Histogram,
     Join,
     Mark,
     OnCells,
@@ -28,6 +30,7 @@ from dpsql.plan.nodes import (
     ToGrid,
     Union,
     Weight,
+    WeightRows,
     WeightUnits,
     Windows,
     columns_of,
@@ -39,7 +42,7 @@ from dpsql.statistics.tally import Tally
 
 CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
 CELL = "cell"
-OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
+OWNED, MANY, WEIGHED, HEAVY, ROWS_READ = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy", "dpsql_rows"
 WEIGHT = "w"
 ROWS = "m"  # a unit's number of rows
 
@@ -73,13 +76,40 @@ def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
     return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS), copy=False), CELLS)
 
 
+# ---------------------------------------------------------------- values
+
+
+def render_histogram(node: Histogram) -> exp.Select:
+    """The number of rows (in integer weights) by cell and value, in their order."""
+    match node.input:
+        case ToGrid() | OnDomain() | Again():
+            source, count = _gridded_rows(node.input), _row_tally("", Tally("rows"))
+        case Weight():
+            source, count = _weight(node.input), _weighted_tally("", Tally("rows"))
+        case WeightRows():
+            source, count = _weight_rows(node.input), _weighted_tally("", Tally("rows"))
+        case _:
+            assert_never(node.input)
+    value, cell = _column(node.spectrum.value, "v"), _column(CELL, CELLS) if node.keys else number(0)
+    there = present(value)
+    if node.spectrum.where is not None:
+        there = exp.and_(there, _column(node.spectrum.where, "v"))
+    outputs = [_alias(cell, CELL), _alias(cast(value, "BIGINT"), "x"), _alias(count, "n")]
+    query = exp.select(*outputs).from_(_subquery(source, "v"), copy=False)
+    if node.keys:
+        cells = _cells(node.keys, node.types)
+        query = query.join(cells, on=_same(node.keys, CELLS, "v"), join_type="INNER", copy=False)
+    groups = [_column(CELL, CELLS), value.copy()] if node.keys else [value.copy()]
+    return query.where(there, copy=False).group_by(*groups, copy=False)
+
+
 # ---------------------------------------------------------------- sums
 
 
 def _group(node: Group) -> exp.Select:
     keys: list[exp.Expr] = [_column(k) for k in node.keys]
     match node.input:
-        case ToGrid() | OnDomain():
+        case ToGrid() | OnDomain() | Again():
             source, tally = _gridded_rows(node.input), _row_tally
         case Weight():
             source, tally = _weight(node.input), _weighted_tally
@@ -278,15 +308,21 @@ def _hash(node: CapGroups) -> exp.Expr:
 
 
 def _weight_units(node: WeightUnits) -> exp.Select:
-    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
+    """A unit's tallies in each group times its weight there."""
     per_unit = node.input.input if isinstance(node.input, CapGroups) else node.input
+    keys = [_column(k) for k in per_unit.keys]
+    weighed = _subquery(_unit_weights(node), "n")
+    return exp.select(*keys, *_weighted(per_unit, _column(WEIGHT))).from_(weighed, copy=False)
+
+
+def _unit_weights(node: WeightUnits) -> exp.Select:
+    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
     peaked: exp.Expr = _whole(node.bits)
     if node.peak is not None:
         peaked = exp.func("least", _whole(node.bits), _heavy_weight(node.peak, node.bits, _column(ROWS)))
-    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"), copy=False)
-    keys = [_column(k) for k in per_unit.keys]
     if node.mass is None:
-        return exp.select(*keys, *_weighted(per_unit, _column("p"))).from_(_subquery(rows, "n"), copy=False)
+        return exp.select("*", _alias(peaked, WEIGHT)).from_(_subquery(_units(node.input), "q"), copy=False)
+    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"), copy=False)
     limit = exp.Literal.number(node.mass * 2**node.bits)
     whole = exp.Sum(this=exp.Mul(this=_column("p"), expression=_column(ROWS)))
     heavy = (
@@ -302,16 +338,9 @@ def _weight_units(node: WeightUnits) -> exp.Select:
     )
     weight = exp.func("coalesce", cast(scaled, "BIGINT"), _column("p"))
     return (
-        exp.select(*keys, *_weighted(per_unit, _column(WEIGHT)))
-        .from_(
-            _subquery(
-                exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
-                .from_(WEIGHED, copy=False)
-                .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT", copy=False),
-                "n",
-            ),
-            copy=False,
-        )
+        exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
+        .from_(WEIGHED, copy=False)
+        .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT", copy=False)
         .with_(WEIGHED, as_=rows, materialized=True, copy=False)
         .with_(HEAVY, as_=heavy, materialized=True, copy=False)
     )
@@ -331,6 +360,22 @@ def _weighted(node: PerUnit, weight: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def _weight_rows(node: WeightRows) -> exp.Select:
+    """Rows are read once: where they are only numbered as they are read, a second look could number them anew."""
+    units, per_unit = node.units, node.units
+    while not isinstance(per_unit, PerUnit):
+        per_unit = per_unit.input
+    weighed = _unit_weights(units) if isinstance(units, WeightUnits) else _units(units)
+    weight: exp.Expr = _column(WEIGHT, "h") if isinstance(units, WeightUnits) else cast(number(1), "BIGINT")
+    same = [_equal(UNIT, "r", "h"), *([_same(per_unit.keys, "r", "h")] if per_unit.keys else [])]
+    return (
+        exp.select("r.*", _alias(weight, WEIGHT))
+        .from_(_subquery(_gridded_rows(Again()), "r"), copy=False)
+        .join(_subquery(weighed, "h"), on=exp.and_(*same), join_type="INNER", copy=False)
+        .with_(ROWS_READ, as_=_gridded_rows(node.input), materialized=True, copy=False)
+    )
+
+
 def _whole(bits: int) -> exp.Expr:
     return cast(exp.Literal.number(2**bits), "BIGINT")
 
@@ -348,6 +393,8 @@ def _gridded_rows(node: Gridded) -> exp.Select:
                 .from_(_subquery(_to_grid(node.input), "d"), copy=False)
                 .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False)
             )
+        case Again():
+            return exp.select("*").from_(ROWS_READ, copy=False)
         case _:
             assert_never(node)
 

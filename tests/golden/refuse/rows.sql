@@ -278,32 +278,33 @@ error: a subquery returns rows of a private table, people
      |                                               ^^^^
 help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
--- minimum
-SELECT MIN(age) FROM people
+-- minimum without a range
+SELECT MIN(debt) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+8
-error: MIN of private rows is not supported by this version
-   1 | SELECT MIN(age) FROM people
-     |        ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+PrivacyError needs-range at 1:12+4
+error: MIN needs a range for people.debt
+   1 | SELECT MIN(debt) FROM people
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: MIN(CLIP(debt, 0, 500))
 ----
--- maximum
-SELECT MAX(age) FROM people
+-- maximum of text
+SELECT MAX(name) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+8
-error: MAX of private rows is not supported by this version
-   1 | SELECT MAX(age) FROM people
-     |        ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+SQLError type at 1:12+4
+error: MAX takes a number, not VARCHAR
+   1 | SELECT MAX(name) FROM people
+     |            ^^^^
+help: write MAX(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
 ----
--- median
-SELECT MEDIAN(age) FROM people
+-- median of distinct values
+SELECT MEDIAN(DISTINCT age) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+11
-error: MEDIAN of private rows is not supported by this version
-   1 | SELECT MEDIAN(age) FROM people
-     |        ^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+PrivacyError distinct at 1:8+20
+error: MEDIAN(DISTINCT age): only units can be counted DISTINCT
+   1 | SELECT MEDIAN(DISTINCT age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^
+help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: MEDIAN(age)
 ----
 -- list
 SELECT LIST(name) FROM people
@@ -312,7 +313,7 @@ PrivacyError unsupported-aggregate at 1:8+10
 error: LIST shows single rows, and no noise hides that
    1 | SELECT LIST(name) FROM people
      |        ^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- string_agg
 SELECT STRING_AGG(name, ',') FROM people
@@ -321,7 +322,7 @@ PrivacyError unsupported-aggregate at 1:8+21
 error: STRING_AGG shows single rows, and no noise hides that
    1 | SELECT STRING_AGG(name, ',') FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- any_value
 SELECT ANY_VALUE(name) FROM people
@@ -330,7 +331,7 @@ PrivacyError unsupported-aggregate at 1:8+15
 error: ANY_VALUE shows single rows, and no noise hides that
    1 | SELECT ANY_VALUE(name) FROM people
      |        ^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- arg_max
 SELECT ARG_MAX(name, age) FROM people
@@ -339,7 +340,7 @@ PrivacyError unsupported-aggregate at 1:8+18
 error: ARG_MAX shows single rows, and no noise hides that
    1 | SELECT ARG_MAX(name, age) FROM people
      |        ^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- mode
 SELECT MODE(name) FROM people
@@ -466,3 +467,75 @@ error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
      |                                           ^^^^
 help: aggregate first; DISTINCT ON works on the result
+----
+-- quantile without a share
+SELECT QUANTILE_CONT(age) FROM people
+
+SQLError arity at 1:8+18
+error: QUANTILE_CONT needs a share of the rows
+   1 | SELECT QUANTILE_CONT(age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile above one
+SELECT QUANTILE_CONT(age, 1.5) FROM people
+
+SQLError quantile at 1:8+23
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT QUANTILE_CONT(age, 1.5) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile at a column
+SELECT QUANTILE_DISC(age, height) FROM people
+
+SQLError quantile at 1:8+26
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT QUANTILE_DISC(age, height) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile with too many digits
+SELECT region, QUANTILE_CONT(age, 0.12345678) FROM people GROUP BY region
+
+SQLError quantile at 1:16+30
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT region, QUANTILE_CONT(age, 0.12345678) FROM people GROUP BY region
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantiles in an empty list
+SELECT QUANTILE_CONT(age, []) FROM people
+
+SQLError quantile at 1:8+22
+error: a list of quantiles has 1 to 100 shares
+   1 | SELECT QUANTILE_CONT(age, []) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, [0.25, 0.5, 0.75])
+----
+-- within group of two columns
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age, height) FROM people
+
+SQLError within-group at 1:52+11
+error: WITHIN GROUP takes one ORDER BY expression
+   1 | SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age, height) FROM people
+     |                                                    ^^^^^^^^^^^
+help: write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
+----
+-- maximum of several
+SELECT MAX(age, 3) FROM people
+
+SQLError arity at 1:8+11
+error: MAX takes one argument
+   1 | SELECT MAX(age, 3) FROM people
+     |        ^^^^^^^^^^^
+help: write MAX(x) for each of them
+----
+-- list of something else
+SELECT AVG(age), [1, 2] FROM people
+
+SQLError unsupported-expression at 1:19+4
+error: lists, structs and maps can't be built or opened in a query
+   1 | SELECT AVG(age), [1, 2] FROM people
+     |                   ^^^^
+help: use columns that are numbers, texts, dates or booleans; `dpsql functions` lists what can be used

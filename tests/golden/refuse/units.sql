@@ -145,11 +145,12 @@ help: let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (S
 -- scalar subquery inside an aggregate
 SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
 
-PrivacyError unsupported-aggregate at 1:26+8
-error: MAX of private rows is not supported by this version
+PrivacyError needs-range at 1:12+35
+error: SUM needs a range for age - (SELECT MAX(age) AS "max(age)" FROM people AS people_…
    1 | SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
-     |                          ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: give value a min and a max in the policy: [tables.a subquery.columns] value = { min = 0, max = 500 }
+      or clip it in the query: SUM(CLIP(age - (SELECT MAX(age) AS "max(age)" FROM people AS people_2), 0, 500))
 ----
 -- a forged unit
 SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id, age FROM people)

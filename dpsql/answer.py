@@ -9,8 +9,8 @@ from typing import Any
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.cost import Cost
 from dpsql.aggregates import RECIPES
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.error import half_width
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
 from dpsql.statistics.base import CHOSEN
 

@@ -21,9 +21,9 @@ from dpsql.aggregates.base import Call
 from dpsql.answer import Answer, Origin
 from dpsql.errors import LedgerError
 from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value

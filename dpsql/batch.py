@@ -135,6 +135,9 @@ def _same(a: CheckedRelease, b: CheckedRelease) -> bool:
         and [k.sql for k in a.keys] == [k.sql for k in b.keys]
         and a.owner == b.owner
         and (a.bounding, a.min_units, a.cells) == (b.bounding, b.min_units, b.cells)
+        # Winners are chosen by one aggregate, and are part of what is released (Theorem FREE-1).
+        and a.winners == b.winners
+        and (a.winners is None or a.arguments == b.arguments)
     )
 
 

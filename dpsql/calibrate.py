@@ -25,8 +25,8 @@ from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (

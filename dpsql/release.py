@@ -17,7 +17,7 @@ from dpsql.aggregates.base import Call, Rational
 from dpsql.backends.duckdb.run import Exact
 from dpsql.calibrate import Measurement, Step
 from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.choose import NoisyMax
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear

@@ -77,6 +77,8 @@ EXACT = [
     "SELECT QUANTILE_DISC(i, 0), QUANTILE_DISC(i, 1) FROM t",
     "SELECT PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY i) FROM t",
     "SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1",
+    "SELECT MODE(k), COUNT(*) FROM t",
+    "SELECT MODE(k) FILTER (WHERE i > 50) AS often, MODE() WITHIN GROUP (ORDER BY b) FROM t WHERE i < 90",
     "SELECT k FROM t WHERE k IS NOT NULL GROUP BY k ORDER BY SUM(i) LIMIT 1",
     "SELECT k FROM t GROUP BY k ORDER BY COUNT(DISTINCT PRIVACY_UNIT()) DESC, k LIMIT 1",
     "SELECT ARG_MAX(k, n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)",
@@ -229,3 +231,24 @@ def test_choices_beside_counts_cost_what_was_asked_for(accountant: str, mechanis
         assert answer.cost.epsilon <= 5
         with pytest.raises(dpsql.BudgetError):
             session.query("SELECT MEDIAN(x) FROM t", epsilon=5)
+
+
+def test_a_batch_merges_no_winners_with_anything_else() -> None:
+    with opened("id") as session:
+        first, summed, counted = session.batch(
+            "SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1; "
+            "SELECT k FROM t GROUP BY k ORDER BY SUM(i) DESC LIMIT 1; SELECT k, COUNT(*) FROM t GROUP BY k",
+            epsilon=10**6,
+        )
+    assert first.rows == summed.rows == [("a",)]
+    assert [row[0] for row in counted.rows] == ["a", "b", "c", None]
+    assert first.cost.epsilon == 10**6
+
+
+def test_the_modes_of_groups_are_refused_with_a_query_that_works() -> None:
+    with opened("id") as session:
+        with pytest.raises(dpsql.PrivacyError) as refused:
+            session.query("SELECT k, MODE(i) FROM t GROUP BY k", epsilon=1)
+        assert "QUALIFY" in refused.value.hint
+        sql = "SELECT k, i FROM t GROUP BY k, i QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY COUNT(*) DESC) = 1"
+        assert len(session.query(sql, epsilon=10**6).rows) == 4

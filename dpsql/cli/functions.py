@@ -6,6 +6,11 @@ import click
 
 from dpsql.cli.options import policy_option
 
+_CHOSEN = (
+    ("MODE(x)", "the most frequent value; chosen, so that no count is paid for; x needs public values or max_groups"),
+    ("ORDER BY COUNT(*) DESC LIMIT k", "where only public keys leave, the winners are chosen, by SUM(x), too"),
+    ("ARG_MAX(key, n), ARG_MIN(key, n)", "over SELECT key, COUNT(*) AS n … GROUP BY key: the same"),
+)
 _FORMS = (
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)", "options of the whole query, in its SQL"),
     ("SUM(x, contribution_bounds_per_row => (0, 100))", "each row's value is clipped; AVG, VAR… and STDDEV…, too"),
@@ -25,6 +30,8 @@ def functions(policy: str) -> None:
     for recipe in RECIPES.values():
         forms, _, about = recipe.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
+    for form, about in _CHOSEN:
+        click.echo(f"  {form:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
     click.echo("\nAs Google and Snowflake write it")
     for form, about in _FORMS:

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 
 Noise = DiscreteLaplace | Gaussian | NoisyMax
 Pure = DiscreteLaplace | NoisyMax  # ε-DP by itself
@@ -32,7 +32,7 @@ class Split(Protocol):
         """A noise for each statistic."""
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        """About the variance of each of these noises, without making them: to compare candidates."""
+        """About the variance of each of these noises, without making them, to compare candidates; 0 for choices."""
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         """What these noises cost for statistics of these sensitivities, together."""
@@ -51,7 +51,7 @@ class LaplaceSplit:
         return tuple(pure_noise(s, share) for s in sensitivities)
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        return [(1 if s.choice else 2) * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
+        return [(0 if s.choice else 2) * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         total = ZERO
@@ -92,11 +92,9 @@ class GaussianSplit:
         )
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        count, added = len(sensitivities), sum(not s.choice for s in sensitivities)
+        added = sum(not s.choice for s in sensitivities)
         sigma = self.unit(sensitivities).sigma if added else Fraction(0)
-        return [
-            (s.l1 * count / self.epsilon) ** 2 if s.choice else added * s.l2_squared * sigma**2 for s in sensitivities
-        ]
+        return [Fraction(0) if s.choice else added * s.l2_squared * sigma**2 for s in sensitivities]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         squared, total = Fraction(0), ZERO

@@ -13,8 +13,8 @@ from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.mechanisms.budget import Noise, Pure, pure_noise, root_up
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.noisy_max import NoisyMax
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ZcdpLaplace(_Spend):
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         share = self.pure(len(sensitivities))
-        return [(1 if s.choice else 2) * (s.l1 / share) ** 2 for s in sensitivities]
+        return [(0 if s.choice else 2) * (s.l1 / share) ** 2 for s in sensitivities]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         rho = Fraction(0)
@@ -79,9 +79,7 @@ class ZcdpGaussian(_Spend):
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         count = len(sensitivities)
-        return [
-            (s.l1 / self.pure(count)) ** 2 if s.choice else count * s.l2_squared / (2 * self.rho) for s in sensitivities
-        ]
+        return [Fraction(0) if s.choice else count * s.l2_squared / (2 * self.rho) for s in sensitivities]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
         vector, choices = Fraction(0), Fraction(0)

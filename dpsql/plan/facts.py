@@ -20,9 +20,9 @@ from dpsql.aggregates.base import Call, Rational
 from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.budget import Pure
-from dpsql.mechanisms.choose import NoisyMax
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.describe import described
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches

@@ -12,6 +12,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
+from dpsql.plan.mode import most_frequent
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
 from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
@@ -61,6 +62,8 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return made
 
     def aggregate(e: Expr) -> Expr:
+        if isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Mode):
+            return most_frequent(builder, e, rows, node.args.get("group"))
         found = _aggregate(builder, e, rows)
         if found not in aggregates:
             aggregates.append(found)

@@ -13,7 +13,7 @@ from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
-    from dpsql.mechanisms.choose import NoisyMax
+    from dpsql.mechanisms.noisy_max import NoisyMax
 
 __all__ = ["CHOSEN", "UNWEIGHTED", "Choice", "Clip", "Integers", "Quantity", "Statistic", "Value"]
 

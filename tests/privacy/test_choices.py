@@ -22,7 +22,7 @@ import dpsql
 from dpsql import calibrate
 from dpsql.backends.duckdb.run import execute
 from dpsql.calibrate import Measurement, Quote, Step
-from dpsql.mechanisms.choose import NoisyMax
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.statistics.base import Choice
 from dpsql.statistics.ranks import Quantiles
 from dpsql.statistics.top import Top

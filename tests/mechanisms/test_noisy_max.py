@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.mechanisms.choose import NoisyMax, choose
+from dpsql.mechanisms import choose
+from dpsql.mechanisms.noisy_max import NoisyMax
 
 
 def law(scores: list[int], scale: float) -> list[float]:

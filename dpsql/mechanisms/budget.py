@@ -16,8 +16,10 @@ from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.response import RandomizedResponse
 
 Noise = DiscreteLaplace | Gaussian
+Drawn = Noise | RandomizedResponse
 
 
 class Split(Protocol):
@@ -32,7 +34,7 @@ class Split(Protocol):
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         """About the variance of each of these noises, without making them: to compare candidates."""
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         """What these noises cost for statistics of these sensitivities, together."""
 
 
@@ -51,7 +53,7 @@ class LaplaceSplit:
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [2 * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         total = ZERO
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, DiscreteLaplace)
@@ -81,7 +83,7 @@ class GaussianSplit:
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [len(sensitivities) * s.l2_squared * self.unit.sigma**2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         squared = Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, Gaussian)

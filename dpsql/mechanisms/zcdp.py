@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.mechanisms.budget import Noise, root_up
+from dpsql.mechanisms.budget import Drawn, Noise, root_up
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 
@@ -54,7 +54,7 @@ class ZcdpLaplace(_Spend):
         share = self._pure(len(sensitivities))
         return [2 * (s.l1 / share) ** 2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         rho = Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, DiscreteLaplace)
@@ -75,7 +75,7 @@ class ZcdpGaussian(_Spend):
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [len(sensitivities) * s.l2_squared / (2 * self.rho) for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         rho = Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, Gaussian)

@@ -48,11 +48,7 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
             cursor.register(CELLS, step.cells.append_column(CELL, index))
         result = cursor.sql(render(step.statement).sql(dialect="duckdb")).to_arrow_table()
     except duckdb.Error:
-        raise DataError(
-            "the engine failed while it read the data; the query stays charged",
-            code="engine",
-            hint="the steward can look at the sources with dpsql check --steward",
-        ) from None
+        raise engine_failed() from None
     finally:
         for name in [*(given or {}), *([CELLS] if step.cells is not None else [])]:
             cursor.unregister(name)
@@ -62,6 +58,15 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
         return Exact({tally: numbers[order] for tally, numbers in tallies.items()})
     keys = [name for name in result.column_names if name.startswith("k")]
     return Exact(tallies, result.select(keys) if keys else None)
+
+
+def engine_failed() -> DataError:
+    """What is said whenever a statement over private rows fails."""
+    return DataError(
+        "the engine failed while it read the data; the query stays charged",
+        code="engine",
+        hint="the steward can look at the sources with dpsql check --steward",
+    )
 
 
 def integers(column: Any) -> Integers:

@@ -466,3 +466,12 @@ error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
      |                                           ^^^^
 help: aggregate first; DISTINCT ON works on the result
+----
+-- randomized response under add_remove
+SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+
+PrivacyError randomized-response at 1:8+27
+error: RANDOMIZED_RESPONSE shows how many rows there are, which adjacency = "add_remove" protects
+   1 | SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: it needs [privacy] adjacency = "replace_one"; here, aggregate: SELECT x, COUNT(*) … GROUP BY x

@@ -164,17 +164,50 @@ def test_every_order_of_four_rows_is_equally_likely() -> None:
 
 
 def test_equal_words_never_leave_rows_in_the_order_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    # All words of two bits for three rows: those without ties, alone, give each order equally often.
-    tried = [np.array(w, np.uint64) for w in itertools.product(range(4), repeat=3)]
-    orders: Counter[tuple[int, ...]] = Counter()
-    for words in tried:
-        given = iter([words])
-        monkeypatch.setattr(sampler, "_words", lambda n, bits, given=given: next(given))
+    # Words of one random bit: nearly all orders are decided among equal words, some of them many times over.
+    def words(n: int, bits: int) -> np.ndarray:
+        return np.frombuffer(os.urandom(8 * n), np.uint64) & np.uint64(2**63)
+
+    monkeypatch.setattr(sampler, "_words", words)
+    n = 30_000
+    orders = Counter(tuple(shuffled(4).tolist()) for _ in range(n))
+    assert len(orders) == 24
+    assert chi_squared(np.array(list(orders.values())), np.full(24, 1 / 24)) < chi_squared_limit(23)
+
+
+def test_all_words_of_two_bits_give_every_order_of_three_rows_equally_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Exactly: where words are equal, further ones are asked for; all of those, too, weighted by how many there are.
+    def law(prefix: list[np.ndarray], weight: Fraction) -> Counter[tuple[int, ...]]:
+        given, asked = iter(prefix), []
+
+        def words(n: int, bits: int) -> np.ndarray:
+            found = next(given, None)
+            if found is None:
+                asked.append(n)
+                raise StopIteration
+            return found
+
+        monkeypatch.setattr(sampler, "_words", words)
+        found: Counter[tuple[int, ...]] = Counter()
         try:
-            orders[tuple(shuffled(3).tolist())] += 1
-        except StopIteration:  # asks for other words
-            assert len(set(words.tolist())) < 3
-    assert set(orders.values()) == {4} and len(orders) == 6
+            found[tuple(shuffled(3).tolist())] += weight  # type: ignore[assignment]
+        except StopIteration:
+            if len(prefix) < 3:  # then what is left is small, and symmetric like the rest
+                options = [
+                    np.array(w, np.uint64) << np.uint64(62) for w in itertools.product(range(4), repeat=asked[0])
+                ]
+                for option in options:
+                    found.update(law([*prefix, option], weight / len(options)))
+        return found
+
+    orders = law([], Fraction(1))
+    assert len(orders) == 6 and len(set(orders.values())) == 1
+    assert Fraction(9, 10) < sum(orders.values()) < 1
+
+
+def test_a_shuffle_is_a_permutation_whatever_the_size() -> None:
+    for n in (0, 1, 2, 3, 4, 5, 1023, 1024, 1025, 100_000):
+        assert np.array_equal(np.sort(shuffled(n)), np.arange(n))
 
 
 # ---------------------------------------------------------------- estimates and price

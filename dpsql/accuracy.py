@@ -102,6 +102,8 @@ class Goal:
         for column in as_dict(quote)["columns"]:
             if column["kind"] in ("key", "public"):
                 continue
+            if quote.responses:
+                raise _cannot(column["name"], "the error of randomised rows depends on how many there are")
             if column["kind"] != "aggregate":
                 raise _cannot(column["name"], f"it is computed from {', '.join(column['of'])}")
             name, place = column["from"][0].split(".")

@@ -34,6 +34,8 @@ from dpsql.statistics.strategy import Linear
 Json = Any
 Arrow = Any
 
+RESPONSES = "responses"  # a fact of randomised rows (responded.py), which answer queries and have no intervals
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
@@ -143,7 +145,8 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
             code="no-answer",
             hint="nothing is refunded once rows may have been read; ask again",
         )
-    noisy = tuple(unpack_release(k).noisy for k in kept if k.kind == "release")
+    releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
+    noisy = tuple(unpack_release(k).noisy for k in releases)
     receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", reused=True)
     return [_unpack_answer(k, noisy, receipt) for k in answers]
 

@@ -32,8 +32,9 @@ from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Given, Plan, parts_of
-from dpsql.release import Noisy
+from dpsql.release import Noisy, Responded
 from dpsql.sql.parse import Tree
+from dpsql.sql.refuse import refuse
 from dpsql.statistics.base import Statistic
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
@@ -109,6 +110,14 @@ def merge(text: str, checked: Sequence[tuple[Checked, Result]]) -> Batch:
     for one, result in checked:
         check_columns(one.plan, result)
         places = []
+        if one.responses:
+            raise refuse(
+                SQLError,
+                "a statement with RANDOMIZED_RESPONSE can't be part of a batch",
+                one.responses[0].responses.calls,
+                code="batch",
+                hint="send it as a query of its own",
+            )
         for release in one.releases:
             if any(isinstance(part, Given) and part.noisy for part in parts_of(release.relation)):
                 raise SQLError(
@@ -147,11 +156,14 @@ def _with(a: CheckedRelease, b: CheckedRelease) -> CheckedRelease:
     return replace(a, release=release, arguments=arguments)
 
 
-def answer(quote: Quote, part: Part, noisy: Sequence[Noisy], receipt: Receipt, public: PublicEngine) -> Answer:
-    """One statement's answer from the tables of the whole batch."""
+def answer(
+    quote: Quote, part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine
+) -> Answer:
+    """One statement's answer from the tables of the whole batch, which has no randomised rows."""
     views = []
     for name, place in zip(part.plan.tables, part.places, strict=True):
         source = noisy[place.release]
+        assert isinstance(source, Noisy)
         views.append(view(source, name, tuple(source.step.calls[i] for i in place.aggregates)))
     return finish(replace(quote, plan=part.plan, result=part.result), views, receipt, public)
 

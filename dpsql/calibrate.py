@@ -24,9 +24,10 @@ from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.budget import Drawn, GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.response import ONE_ROW
 from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (
@@ -51,6 +52,7 @@ from dpsql.plan.nodes import (
     WeightUnits,
     Winners,
 )
+from dpsql.respond import ResponseStep, share_out
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
@@ -124,6 +126,7 @@ class Quote:
     epsilon: Fraction
     split: Split
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
+    responses: tuple[ResponseStep, ...] = ()  # rows that leave one by one; then there are no steps
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
 
     @property
@@ -136,9 +139,10 @@ class Quote:
         return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Noise]]:
+    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
-        return [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+        noises: list[tuple[Sensitivity, Drawn]] = [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+        return noises + [(ONE_ROW, one) for s in self.responses for one in s.mechanisms]
 
     @property
     def _threshold(self) -> Fraction:
@@ -186,6 +190,9 @@ def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
     check_columns(checked.plan, result)
+    if checked.responses:
+        responses, shares = share_out(checked.responses, ask.epsilon, ask.conversion)
+        return Quote(checked.plan, result, (), ask.epsilon, shares, None, responses)
     drafts = [_draft(release, ask.pure) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:

@@ -21,11 +21,13 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.mechanisms.response import RandomizedResponse
+from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.facts import CONFIDENCE
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.release import Noisy
+from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
@@ -34,13 +36,17 @@ CELL = "__cell"  # hidden: which cell of a release a result row comes from, for 
 Arrow = Any
 
 
-def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: PublicEngine) -> Answer:
+def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
+    measured = tuple(n for n in noisy if isinstance(n, Noisy))
+    responded = [n for n in noisy if isinstance(n, Responded)]
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in measured}
     releases = frozenset(tables)
-    root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
+    whole = estimated(quote.plan.post.copy(), drawn(responded))
+    root, thread = _thread(_ordered(_numbered(whole), releases), releases)
+    tables |= {n.name: randomized_rows(n) for n in responded}
     try:
         result, made = public.run(post(root), tables)
     except duckdb.Error as error:
@@ -55,7 +61,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
         result = result.drop_columns([CELL])
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
-    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt)
+    return Answer(table, measured, origins, cells, receipt.cost, receipt)
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
@@ -101,6 +107,18 @@ def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
             found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
             columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
+
+
+def drawn(responded: Sequence[Responded]) -> dict[Source, tuple[RandomizedResponse, str]]:
+    """What was drawn for each column of randomised values, and the column's type."""
+    return {Source(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
+
+
+def randomized_rows(responded: Responded) -> Arrow:
+    """Randomised rows as a table, in the order in which they left."""
+    import pyarrow as pa
+
+    return pa.table({f"a{i}": c.values.take(pa.array(c.codes)) for i, c in enumerate(responded.columns)})
 
 
 # ---------------------------------------------------------------- which result row comes from which cell

@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.aggregates.base import Call, Rational
+from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
 from dpsql.calibrate import Measurement, Step
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
+from dpsql.respond import ResponseStep
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear
@@ -68,6 +71,35 @@ class Noisy:
             factor = int(weight * denominator)
             total = plus(total, times(self.columns[statistic][column], factor))
         return Rational(total, denominator)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Randomized:
+    """A column of randomised values: their places in the public list, and what was drawn."""
+
+    values: Any  # an Arrow array
+    type: str
+    mechanism: RandomizedResponse
+    codes: Codes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Responded:
+    """A table's rows, each value randomised by itself, in an order that says nothing."""
+
+    name: str
+    columns: tuple[Randomized, ...]
+
+
+def respond(step: ResponseStep, exact: ExactCodes) -> Responded:
+    """Move each value of each row by a draw of its own, around the end of its list; then shuffle the rows."""
+    order = shuffled(len(exact.columns[0]))
+    columns = []
+    for column, mechanism, codes in zip(step.checked.columns, step.mechanisms, exact.columns, strict=True):
+        # Theorem RR-1: a value is kept with probability p, and each other one is equally likely.
+        moved = (codes[order] + mechanism.draw(len(codes))) % np.uint32(mechanism.size)
+        columns.append(Randomized(column.values, column.type, mechanism, moved.astype(np.uint32)))
+    return Responded(step.name, tuple(columns))
 
 
 def release(step: Step, exact: Exact) -> Noisy:

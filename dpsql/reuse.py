@@ -28,7 +28,8 @@ from dpsql.calibrate import Quote, Step
 from dpsql.plan.canonical import Names, UnknownNode
 from dpsql.plan.nodes import Given, PublicTable, parts_of
 from dpsql.pool import pool
-from dpsql.release import Noisy
+from dpsql.release import Noisy, Responded
+from dpsql.responded import find_rows, pack_rows
 from dpsql.statistics.base import UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
@@ -40,15 +41,21 @@ FORMAT = "1"  # part of every key: stored releases of another format are not fou
 class Found:
     """Stored releases that answer a whole query, and the receipt of the spend that the first of them left under."""
 
-    noisy: tuple[Noisy, ...]
+    noisy: tuple[Noisy | Responded, ...]
     receipt: Receipt
 
 
 def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
     """What answers the whole query for free; None where a single one of its releases isn't there."""
-    noisy: list[Noisy] = []
+    noisy: list[Noisy | Responded] = []
     ids: list[str] = []
     earlier: dict[str, str] = {}
+    for response in quote.responses:
+        rows = find_rows(response, versions, ledger)
+        if rows is None:
+            return None
+        ids.append(rows[0])
+        noisy.append(rows[1])
     for step in quote.steps:
         key = release_key(step, versions, earlier)
         stored = [(id, unpack_release(kept)) for id, kept in ledger.stored(key)] if key else []
@@ -68,9 +75,13 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
     return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
 
 
-def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer]) -> list[Kept]:
+def keep(
+    quote: Quote, versions: Mapping[str, str], left: Sequence[Noisy | Responded], answers: Sequence[Answer]
+) -> list[Kept]:
     """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
-    kept: list[Kept] = []
+    noisy = [one for one in left if isinstance(one, Noisy)]
+    rows = [one for one in left if isinstance(one, Responded)]
+    kept = [pack_rows(step, versions, one) for step, one in zip(quote.responses, rows, strict=True)]
     earlier: dict[str, str] = {}
     for step, one in zip(quote.steps, noisy, strict=True):
         names = Names(earlier)

@@ -21,6 +21,7 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
 from dpsql.archive import replays
+from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
@@ -29,7 +30,7 @@ from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.release import Noisy, release
+from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import find, keep, public_tables
 from dpsql.sql.bind import bind
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
@@ -86,7 +87,7 @@ class Session:
                 return finish(quote, found.noisy, found.receipt, engine.public)
             with self._loosest(sql, options):
                 receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
-            noisy = self._measure(quote)
+            noisy: list[Noisy | Responded] = [*self._measure(quote), *self._respond(quote)]
             engine.check_unchanged(start, versions, public_tables(quote))
             done = finish(quote, noisy, receipt, engine.public)
             return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
@@ -207,6 +208,14 @@ class Session:
         finally:
             cursor.close()
         return noisy
+
+    def _respond(self, quote: Quote) -> list[Responded]:
+        """The same for rows that leave one by one, randomised."""
+        cursor = self._engine.cursor()
+        try:
+            return [respond(step, encode(step, cursor)) for step in quote.responses]
+        finally:
+            cursor.close()
 
     @property
     def budget(self) -> Balance:

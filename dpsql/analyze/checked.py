@@ -22,6 +22,7 @@ from dpsql.analyze.refusals import (
     unlisted,
 )
 from dpsql.analyze.relations import Catalog, Known, known_relation
+from dpsql.analyze.responses import CheckedResponses, check_responses
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
@@ -83,11 +84,13 @@ class Checked:
 
     plan: Plan
     releases: tuple[CheckedRelease, ...]
+    responses: tuple[CheckedResponses, ...] = ()  # rows that leave one by one, randomised
 
 
 def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
     """Bound what one unit can change. Whatever has no bound is refused here, before anything is paid or read."""
-    return Checked(plan, tuple(_release(r, limits, catalog) for r in plan.releases))
+    releases = tuple(_release(r, limits, catalog) for r in plan.releases)
+    return Checked(plan, releases, check_responses(plan, catalog))
 
 
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:

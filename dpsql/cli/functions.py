@@ -17,6 +17,11 @@ _FORMS = (
     ("SUM(x, contribution_bounds_per_group => (0, 500))", "what a unit adds to a group is clipped; COUNT, too"),
     ("DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)", "the 95% interval of COUNT(*) AS n, or of another aggregate"),
 )
+_ROWS = (
+    ("RANDOMIZED_RESPONSE(x)", "x, or another of its public values; for BOOLEAN and columns with values"),
+    ("RR_COUNT(r [, value])", "how many rows have the value, from randomised ones, without bias"),
+    ("RR_FREQUENCY(r [, value])", "the share of rows that have it"),
+)
 
 
 @click.command()
@@ -33,6 +38,9 @@ def functions(policy: str) -> None:
     for form, about in _CHOSEN:
         click.echo(f"  {form:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
+    click.echo('\nRows that leave one by one, each value randomised by itself (unit = "row", replace_one)')
+    for form, about in _ROWS:
+        click.echo(f"  {form:<42} {about}")
     click.echo("\nAs Google and Snowflake write it")
     for form, about in _FORMS:
         click.echo(f"  {form:<53} {about}")

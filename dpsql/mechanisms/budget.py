@@ -17,9 +17,11 @@ from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.response import RandomizedResponse
 
 Noise = DiscreteLaplace | Gaussian | NoisyMax
 Pure = DiscreteLaplace | NoisyMax  # ε-DP by itself
+Drawn = Noise | RandomizedResponse
 
 
 class Split(Protocol):
@@ -34,7 +36,7 @@ class Split(Protocol):
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         """About the variance of each of these noises, without making them, to compare candidates; 0 for choices."""
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         """What these noises cost for statistics of these sensitivities, together."""
 
 
@@ -53,7 +55,7 @@ class LaplaceSplit:
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         return [(0 if s.choice else 2) * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         total = ZERO
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, Pure)
@@ -96,13 +98,14 @@ class GaussianSplit:
         sigma = self.unit(sensitivities).sigma if added else Fraction(0)
         return [Fraction(0) if s.choice else added * s.l2_squared * sigma**2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         squared, total = Fraction(0), ZERO
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert not isinstance(noise, DiscreteLaplace)
             if isinstance(noise, NoisyMax):
                 total += noise.cost(sensitivity)  # Theorem CHOOSE-1
-            elif sensitivity.l2_squared:
+                continue
+            assert isinstance(noise, Gaussian)
+            if sensitivity.l2_squared:
                 squared += sensitivity.l2_squared / noise.sigma**2
         if squared:
             # Theorem GAUSS-3: the vector of all f/σᵢ has the squared norm Σ (Δᵢ/σᵢ)², and its noise is standard normal.

@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.mechanisms.budget import Noise, Pure, pure_noise, root_up
+from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise, root_up
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
 
@@ -55,7 +55,7 @@ class ZcdpLaplace(_Spend):
         share = self.pure(len(sensitivities))
         return [(0 if s.choice else 2) * (s.l1 / share) ** 2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         rho = Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             assert isinstance(noise, Pure)
@@ -81,7 +81,7 @@ class ZcdpGaussian(_Spend):
         count = len(sensitivities)
         return [Fraction(0) if s.choice else count * s.l2_squared / (2 * self.rho) for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         vector, choices = Fraction(0), Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
             if isinstance(noise, NoisyMax):

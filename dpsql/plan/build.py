@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.estimates import trace_estimates
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
-from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
+from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Responses, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
 from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
+from dpsql.plan.responses import check_alone, check_places, holds_response, no_private_rows, responses
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
@@ -41,7 +43,13 @@ def build(bound: Bound, policy: Policy) -> Plan:
         raise returns_rows(bound.root, scanned(post.relation), "the query")
     check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
-    return with_winners(Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public))
+    named = list(zip(builder.names, builder.releases, strict=True))
+    names = tuple(name for name, one in named if isinstance(one, Release))
+    releases = tuple(one for one in builder.releases if isinstance(one, Release))
+    responses = tuple((name, one) for name, one in named if isinstance(one, Responses))
+    check_alone(releases, responses)
+    trace_estimates(post, dict(responses))
+    return with_winners(Plan(bound.text, releases, names, post, public, responses))
 
 
 def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], node: exp.Expr | None = None) -> Scan:
@@ -67,7 +75,7 @@ class Builder:
 
     def __init__(self, policy: Policy, taken: Iterable[str]) -> None:
         self.policy = policy
-        self.releases: list[Release] = []
+        self.releases: list[Release | Responses] = []
         self.nodes = 0
         self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
@@ -79,7 +87,7 @@ class Builder:
         """The names of the noisy tables."""
         return [f"{self.prefix}{i}" for i in range(len(self.releases))]
 
-    def add(self, found: Release) -> str:
+    def add(self, found: Release | Responses) -> str:
         """The name of a release's noisy table; an equal one that was there already is measured once."""
         if found not in self.releases:
             self.releases.append(found)
@@ -109,9 +117,12 @@ class Builder:
     # ---------------------------------------------------------------- one SELECT
 
     def select(self, node: exp.Select) -> exp.Query | Private:
+        check_places(node)
         found = self.rows_of(node)
         if isinstance(found, Rows):
             return self.private(node, found)
+        if holds_response(node):
+            raise no_private_rows(node)
         return self.public(node, found)
 
     def rows_of(self, node: exp.Select) -> Rows | list[exp.Expr]:
@@ -250,6 +261,8 @@ class Builder:
     def private(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
         if (column := unit_column(node)) is not None:
             check_unit(column, self.column(column, rows), rows.relation, self.policy)
+        if holds_response(node):
+            return responses(self, node, rows)
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)

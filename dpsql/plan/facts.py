@@ -24,9 +24,11 @@ from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.describe import described
+from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
+from dpsql.plan.show_responses import response_facts
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.joint import Joint
@@ -51,23 +53,34 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
         steps[step.name] = _release(step, quote.price, before, verbose, count)
-    lineages = _lineage(quote.plan.post, set(steps))
+    responses: dict[str, Facts] = {}
+    for response in quote.responses:
+        known = sum(len(r["aggregates"]) for r in responses.values())
+        responses[response.name] = response_facts(response, quote.price, known, verbose)
+    lineages = _lineage(quote.plan.post, {*steps, *responses})
     facts: Facts = {
         "sql": quote.plan.text,
         "price": _cost(quote.price),
         "mechanism": quote.split.name,
         "other": None if quote.other is None else {"mechanism": quote.other[0], "error": quote.other[1]},
         "columns": [
-            _column(name, kind, lineage, steps) for (name, kind), lineage in zip(quote.result, lineages, strict=True)
+            _column(name, kind, lineage, steps, responses)
+            for (name, kind), lineage in zip(quote.result, lineages, strict=True)
         ],
         "releases": list(steps.values()),
+        "responses": list(responses.values()),
     }
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
     if quote.fits is not None:
         facts["fits"] = {"more": quote.fits.more, **quote.fits.whole}
     if verbose:
-        facts["post_processing"] = quote.plan.post.sql(dialect="duckdb", pretty=True)
+        noises = {
+            Source(r.name, i): (m, c.type)
+            for r in quote.responses
+            for i, (m, c) in enumerate(zip(r.mechanisms, r.checked.columns, strict=True))
+        }
+        facts["post_processing"] = estimated(quote.plan.post.copy(), noises).sql(dialect="duckdb", pretty=True)
     return facts
 
 
@@ -240,12 +253,16 @@ def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | Non
     return [(w, noise) for w, noise in drawn if not isinstance(noise, NoisyMax)] or None
 
 
-def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts]) -> Facts:
+def _column(
+    name: str, type_: str, lineage: Lineage, releases: Mapping[str, Facts], responses: Mapping[str, Facts]
+) -> Facts:
     """Where an output column comes from: a key or an aggregate as it stands, an expression over them, or neither."""
+    steps = {**releases, **responses}
     places, unchanged = sorted(lineage[0], key=lambda p: (list(steps).index(p[0]), p[1])), lineage[1]
     kind = "public"
     if places:
         kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
+        kind = "response" if unchanged and places[0][0] in responses else kind
         kind = "interval" if unchanged and interval_of(places[0][1]) is not None else kind
     return {
         "name": name,

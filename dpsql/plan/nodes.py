@@ -272,6 +272,18 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Responses:
+    """Columns of a table, each value of each row randomised by itself: a noisy row for each row (Theorem RR-1).
+
+    Each row is a unit, and nothing stands between the table and this node. The noisy table's columns are a0, a1, …
+    """
+
+    input: Scan
+    columns: tuple[str, ...]  # plan columns
+    calls: tuple[Expr, ...] = field(compare=False)  # as written, for messages
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Releases, named r0, r1, …, and the query over them (and over public tables) that is plain post-processing."""
 
@@ -280,6 +292,7 @@ class Plan:
     tables: tuple[str, ...]  # the names of the noisy tables
     post: exp.Query
     public: frozenset[str]
+    responses: tuple[tuple[str, Responses], ...] = ()  # with the names of their noisy tables
 
 
 # ---------------------------------------------------------------- how the integers are made
@@ -355,6 +368,14 @@ class Group:
     input: Gridded | Weight | PerUnit | CapGroups | WeightUnits
     keys: tuple[str, ...]
     tallies: tuple[tuple[str, Tally], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encode:
+    """For each row, in any order, and each column the place of its value in a public list; 0 where it isn't there."""
+
+    input: Scan
+    columns: tuple[tuple[str, str, str | None], ...]  # (new column, plan column, type of the list; None: a boolean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from sqlglot import exp
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Scan
-from dpsql.sql.nodes import is_aggregate
+from dpsql.sql.nodes import is_aggregate, is_estimate
 from dpsql.sql.refuse import offsets, refuse, shown
 
 
@@ -113,6 +113,17 @@ def misplaced(node: Expr) -> SQLError:
     return refuse(SQLError, message, node, code="misplaced-aggregate", hint=hint)
 
 
+def no_response(node: Expr) -> PrivacyError:
+    """RR_COUNT or RR_FREQUENCY of anything but a column of randomised values as it stands."""
+    return refuse(
+        PrivacyError,
+        f"{node.name.upper()} estimates from a column that RANDOMIZED_RESPONSE made, and this is none as it stands",
+        node,
+        code="randomized-response",
+        hint=f"write SELECT {node.name.upper()}(x) FROM (SELECT RANDOMIZED_RESPONSE(b) AS x FROM t)",
+    )
+
+
 _SHOWS_ROWS = {"ANY_VALUE", "FIRST", "LAST", "ARG_MAX", "ARG_MIN", "LIST", "STRING_AGG"}
 _INSTEAD = {
     "COUNT_IF": "write COUNT(*) FILTER (WHERE …)",
@@ -126,6 +137,8 @@ _INSTEAD = {
 
 def unsupported_aggregate(name: str, node: Expr) -> PrivacyError:
     """An aggregate without a recipe."""
+    if is_estimate(node):
+        return no_response(node)
     known = ", ".join(sorted(RECIPES))
     return refuse(
         PrivacyError,

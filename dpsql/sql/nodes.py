@@ -28,6 +28,7 @@ _AGGREGATE_NAMES = {
     "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "REGR_SLOPE": "REGR_SLOPE", "REGR_INTERCEPT":
     "REGR_INTERCEPT", "REGR_COUNT": "REGR_COUNT", "REGR_R2": "REGR_R2", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
     "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS",
+    "RR_COUNT": "RR_COUNT", "RR_FREQUENCY": "RR_FREQUENCY",  # over randomised values alone (plan/estimates.py)
 }  # fmt: skip
 _WINDOW_NODES = tuple(
     getattr(exp, n)
@@ -77,6 +78,16 @@ def is_privacy_unit(node: object) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
 
 
+def is_randomized(node: object) -> bool:
+    """Is this node a call of RANDOMIZED_RESPONSE()?"""
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "RANDOMIZED_RESPONSE"
+
+
+def is_estimate(node: object) -> bool:
+    """Is this node a call of RR_COUNT or RR_FREQUENCY, estimates from randomised values?"""
+    return isinstance(node, exp.Anonymous) and node.name.upper() in ("RR_COUNT", "RR_FREQUENCY")
+
+
 def interval_end(node: object) -> str | None:
     """low for a call of DP_INTERVAL_LOW, high for one of DP_INTERVAL_HIGH, None for all else."""
     if isinstance(node, exp.Anonymous):
@@ -111,6 +122,16 @@ def check_node(node: exp.Expr) -> None:
                 node,
                 code="privacy-unit",
                 hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        return
+    if is_randomized(node):
+        if len(node.expressions) != 1:
+            raise refuse(
+                SQLError,
+                "RANDOMIZED_RESPONSE takes one column",
+                node,
+                code="randomized-response",
+                hint="write RANDOMIZED_RESPONSE(x) for each column",
             )
         return
     if end := interval_end(node):

@@ -63,11 +63,7 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
         found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
         return replace(exact, spectra=found)
     except duckdb.Error:
-        raise DataError(
-            "the engine failed while it read the data; the query stays charged",
-            code="engine",
-            hint="the steward can look at the sources with dpsql check --steward",
-        ) from None
+        raise engine_failed() from None
     finally:
         for name in named:
             cursor.unregister(name)
@@ -102,6 +98,15 @@ def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> An
     finally:
         if cells is not None:
             cursor.unregister(CELLS)
+
+
+def engine_failed() -> DataError:
+    """What is said whenever a statement over private rows fails."""
+    return DataError(
+        "the engine failed while it read the data; the query stays charged",
+        code="engine",
+        hint="the steward can look at the sources with dpsql check --steward",
+    )
 
 
 def integers(column: Any) -> Integers:

@@ -449,6 +449,10 @@ class TwinDatabase:
         self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
         for end in ("low", "high"):
             self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
+        self._connection.execute("CREATE MACRO randomized_response(x) AS x")
+        for name in ("rr_count", "rr_frequency"):
+            estimates = "(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
+            self._connection.execute(f"CREATE MACRO {name}{estimates}")
         for table, columns in schema.items():
             listed = ", ".join(f"{_name(c)} {text}" for c, text in columns)
             self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")

@@ -345,11 +345,12 @@ help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIA
 -- mode
 SELECT MODE(name) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+10
-error: MODE of private rows is not supported by this version
+PrivacyError private-keys at 1:13+4
+error: the values of name are not public; selecting keys privately takes δ > 0
    1 | SELECT MODE(name) FROM people
-     |        ^^^^^^^^^^
-help: count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1
+     |             ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
 -- count distinct of a column
 SELECT COUNT(DISTINCT region) FROM people
@@ -539,3 +540,12 @@ error: lists, structs and maps can't be built or opened in a query
    1 | SELECT AVG(age), [1, 2] FROM people
      |                   ^^^^
 help: use columns that are numbers, texts, dates or booleans; `dpsql functions` lists what can be used
+----
+-- randomized response under add_remove
+SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+
+PrivacyError randomized-response at 1:8+27
+error: RANDOMIZED_RESPONSE shows how many rows there are, which adjacency = "add_remove" protects
+   1 | SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: it needs [privacy] adjacency = "replace_one"; here, aggregate: SELECT x, COUNT(*) … GROUP BY x

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
 
-from sqlglot import exp
-
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
@@ -26,7 +24,6 @@ from dpsql.answer import Answer
 from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
 from dpsql.calibrate import Quote, Step
 from dpsql.plan.canonical import Names, UnknownNode
-from dpsql.plan.nodes import Given, PublicTable, parts_of
 from dpsql.pool import pool
 from dpsql.release import Noisy
 from dpsql.statistics.base import Clip, Quantity, Value
@@ -90,18 +87,6 @@ def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answ
         threshold = None if step.selection is None else step.selection.threshold
         kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
     return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
-
-
-def public_tables(quote: Quote) -> frozenset[str]:
-    """The public tables whose rows decide which private rows a release is of."""
-    found = set()
-    for step in quote.steps:
-        for part in parts_of(step.checked.relation):
-            if isinstance(part, PublicTable):
-                found.add(part.table.lower())
-            elif isinstance(part, Given):
-                found |= {table.name.lower() for table in part.query.find_all(exp.Table)}
-    return frozenset(found)
 
 
 # ---------------------------------------------------------------- the key of a release plan

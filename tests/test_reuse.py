@@ -78,7 +78,8 @@ def test_a_repeat_shows_the_very_numbers_and_the_very_intervals(session: dpsql.S
 
 
 def test_an_average_from_a_stored_sum_and_count_is_their_quotient(session: dpsql.Session) -> None:
-    first = {row[0]: row for row in session.query(BY_KEY, epsilon=8).rows}
+    # COUNT(v), not COUNT(*): a double may be NaN, so the average is over the rows that have a number.
+    first = {row[0]: row for row in session.query("SELECT k, COUNT(v), SUM(v) FROM t GROUP BY k", epsilon=8).rows}
     average = session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=4)
     assert average.receipt.reused
     for key, mean in average.rows:
@@ -364,6 +365,74 @@ def test_data_that_is_replaced_while_a_query_runs_is_not_released(
             session.query("SELECT SUM(v) FROM t", epsilon=1)
         assert refused.value.code == "data-changed"
         assert session.budget.spent.epsilon == 1
+
+
+def test_an_open_session_reads_no_other_version_not_even_an_accepted_one(tmp_path: Path) -> None:
+    """Its header, its schema and what was found readable are those of the version that it opened."""
+    from dpsql.cli.budget import _accept_data_change
+
+    def write(header: str, row: str, more: str = "") -> None:
+        (tmp_path / "t.csv").write_text(header + "".join(row.format(i=i) for i in range(100)) + more)
+
+    write("uid,v\n", "{i},1\n")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 1\n"
+        '[tables.t]\nsource = "t.csv"\nunit = "uid"\n'
+        '[tables.t.columns]\nuid = { type = "INTEGER" }\nv = { type = "INTEGER", min = 0, max = 9 }\n'
+    )
+    changes = (("v,uid\n", "1,{i}\n", ""), ("uid,v\n", "{i},1\n", '1,"2\n3,4\n'))
+    for asked in (False, True):
+        for change in changes:
+            write("uid,v\n", "{i},1\n")
+            _accept_data_change(dpsql.Policy.load(policy))
+            with dpsql.connect(policy) as session:
+                if asked:
+                    session.query("SELECT COUNT(*) FROM t", epsilon=100, fresh=True)
+                write(*change)  # the unit in the other column's place; a quote that swallows other people's rows
+                _accept_data_change(dpsql.Policy.load(policy))
+                spent = session.budget.spent
+                for _ in range(2):
+                    with pytest.raises(dpsql.DataError) as refused:
+                        session.query("SELECT SUM(v) FROM t", epsilon=100)
+                    assert refused.value.code == "data-changed" and session.budget.spent == spent
+
+
+def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join that was found to match one row must not match forty when it is run."""
+    from dpsql.steward.check import check
+
+    def public(times: int) -> None:
+        pq.write_table(pa.table({"code": [c for c in range(5) for _ in range(times)]}), tmp_path / "p.parquet")
+
+    public(1)
+    pq.write_table(pa.table({"uid": list(range(100)), "k": [i % 5 for i in range(100)]}), tmp_path / "t.parquet")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 50\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "uid"\nrows_per_unit = 1\n'
+        '[tables.p]\nsource = "p.parquet"\npublic = true\n'
+    )
+    assert not check(policy, steward=True).broken
+    sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.code"
+    with dpsql.connect(policy) as session:
+        assert session.explain(sql, epsilon=1).measured[0][0].l1 == 1
+        quote = session._quote
+
+        def racing(*arguments: Any) -> Any:
+            try:
+                return quote(*arguments)
+            finally:
+                public(40)
+
+        monkeypatch.setattr(session, "_quote", racing)
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query(sql, epsilon=1)
+        assert refused.value.code == "data-changed"
+        monkeypatch.setattr(session, "_quote", quote)
+        assert session.explain(sql, epsilon=1).measured[0][0].l1 > 1
 
 
 def test_other_bounds_in_the_policy_are_another_release(folder: Path) -> None:

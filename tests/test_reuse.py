@@ -165,6 +165,14 @@ def test_a_stored_release_is_free_even_when_the_budget_is_gone(connect: Connect)
         session.query(BY_KEY, epsilon=1, fresh=True)
 
 
+def test_many_releases_of_the_same_rows_are_all_found_again(session: dpsql.Session) -> None:
+    """A dashboard of many numbers over one table: its releases differ in nothing but what is summed."""
+    asked = [f"SELECT SUM(CASE WHEN w = 3 THEN v ELSE {i} END) FROM t" for i in range(60)]
+    first = [session.query(sql, epsilon=1).rows for sql in asked]
+    paid = spent(session)
+    assert [session.query(sql, epsilon=1).rows for sql in asked] == first and spent(session) == paid == 60
+
+
 def test_private_keys_are_the_ones_that_left(session: dpsql.Session) -> None:
     sql = "SELECT s, COUNT(*) FROM t GROUP BY s"
     first = session.query(sql, epsilon=5, delta="1e-7")
@@ -261,14 +269,24 @@ def test_no_two_of_these_are_taken_for_one_another(connect: Connect) -> None:
         assert not session.query(sql, epsilon="0.5").receipt.reused, sql
 
 
-def test_a_noisy_constant_is_that_of_the_same_spend(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)",
+        "SELECT COUNT(*), (SELECT AVG(v) FROM t) FROM t WHERE v > (SELECT AVG(v) FROM t) OR w < (SELECT AVG(w) FROM t)",
+    ],
+)
+def test_a_noisy_constant_is_the_very_one_whatever_left_since(connect: Connect, sql: str) -> None:
     """A later step's rows depend on an earlier step's noise: another draw of it is another release."""
     session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
-    sql = "SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)"
     first = session.query(sql, epsilon=1)
-    session.query("SELECT AVG(v) FROM t", epsilon=5)  # a better draw of the constant, and newer
+    for other in ("SELECT AVG(v) FROM t", "SELECT SUM(v), COUNT(v) FROM t", "SELECT AVG(w), AVG(v) FROM t"):
+        session.query(other, epsilon=5)  # better draws of the constant, and newer
+    paid = spent(session)
     again = session.query(sql, epsilon=1)
-    assert not again.receipt.reused or again.rows == first.rows
+    assert again.receipt.reused and again.rows == first.rows and spent(session) == paid
+    second = session.query(sql, epsilon=1, fresh=True)
+    assert session.query(sql, epsilon=1).rows == second.rows  # a whole draw, never half of each
 
 
 def test_a_public_table_that_changed_is_another_release(tmp_path: Path) -> None:

@@ -168,8 +168,9 @@ class Session:
             goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
             if goal is not None and error.fits is not None:
                 rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
-                loosest = goal.show(goal.loosest(self._quote(sql, {**rest, "epsilon": error.fits})))
-                error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
+                loosest = goal.offer(lambda e: self._quote(sql, {**rest, "epsilon": e}), error.fits)
+                if loosest is not None:
+                    error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
             raise
 
     def is_stored(self, quote: Quote) -> bool:

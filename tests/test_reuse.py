@@ -232,6 +232,8 @@ ROWS = [
     ("SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)", None),
     ("SELECT COUNT(*) FROM (SELECT id, w FROM t UNION ALL SELECT id, w FROM t) WHERE w > 2", None),
     ("SELECT COUNT(*) FROM (SELECT w, ROW_NUMBER() OVER (PARTITION BY id ORDER BY w) AS r FROM t) WHERE r = 1", None),
+    ("SELECT SUM(LEAST((SELECT MIN(x.w) FROM t AS x WHERE x.id = t.id), 5)) FILTER (WHERE id IN "
+     "(SELECT y.id FROM t AS y WHERE y.w > 1 GROUP BY y.id HAVING COUNT(*) = 1)) FROM t", None),
     ("SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)", None),
     ("SELECT SUM(v, contribution_bounds_per_group => (0, 40)) FROM t",
      "SELECT SUM(v, contribution_bounds_per_group => (0, 40)) AS s FROM t"),

@@ -7,6 +7,7 @@ to the data. It is for every cell of every output at once, and speaks of the noi
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +24,9 @@ from dpsql.mechanisms.error import half_width
 from dpsql.policy import exact_decimal
 
 CONFIDENCE = 0.95
+LEAST_CONFIDENCE = 0.01
 _DIGITS = 4  # of the ε that is found
+_PLACES = 18 * 9 * 10 ** (_DIGITS - 1)  # as many ε of four digits there are from 10⁻⁶ on
 _SHARE = re.compile(r"\s*([0-9.]+)\s*%\s*of\s+range\s*", re.IGNORECASE)
 
 Price = Callable[[Fraction], Quote]
@@ -57,9 +60,11 @@ class Goal:
                 hint='for instance 100, or "1% of range"; a share of the answer would depend on the data',
             )
         level = CONFIDENCE if confidence is None else confidence
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        if isinstance(level, bool) or not isinstance(level, int | float) or not LEAST_CONFIDENCE <= level < 1:
             raise PrivacyError(
-                f"confidence lies between 0 and 1, not {level!r}", code="accuracy", hint="for instance 0.95"
+                f"confidence lies between {LEAST_CONFIDENCE} and 1, not {level!r}",
+                code="accuracy",
+                hint="for instance 0.95",
             )
         error = Fraction(number)
         return cls(error / 100 if share else error, share is not None, float(level))
@@ -69,7 +74,7 @@ class Goal:
         best = price(most)
         if not self._reached(best):
             raise self._unreachable(best, most)
-        low, high = -1, 18 * 9 * 10 ** (_DIGITS - 1)
+        low, high = -1, _PLACES
         while high - low > 1:
             middle = (low + high) // 2
             epsilon = _place(middle)
@@ -85,6 +90,11 @@ class Goal:
             (Fraction(width) / (_range(argument) if self.share else 1) for _, argument, width in self._widths(quote)),
             default=Fraction(0),
         )
+
+    def offer(self, price: Price, most: Fraction) -> str | None:
+        """The accuracy that this ε can pay for; None where it pays for none. Asking for it costs no more than that."""
+        places = bisect_right(range(_PLACES), most, key=_place)  # `least` finds an ε of four digits, never one between
+        return self.show(self.loosest(price(_place(places - 1)))) if places else None
 
     def show(self, error: Fraction) -> str:
         """An error in the goal's own terms, rounded up: what is offered can be had."""

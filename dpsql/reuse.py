@@ -26,7 +26,7 @@ from dpsql.answer import Answer
 from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
 from dpsql.calibrate import Quote, Step
 from dpsql.plan.canonical import Names, UnknownNode
-from dpsql.plan.nodes import Given, PublicTable, parts_of
+from dpsql.plan.nodes import Given, parts_of
 from dpsql.pool import pool
 from dpsql.release import Noisy, Responded
 from dpsql.responded import find_rows, pack_rows
@@ -34,7 +34,8 @@ from dpsql.statistics.base import UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 
-FORMAT = "1"  # part of every key: stored releases of another format are not found
+FORMAT = "2"  # part of every key: stored releases of another format are not found
+TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,32 +48,67 @@ class Found:
 
 def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
     """What answers the whole query for free; None where a single one of its releases isn't there."""
-    noisy: list[Noisy | Responded] = []
-    ids: list[str] = []
-    earlier: dict[str, str] = {}
-    for response in quote.responses:
-        rows = find_rows(response, versions, ledger)
-        if rows is None:
-            return None
-        ids.append(rows[0])
-        noisy.append(rows[1])
-    for step in quote.steps:
-        key = release_key(step, versions, earlier)
-        stored = [(id, unpack_release(kept)) for id, kept in ledger.stored(key)] if key else []
-        if step.selection is None and len(stored) > 1:  # nothing was withheld: all have the same cells
-            stored.append((stored[0][0], pool([archived for _, archived in stored])))
-        hits = ((id, _answers(step, archived, earlier)) for id, archived in stored)
-        id, one = next((hit for hit in hits if hit[1] is not None), ("", None))
-        if one is None:
-            return None
-        earlier[step.name] = _identity(step, key, id, earlier)
-        ids.append(id)
-        noisy.append(one)
-    if not ids:
+    rows = [find_rows(response, versions, ledger) for response in quote.responses]
+    chosen = _Search(quote.steps, versions, ledger).rest(0, {}, ())
+    if chosen is None or None in rows:
         return None
-    entry = ledger.entry(ids[0])
+    left: list[tuple[str, Noisy | Responded]] = [r for r in rows if r is not None]
+    left += [(hit.id, hit.noisy) for hit in chosen]
+    if not left:
+        return None
+    entry = ledger.entry(left[0][0])
     free = ledger.account.filter.nothing
-    return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
+    receipt = Receipt(entry.id, entry.time, free, "released", reused=True)
+    return Found(tuple(one for _, one in left), receipt)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hit:
+    """A stored table that answers a step: the spend that paid for it, and what tells it apart from others."""
+
+    id: str
+    noisy: Noisy
+    identity: str
+
+
+class _Search:
+    """Looks for a stored table for each step. One whose values are constants of later steps may have to be another."""
+
+    def __init__(self, steps: Sequence[Step], versions: Mapping[str, str], ledger: Ledger) -> None:
+        self._steps, self._versions, self._ledger = steps, versions, ledger
+        givens = [part for step in steps for part in parts_of(step.checked.relation) if isinstance(part, Given)]
+        self._constants = {table.name for given in givens for table in given.query.find_all(exp.Table)}
+        self._left = TRIES
+
+    def rest(self, place: int, earlier: Mapping[str, str], ids: tuple[str, ...]) -> list[_Hit] | None:
+        """Tables for the steps from this one on. earlier: which tables the steps before it have, ids: of whose."""
+        if place == len(self._steps):
+            return []
+        step = self._steps[place]
+        for hit in self._hits(step, earlier, ids):
+            self._left -= 1
+            found = self.rest(place + 1, {**earlier, step.name: hit.identity}, (*ids, hit.id))
+            if found is not None:
+                return [hit, *found]
+            if step.name not in self._constants or self._left <= 0:
+                break  # with another table here the later ones would be missing just the same
+        return None
+
+    def _hits(self, step: Step, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
+        """Tables that answer a step, those of the spends that earlier tables are of first, then the newest."""
+        key = release_key(step, self._versions, earlier)
+        stored = self._ledger.stored(key) if key else []
+        stored.sort(key=lambda found: found[0] not in ids)
+        every: list[Archived] = []
+        for id, kept in stored:
+            every.append(unpack_release(kept))
+            noisy = _answers(step, every[-1], earlier)
+            if noisy is not None:
+                yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
+        if step.selection is None and len(every) > 1:  # nothing was withheld: all have the same cells
+            noisy = _answers(step, pool(every), earlier)
+            if noisy is not None:
+                yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
 
 
 def keep(
@@ -93,27 +129,16 @@ def keep(
             names.relation(step.checked.relation)
             for argument, call in zip(step.checked.arguments, step.calls, strict=True):
                 if argument.value is not None and call.value is not None:
-                    values.setdefault(names.value(argument.value), call.value)
+                    values.setdefault(_value(names, argument), call.value)
                 if argument.where is not None and call.where is not None:
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
                     clips[names.clip(argument, call.clip)] = call.clip
-            earlier[step.name] = _identity(step, key, answers[0].receipt.id, earlier)
         threshold = None if step.selection is None else step.selection.threshold
         kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
+        if key:
+            earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
     return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
-
-
-def public_tables(quote: Quote) -> frozenset[str]:
-    """The public tables whose rows decide which private rows a release is of."""
-    found = set()
-    for step in quote.steps:
-        for part in parts_of(step.checked.relation):
-            if isinstance(part, PublicTable):
-                found.add(part.table.lower())
-            elif isinstance(part, Given):
-                found |= {table.name.lower() for table in part.query.find_all(exp.Table)}
-    return frozenset(found)
 
 
 # ---------------------------------------------------------------- the key of a release plan
@@ -156,12 +181,19 @@ def _chosen(step: Step, names: Names) -> list[object] | None:
     return [top.count, top.largest, argument.call.function, names.argument(argument)]
 
 
-def _identity(step: Step, key: bytes, receipt: str, earlier: Mapping[str, str]) -> str:
-    """What tells this very noisy table apart from every other: its spend, its plan, and what its columns are."""
+def _identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
+    """What tells the noisy table of a step apart from every other: the stored tables it is made of, and its columns."""
     names = Names(earlier)
     names.relation(step.checked.relation)
-    aggregates = [[a.call.function, names.argument(a)] for a in step.checked.arguments]
-    return json.dumps([receipt, key.hex(), aggregates])
+    aggregates = [[a.call.function, *map(str, a.call.at), names.argument(a)] for a in step.checked.arguments]
+    return json.dumps([list(digests), aggregates])
+
+
+def _digest(kept: Kept) -> str:
+    """What tells a stored table apart from every other: all of it, noise included."""
+    whole = blake2b(json.dumps([kept.key.hex(), kept.facts]).encode(), digest_size=32, person=b"dpsql.table")
+    whole.update(kept.data)
+    return whole.hexdigest()
 
 
 # ---------------------------------------------------------------- does a stored release answer this one?
@@ -198,7 +230,7 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
     """The call in the stored release's own names."""
     value, where = call.value, call.where
     if argument.value is not None and value is not None:
-        value = stored.values.get(names.value(argument.value))
+        value = stored.values.get(_value(names, argument))
         if value is None:
             return None
     if argument.where is not None and where is not None:
@@ -211,6 +243,12 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
         if clip is None:
             return None
     return replace(call, value=value, where=where, clip=clip)
+
+
+def _value(names: Names, argument: Argument) -> str:
+    """The name of an aggregated value; what is chosen by rank has a grid of its own."""
+    assert argument.value is not None
+    return names.value(argument.value) + (" by rank" if argument.ordered else "")
 
 
 def _offers(step: Step) -> dict[Quantity, Linear]:

@@ -252,3 +252,11 @@ def test_the_modes_of_groups_are_refused_with_a_query_that_works() -> None:
         assert "QUALIFY" in refused.value.hint
         sql = "SELECT k, i FROM t GROUP BY k, i QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY COUNT(*) DESC) = 1"
         assert len(session.query(sql, epsilon=10**6).rows) == 4
+
+
+def test_a_median_beside_a_sum_of_the_same_value_repeats_for_free() -> None:
+    with opened("id", epsilon=10) as session:
+        sql = "SELECT SUM(i), MEDIAN(i), QUANTILE_DISC(i, 0.9), AVG(i) FROM t"
+        one = session.query(sql, epsilon=1)
+        assert session.query(sql, epsilon=1).rows == one.rows
+        assert session.budget.spent.epsilon == 1

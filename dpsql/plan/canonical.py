@@ -24,6 +24,7 @@ from dpsql.plan.nodes import (
     Scan,
     Union,
     Windows,
+    columns_of,
 )
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip
@@ -71,6 +72,8 @@ class Names:
                 sides = self._both(relation.input, relation.other)
                 member = None if relation.member is None else [self.expression(e) for e in relation.member]
                 found = ["mark", *sides, *self._condition(relation.condition, relation.units), member]
+                # The other side's columns end here: elsewhere the same names may be those of another relation.
+                self.columns = {name: self.columns[name] for name in columns_of(relation.input)}
                 return [*found, self._add(relation.column)]
             case Union():
                 parts = []

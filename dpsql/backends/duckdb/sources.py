@@ -13,7 +13,7 @@ import csv
 import gzip
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,16 +165,15 @@ def lock(connection: Connection, files: list[Path]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def attached_files(located: tuple[Located, ...]) -> dict[Path, tuple[int, ...]]:
-    """Which files are behind the DuckDB sources: an open session keeps reading the one that it attached."""
+def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
+    """Which files are behind the sources: an open session keeps reading the DuckDB files that it attached."""
     found: dict[Path, tuple[int, ...]] = {}
-    for one in located:
-        if one.object is None and one.table.kind == "duckdb":
-            try:
-                stat = one.files[0].stat()
-                found[one.files[0]] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            except OSError:
-                found[one.files[0]] = ()
+    for file in (f for one in located for f in one.files):
+        try:
+            stat = file.stat()
+            found[file] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        except OSError:
+            found[file] = ()
     return found
 
 

@@ -47,7 +47,7 @@ SCHEMAS: dict[str, Any] = {
             ("day", pa.date32()),
             ("amount", pa.decimal128(9, 2)),
             ("kind", pa.string()),
-            ("at", pa.timestamp("us")),
+            ("placed", pa.timestamp("us")),
         ]
     ),
     "items": pa.schema([("oid", pa.int64()), ("sku", pa.string()), ("qty", pa.int32()), ("price", pa.float64())]),
@@ -82,7 +82,7 @@ TABLES: dict[str, dict[str, Any]] = {
             "day": {"min": FIRST, "max": LAST},
             "amount": {"min": 0, "max": 500},
             "kind": {"values": KINDS},
-            "at": {"min": datetime(2024, 1, 1), "max": datetime(2024, 7, 1)},
+            "placed": {"min": datetime(2024, 1, 1), "max": datetime(2024, 7, 1)},
         },
     },
     "items": {

@@ -70,3 +70,14 @@ SELECT COUNT(*) FROM orders WHERE (uid, kind) IN (SELECT uid, kind FROM orders W
 SELECT COUNT(*) FROM orders WHERE (uid, kind) NOT IN (SELECT uid, kind FROM orders WHERE day < 3);
 SELECT COUNT(*) FROM orders WHERE CASE WHEN uid IS NULL THEN NULL ELSE day > 3 END;
 SELECT COUNT(*) FROM (SELECT kind, day > 3 AS late, NULLIF(day, 5) AS d FROM orders) WHERE CASE WHEN d IS NULL THEN NULL ELSE late END;
+SELECT COUNT(DISTINCT CASE WHEN kind = 'x' THEN uid END), COUNT(DISTINCT CASE WHEN day < 3 THEN uid WHEN day > 28 THEN uid ELSE NULL END) FILTER (WHERE kind = 'y') FROM orders;
+SELECT COUNT(DISTINCT IF(kind = 'x', uid, NULL)) FROM orders;
+SELECT city, COUNT(DISTINCT u.uid), COUNT(DISTINCT o.uid) FROM users u LEFT JOIN orders o ON u.uid = o.uid AND o.day > 25 GROUP BY city;
+SELECT city, COUNT(DISTINCT CASE WHEN o.amount > 90 THEN o.uid END) FROM users u LEFT JOIN orders o ON u.uid = o.uid GROUP BY city;
+SELECT COUNT_IF(age > 40), COUNT_IF(age > 40) FILTER (WHERE city = 'a') FROM users;
+SELECT city, COUNT_IF(score > 5) FROM users GROUP BY city;
+SELECT name, COUNT(i.oid), SUM(i.qty), AVG(i.qty) FROM skus s LEFT JOIN items i ON i.sku = s.sku AND i.qty = 5 GROUP BY name;
+SELECT s.sku, COUNT(i.qty) FROM items i RIGHT JOIN skus s ON s.sku = i.sku + 5 GROUP BY s.sku;
+SELECT s.sku, SUM(CASE WHEN i.qty = 5 THEN 1 ELSE 0 END), COUNT(*) FILTER (WHERE i.qty > 2), SUM(COALESCE(i.qty, 0)) FROM skus s LEFT JOIN items i ON s.sku = i.sku + 5 GROUP BY s.sku;
+SELECT s.sku, COUNT(o.oid), COALESCE(SUM(o.amount), 0) FROM skus s LEFT JOIN items i ON s.sku = i.sku + 5 LEFT JOIN orders o ON o.oid = i.oid GROUP BY s.sku;
+SELECT s.sku, t.tag, COUNT(i.oid) FROM skus s CROSS JOIN (SELECT DISTINCT tag FROM tags) t LEFT JOIN items i ON s.sku = i.sku AND i.qty < 3 GROUP BY ALL;

@@ -22,6 +22,7 @@ from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, 
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
+from dpsql.plan.unmatched import check_kept, rows_without_match
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
@@ -108,13 +109,16 @@ class Builder:
     # ---------------------------------------------------------------- one SELECT
 
     def select(self, node: exp.Select) -> exp.Query | Private:
-        found = self.rows_of(node)
+        found = self.rows_of(node, aggregated=True)
         if isinstance(found, Rows):
             return self.private(node, found)
         return self.public(node, found)
 
-    def rows_of(self, node: exp.Select) -> Rows | list[exp.Expr]:
-        """FROM and WHERE: private rows, or the sources of a public scope."""
+    def rows_of(self, node: exp.Select, *, aggregated: bool = False) -> Rows | list[exp.Expr]:
+        """FROM and WHERE: private rows, or the sources of a public scope.
+
+        aggregated: the caller makes sure that public rows without a match (Rows.unmatched) aren't missed.
+        """
         from_ = node.args.get("from_")
         joins = node.args.get("joins") or []
         trees = ([from_.this] if from_ else []) + [j.this for j in joins]
@@ -139,6 +143,10 @@ class Builder:
         foreign = [c for c in conditions if not free_aliases(c) <= known]
         rows = joined(listed, [c for c in conditions if c not in foreign], self.policy, self.row_level)
         rows.foreign = foreign
+        if rows.unmatched is not None:
+            if not aggregated:
+                raise rows_without_match(rows.unmatched)
+            check_kept(conditions, rows.private_aliases, rows.unmatched)
         return rows
 
     def public_rows(self, written: exp.Expr, built: exp.Expr) -> PublicRows:
@@ -251,11 +259,12 @@ class Builder:
             check_unit(column, self.column(column, rows), rows.relation, self.policy)
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
-            return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)
+            return self.grouped(node, rows)
         if node.args.get("distinct"):
             self.check_distinct(node)
-            grouped = _distinct_as_group(node)
-            return group_units(self, grouped, rows) if self.keeps_units(grouped, rows) else release(self, grouped, rows)
+            return self.grouped(_distinct_as_group(node), rows)
+        if rows.unmatched is not None:
+            raise rows_without_match(rows.unmatched)
         self.check_limits(node)
         if rows.foreign:
             raise not_yet_correlated(next(c for c in rows.foreign[0].find_all(exp.Column)))
@@ -265,6 +274,13 @@ class Builder:
             condition = self.row_level(qualify.this, rows)
             rows.relation = Filter(rows.relation, condition)
         return Private(rows.relation, outputs)
+
+    def grouped(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
+        if not self.keeps_units(node, rows):
+            return release(self, node, rows)
+        if rows.unmatched is not None:
+            raise rows_without_match(rows.unmatched)
+        return group_units(self, node, rows)
 
     def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
         """Is each group of one unit alone? Then the result is private rows like any other."""

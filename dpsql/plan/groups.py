@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.aggregates import aggregate_of
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
-from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
+from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
@@ -59,7 +59,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return made
 
     def aggregate(e: Expr) -> Expr:
-        found = _aggregate(builder, e, rows)
+        found = aggregate_of(builder, e, rows)
         if found not in aggregates:
             aggregates.append(found)
         return column(f"a{aggregates.index(found)}")
@@ -362,57 +362,3 @@ def _try_key(builder: Builder, e: Expr, rows: Rows, keys: list[Expr]) -> Expr | 
 
 def _is_call(e: Expr) -> bool:
     return is_aggregate(e) or (isinstance(e, exp.Filter) and is_aggregate(e.this))
-
-
-# ---------------------------------------------------------------- one aggregate
-
-
-def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
-    """An aggregate call, with or without FILTER, over row-level expressions."""
-    where = None
-    call = node
-    if isinstance(node, exp.Filter):
-        where = builder.row_level(node.expression.this, rows)
-        call = node.this
-    name = aggregate_name(call)
-    if name not in RECIPES:
-        raise unsupported_aggregate(name, call)
-    argument, distinct = call.args.get("this"), False
-    if isinstance(call, exp.Anonymous):
-        argument = call.expressions[0] if call.expressions else None
-    if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1:
-            raise refuse(
-                SQLError,
-                "DISTINCT takes one expression here",
-                call,
-                code="distinct",
-                hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
-            )
-        argument, distinct = argument.expressions[0], True
-    bounds = contribution(call, name, distinct)
-    if is_privacy_unit(argument):
-        return _count_units(call, name, distinct, where, node, rows)
-    if isinstance(argument, exp.Order):
-        argument = argument.this  # the order can't matter for what is supported here
-    if isinstance(argument, exp.Star):
-        argument = None
-    extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
-    further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
-    if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
-        raise refuse(
-            SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
-        )
-    if argument is None and name != "COUNT":
-        raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
-    plan = builder.row_level(argument, rows) if argument is not None else None
-    return Aggregate(name, plan, distinct, where, node, bounds)
-
-
-def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:
-    """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
-    if name != "COUNT" or not distinct:
-        raise only_counted(call)
-    unit = unit_of(rows.relation)
-    # Without a column each row is a unit; analyze knows whether a join repeats it.
-    return Aggregate("COUNT", None if unit is None else plan_column(unit), True, where, node)

@@ -34,6 +34,8 @@ class Rows:
     windows: Mapping[str, exp.Window] | None = None  # named ones; None: no window can stand here yet
     made: dict[object, Expr] = field(default_factory=dict)  # what an equal subquery or window became
     foreign: list[Expr] = field(default_factory=list)  # conditions of WHERE that look at a row of an outer query
+    unmatched: Expr | None = None  # the private side of a public LEFT JOIN private, whose rows without a match are out
+    private_aliases: frozenset[str] = frozenset()  # the private sources, where some of them are unmatched
 
     @property
     def aliases(self) -> set[str]:

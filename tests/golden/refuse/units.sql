@@ -71,13 +71,13 @@ error: nothing says that joined rows of people and people belong to the same uni
 help: join on the unit of both: people.id = people.id
 ----
 -- left join from a public table
-SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
+SELECT label, COUNT(*) FROM codes LEFT JOIN people USING (code) GROUP BY label
 
-PrivacyError outer-join at 1:46+6
-error: a row of the public side without a match would show that nobody has one
-   1 | SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
-     |                                              ^^^^^^
-help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+PrivacyError outer-join at 1:15+8
+error: COUNT(*) would look at public rows without a match, and show that nobody has one
+   1 | SELECT label, COUNT(*) FROM codes LEFT JOIN people USING (code) GROUP BY label
+     |               ^^^^^^^^
+help: aggregate columns of people: COUNT(its column), SUM(its column); or use JOIN, all public keys are shown anyway
 ----
 -- full join
 SELECT COUNT(*) FROM people FULL JOIN codes ON people.code = codes.code
@@ -268,3 +268,57 @@ error: APPROX_COUNT_DISTINCT of private rows is not supported by this version
    1 | SELECT APPROX_COUNT_DISTINCT(id) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^
 help: count people: COUNT(DISTINCT PRIVACY_UNIT())
+----
+-- left join from a public table, its rows
+SELECT label FROM codes LEFT JOIN people USING (code)
+
+PrivacyError outer-join at 1:35+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT label FROM codes LEFT JOIN people USING (code)
+     |                                   ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, rows that nobody matches
+SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) WHERE people.id IS NULL GROUP BY label
+
+PrivacyError outer-join at 1:46+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) WHERE people.id IS NULL GROUP BY label
+     |                                              ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, an average that sees them
+SELECT label, AVG(COALESCE(age, 0)) FROM codes LEFT JOIN people USING (code) GROUP BY label
+
+PrivacyError outer-join at 1:15+21
+error: AVG(COALESCE(age, 0)) would look at public rows without a match, and show that nobody has one
+   1 | SELECT label, AVG(COALESCE(age, 0)) FROM codes LEFT JOIN people USING (code) GROUP BY label
+     |               ^^^^^^^^^^^^^^^^^^^^^
+help: aggregate columns of people: COUNT(its column), SUM(its column); or use JOIN, all public keys are shown anyway
+----
+-- left join from a public table, groups of a unit
+SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM codes LEFT JOIN people USING (code) GROUP BY id)
+
+PrivacyError outer-join at 1:67+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM codes LEFT JOIN people USING (code) GROUP BY id)
+     |                                                                   ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, in EXISTS
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM codes LEFT JOIN people q ON q.code = codes.code WHERE q.id = p.id)
+
+PrivacyError outer-join at 1:75+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM codes LEFT JOIN people q ON q.code = codes.code WHERE q.id = p.id)
+     |                                                                           ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- a unit or something else, counted
+SELECT COUNT(DISTINCT CASE WHEN age > 30 THEN id ELSE age END) FROM people
+
+PrivacyError distinct at 1:8+55
+error: COUNT(DISTINCT CASE WHEN age > 30 THEN id ELSE age END): only units can be counted DISTINCT
+   1 | SELECT COUNT(DISTINCT CASE WHEN age > 30 THEN id ELSE age END) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(CASE WHEN age > 30 THEN id ELSE age END)

@@ -13,12 +13,21 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
-from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
+from dpsql.plan.refusals import (
+    check_distinct,
+    lateral_rows,
+    not_yet_correlated,
+    only_counted,
+    results_only,
+    returns_rows,
+    unit_in_sets,
+)
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
@@ -261,8 +270,11 @@ class Builder:
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return self.grouped(node, rows)
         if node.args.get("distinct"):
-            self.check_distinct(node)
-            return self.grouped(_distinct_as_group(node), rows)
+            if not (on := node.args["distinct"].args.get("on")) and not any(o.find(exp.Window) for o in node.selects):
+                return self.grouped(distinct_as_group(node), rows)
+            if on and (node.args.get("qualify") or not self.tells_unit(on.expressions, rows)):
+                check_distinct(node)
+            node = first_rows(node) if on else node
         if rows.unmatched is not None:
             raise rows_without_match(rows.unmatched)
         self.check_limits(node)
@@ -273,7 +285,8 @@ class Builder:
         if qualify := node.args.get("qualify"):
             condition = self.row_level(qualify.this, rows)
             rows.relation = Filter(rows.relation, condition)
-        return Private(rows.relation, outputs)
+        found = Private(rows.relation, outputs)
+        return distinct_rows(self, node, found) if node.args.get("distinct") else found
 
     def grouped(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
         if not self.keeps_units(node, rows):
@@ -285,10 +298,17 @@ class Builder:
     def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
         """Is each group of one unit alone? Then the result is private rows like any other."""
         sets = grouping_sets(node.args.get("group"))
-        if len(sets) > 1:
-            return False
+        for one in sets:
+            if self.tells_unit(one, rows):
+                if len(sets) > 1:
+                    raise unit_in_sets(one)
+                return True
+        return False
+
+    def tells_unit(self, keys: Iterable[Expr], rows: Rows) -> bool:
+        """Do all rows with the same values of these keys belong to one unit?"""
         found = []
-        for key in sets[0]:
+        for key in keys:
             if is_privacy_unit(key):
                 if unit_of(rows.relation) is None:
                     raise only_counted(key)
@@ -296,17 +316,6 @@ class Builder:
             if isinstance(key, exp.Column):
                 found.append(self.column(key, rows))
         return determine(found, ways(rows.relation, self.policy))
-
-    def check_distinct(self, node: exp.Select) -> None:
-        clause = node.args.get("distinct")
-        if clause is not None and clause.args.get("on"):
-            raise refuse(
-                PrivacyError,
-                "DISTINCT ON over private rows picks some people's rows and not others'",
-                clause.args["on"],
-                code="limit-private",
-                hint="aggregate first; DISTINCT ON works on the result",
-            )
 
     def check_limits(self, node: exp.Select) -> None:
         for part in ("limit", "offset"):
@@ -354,15 +363,3 @@ def _is_one_row(node: exp.Expr) -> bool:
     if node.args.get("offset") is not None or any(o.find(exp.Window) for o in node.selects):
         return False
     return any(holds_aggregate(o) for o in node.selects)
-
-
-def _distinct_as_group(node: exp.Select) -> exp.Select:
-    """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
-    grouped = node.copy()
-    grouped.set("distinct", None)
-    keys: list[Expr] = []
-    for output in node.selects:
-        if output.this not in keys:
-            keys.append(output.this.copy())
-    grouped.set("group", exp.Group(expressions=keys))
-    return grouped

@@ -11,8 +11,8 @@ from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
-from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
-from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted
+from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
+from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
@@ -188,7 +188,7 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     if rows.foreign:
         raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
     builder.check_limits(node)
-    builder.check_distinct(node)
+    check_distinct(node)
     unit = unit_of(rows.relation)
     assert unit is not None
     keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)
@@ -222,14 +222,24 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
             made.append((name, inner))
         return plan_column(name)
 
+    answers: list[tuple[Expr, str]] = []  # (SELECT AVG(x) …) as a value, and its column
+
     def subquery(e: Expr) -> Expr:
-        raise refuse(
-            PrivacyError,
-            "a subquery here, beside groups of one unit, is not supported",
-            e,
-            code="unsupported",
-            hint="group in a derived table, and put the condition into the WHERE around it",
-        )
+        """A value that is answered first, as a step of its own: one row, joined to every group (Theorem STEP-1)."""
+        listed = isinstance(e.parent, exp.In | exp.Any | exp.All | exp.Exists)
+        if listed or not isinstance(e, exp.Subquery) or free_aliases(e.this) & rows.aliases:
+            raise refuse(
+                PrivacyError,
+                "a subquery here, beside groups of one unit, can only be a value that doesn't look at them",
+                e,
+                code="unsupported",
+                hint="group in a derived table, and put the condition into the WHERE around it",
+            )
+        name = next((n for known, n in answers if known == e), None)
+        if name is None:
+            name = fresh("answer", [*taken, *(n for _, n in answers)])
+            answers.append((e, name))
+        return plan_column(name)
 
     rewrite = _over_groups(builder, rows, keys, lambda i: plan_column(names[i]), aggregate, subquery, over)
     outputs = {o.alias: rewrite(o.this) for o in node.selects}
@@ -237,6 +247,10 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     qualify = rewrite(node.args["qualify"].this) if node.args.get("qualify") else None
     listed = tuple((n, k) for n, k in zip(names, keys, strict=True) if n != unit)
     grouped.relation = GroupUnits(rows.relation, unit, listed, tuple(calls))
+    if answers:
+        found = {name: builder.row_level(e, grouped) for e, name in answers}
+        columns = [*((n, plan_column(n)) for n in columns_of(grouped.relation)), *found.items()]
+        grouped.relation = Project(grouped.relation, tuple(columns), unit)
     if having is not None:
         grouped.relation = Filter(grouped.relation, having)
     for name, one in made:

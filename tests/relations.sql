@@ -99,3 +99,6 @@ SELECT sku, COUNT(*) FROM (SELECT DISTINCT ON (oid) oid, sku FROM items ORDER BY
 SELECT COUNT(*) FROM (SELECT uid FROM orders GROUP BY uid HAVING SUM(amount) > (SELECT AVG(s) FROM (SELECT SUM(amount) AS s FROM orders GROUP BY uid)));
 SELECT COUNT(*) FROM users u WHERE u.age > (SELECT AVG(v.age) FROM users v WHERE v.city = u.city);
 SELECT kind, COUNT(*) FROM orders o WHERE o.day < 3 AND (SELECT COUNT(*) FROM orders p WHERE p.day = o.day AND p.kind = o.kind) > 5 GROUP BY kind;
+SELECT COUNT(f), COUNT(g), COUNT(h), COUNT(i), COUNT(*) FROM users u LEFT JOIN (SELECT uid, 1 AS f, COALESCE(day, 0) AS g, LEAST(day, 9) AS h, kind IS NULL AS i FROM orders WHERE day > 28) AS o USING (uid);
+SELECT has, COUNT(*) FROM (SELECT u.uid, o.flag IS NOT NULL AS has FROM users u LEFT JOIN (SELECT DISTINCT uid, TRUE AS flag FROM orders WHERE day = 30) AS o ON o.uid = u.uid) GROUP BY has;
+SELECT COUNT(big), SUM(big) FROM orders o LEFT JOIN (SELECT oid, COALESCE(MAX(qty), 0) + 1 AS big FROM items GROUP BY oid) AS i ON i.oid = o.oid;

@@ -102,3 +102,7 @@ SELECT kind, COUNT(*) FROM orders o WHERE o.day < 3 AND (SELECT COUNT(*) FROM or
 SELECT COUNT(f), COUNT(g), COUNT(h), COUNT(i), COUNT(*) FROM users u LEFT JOIN (SELECT uid, 1 AS f, COALESCE(day, 0) AS g, LEAST(day, 9) AS h, kind IS NULL AS i FROM orders WHERE day > 28) AS o USING (uid);
 SELECT has, COUNT(*) FROM (SELECT u.uid, o.flag IS NOT NULL AS has FROM users u LEFT JOIN (SELECT DISTINCT uid, TRUE AS flag FROM orders WHERE day = 30) AS o ON o.uid = u.uid) GROUP BY has;
 SELECT COUNT(big), SUM(big) FROM orders o LEFT JOIN (SELECT oid, COALESCE(MAX(qty), 0) + 1 AS big FROM items GROUP BY oid) AS i ON i.oid = o.oid;
+SELECT s.sku, (SELECT COUNT(*) FROM orders o WHERE o.day <= s.sku) AS n FROM skus s WHERE s.sku < 5;
+SELECT v.lo, (SELECT SUM(age) FROM users u WHERE u.age >= v.lo AND u.age < v.hi AND u.city = 'a') FROM (VALUES (18, 30), (30, 50), (50, 91)) AS v(lo, hi);
+SELECT g, (SELECT AVG(x) FROM rows r WHERE r.s >= g AND r.s < g + 3) FROM range(0, 8) AS t(g);
+SELECT s.sku, t.tag, (SELECT COUNT(*) FROM items i WHERE i.sku = s.sku AND i.qty = LENGTH(t.tag)) FROM skus s, (SELECT DISTINCT tag FROM tags) AS t WHERE s.sku > 7;

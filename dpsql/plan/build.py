@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.correlated import Around
 from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
@@ -78,7 +79,7 @@ class Builder:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
-        self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
+        self.around: list[Around] = []  # the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
@@ -188,7 +189,10 @@ class Builder:
             copy.args["from_"].set("this", sources[0])
             for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
                 join.set("this", source)
-        self.public_aliases.append({s.alias_or_name for s in sources})
+        where = node.args.get("where")
+        self.around.append(
+            Around({s.alias_or_name: s for s in sources}, tuple(conjuncts(where.this if where else None)))
+        )
         for key, value in list(copy.args.items()):
             if key == "from_":
                 continue
@@ -200,7 +204,7 @@ class Builder:
                 copy.set(key, self.subqueries(value))
             elif isinstance(value, list):
                 copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
-        self.public_aliases.pop()
+        self.around.pop()
         return copy
 
     def subqueries(self, node: exp.Expr) -> exp.Expr:

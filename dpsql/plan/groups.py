@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
+from dpsql.plan.correlated import Around, correlated_keys, one_row
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
@@ -39,7 +40,7 @@ MAX_KEYS, MAX_AGGREGATES = 50, 200
 
 def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     """Aggregates of private rows: a noisy table, and the rest of the SELECT over it."""
-    correlated = [_correlated_key(builder, c, rows) for c in rows.foreign]
+    correlated = correlated_keys(builder, rows)
     keys: list[Expr] = []
     sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
     listed = grouping_sets(node.args.get("group"))
@@ -66,11 +67,11 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
 
     def subquery(e: Expr) -> Expr:
         """A subquery beside aggregates: of this scope's rows it may see the keys."""
-        builder.public_aliases.append(rows.aliases)
+        builder.around.append(Around(dict.fromkeys(rows.aliases)))
         inner: Expr = (
             exp.Subquery(this=builder.answered(e.this)) if isinstance(e, exp.Subquery) else builder.answered(e)
         )
-        builder.public_aliases.pop()
+        builder.around.pop()
         for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
             plan = builder.row_level(outer, rows)
             if plan not in keys:
@@ -104,7 +105,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     for key, outer in correlated:
         post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
     if correlated:
-        _one_row(node, post, aggregates, places)
+        one_row(node, post, aggregates, places)
     tables = {
         numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
         for numbers in sets
@@ -133,42 +134,6 @@ def _check_apart(builder: Builder, sets: Iterable[Sequence[Expr]], rows: Rows) -
                 code="group-by",
                 hint="group by one of them",
             )
-
-
-def _correlated_key(builder: Builder, condition: Expr, rows: Rows) -> tuple[Expr, Expr]:
-    """own = outer, where outer is public: the release gets a key for it, and the subquery looks its group up."""
-    node = condition.unnest()
-    known = set().union(*builder.public_aliases)
-    if isinstance(node, exp.EQ):
-        for own, outer in ((node.this, node.expression), (node.expression, node.this)):
-            if free_aliases(own) <= rows.aliases and free_aliases(outer) <= known and not outer.find(exp.Query):
-                return builder.row_level(own, rows), outer
-    raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table not in rows.aliases))
-
-
-def _one_row(node: exp.Select, post: exp.Select, aggregates: list[Aggregate], places: list[exp.Column]) -> None:
-    """A correlated scalar subquery: the group that it looks up, or that of no rows."""
-    plain = len(node.selects) == 1 and not any(
-        node.args.get(k) for k in ("group", "having", "qualify", "limit", "offset", "distinct", "order")
-    )
-    if not plain or not holds_aggregate(node.selects[0]):
-        raise refuse(
-            PrivacyError,
-            "a subquery that looks at an outer row can only be one aggregate of private rows",
-            node.selects,
-            code="correlated",
-            hint="aggregate with GROUP BY in a CTE, and join the result",
-        )
-    shown = post.selects[0]
-
-    def looked_up(e: Expr) -> Expr:
-        if isinstance(e, exp.Column) and any(e is place for place in places):
-            value: Expr = exp.AnyValue(this=e)
-            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function == "COUNT"
-            return exp.func("coalesce", value, exp.Literal.number(0), copy=False) if counts else value
-        return rebuilt(e, looked_up)
-
-    shown.set("this", looked_up(shown.this))
 
 
 def _check_size(keys: list[Expr], aggregates: list[Aggregate]) -> None:

@@ -106,3 +106,5 @@ SELECT s.sku, (SELECT COUNT(*) FROM orders o WHERE o.day <= s.sku) AS n FROM sku
 SELECT v.lo, (SELECT SUM(age) FROM users u WHERE u.age >= v.lo AND u.age < v.hi AND u.city = 'a') FROM (VALUES (18, 30), (30, 50), (50, 91)) AS v(lo, hi);
 SELECT g, (SELECT AVG(x) FROM rows r WHERE r.s >= g AND r.s < g + 3) FROM range(0, 8) AS t(g);
 SELECT s.sku, t.tag, (SELECT COUNT(*) FROM items i WHERE i.sku = s.sku AND i.qty = LENGTH(t.tag)) FROM skus s, (SELECT DISTINCT tag FROM tags) AS t WHERE s.sku > 7;
+SELECT city, COUNT(*), AVG(n) FROM (SELECT u.uid, ANY_VALUE(u.city) AS city, COUNT(o.oid) AS n FROM users u LEFT JOIN orders o USING (uid) GROUP BY u.uid) GROUP BY city;
+SELECT COUNT(*) FROM (SELECT CAST(DATE '2024-01-01' + CAST(day AS INTEGER) AS TIMESTAMP) AS t, LAG(CAST(DATE '2024-01-01' + CAST(day AS INTEGER) AS TIMESTAMP)) OVER (PARTITION BY uid ORDER BY day, oid) AS before FROM orders) WHERE t - before > INTERVAL '36 hours' OR INTERVAL 1 MINUTE > t - before;

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import SQLError
+from dpsql.sql.gaps import compared_gap
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.membership import spelt_out
@@ -383,7 +384,9 @@ class _Binder(Sources):
                 raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             if isinstance(e, exp.Explode) and not scope.sources and (series := series_of(e)) is not None:
                 return checked_series(series, e)
-            e = spelt_out(e)
+            if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
+                e = e.this  # which it does in DuckDB anyway
+            e = compared_gap(spelt_out(e))
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 

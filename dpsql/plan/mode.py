@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Release
 from dpsql.plan.rows import Rows
+from dpsql.plan.unmatched import rows_without_match
 from dpsql.sql.refuse import refuse, shown
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 def most_frequent(builder: Builder, node: Expr, rows: Rows, group: Expr | None) -> Expr:
     """A release by the value of all rows that have one; only its largest group is looked at (winners.py)."""
+    if rows.unmatched is not None:
+        raise rows_without_match(rows.unmatched)
     call = node.this if isinstance(node, exp.Filter) else node
     value = call.this
     if value is None or isinstance(value, exp.Distinct):

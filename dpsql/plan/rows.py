@@ -34,6 +34,8 @@ class Rows:
     windows: Mapping[str, exp.Window] | None = None  # named ones; None: no window can stand here yet
     made: dict[object, Expr] = field(default_factory=dict)  # what an equal subquery or window became
     foreign: list[Expr] = field(default_factory=list)  # conditions of WHERE that look at a row of an outer query
+    unmatched: Expr | None = None  # the private side of a public LEFT JOIN private, whose rows without a match are out
+    private_aliases: frozenset[str] = frozenset()  # the private sources, where some of them are unmatched
 
     @property
     def aliases(self) -> set[str]:
@@ -138,6 +140,20 @@ def renamed(relation: Relation, new: Names) -> Relation:
         return replace(relation, columns=columns, unit=own)
     listed: tuple[Named, ...] = tuple((new.get(name, name), plan_column(name)) for name in columns_of(relation))
     return Project(relation, listed, own)
+
+
+def computed(rows: Rows) -> Rows:
+    """The same rows, each of their columns a plan column: what is computed of others is computed here."""
+    own = columns_of(rows.relation)
+    made: dict[Expr, str] = {}
+    for e in rows.columns.values():
+        if not isinstance(e, exp.Column) and e not in made:
+            made[e] = fresh("computed", (*own, *made.values()))
+    if not made:
+        return rows
+    listed = (*((name, plan_column(name)) for name in own), *((name, e) for e, name in made.items()))
+    relation = Project(rows.relation, listed, unit_of(rows.relation))
+    return Rows(relation, {place: plan_column(made[e]) if e in made else e for place, e in rows.columns.items()})
 
 
 def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | Given:

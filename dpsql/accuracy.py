@@ -22,6 +22,7 @@ from dpsql.calibrate import Quote, Step
 from dpsql.errors import PrivacyError
 from dpsql.mechanisms.error import half_width
 from dpsql.policy import exact_decimal
+from dpsql.statistics.top import Top
 
 CONFIDENCE = 0.95
 LEAST_CONFIDENCE = 0.01
@@ -109,6 +110,8 @@ class Goal:
         from dpsql.plan.facts import as_dict
 
         steps = {step.name: step for step in quote.steps}
+        if any(isinstance(m.statistic, Top) for step in quote.steps for m in step.measurements):
+            raise _cannot("the winners", "which groups win depends on how far apart they are")
         for column in as_dict(quote)["columns"]:
             if column["kind"] in ("key", "public"):
                 continue

@@ -71,6 +71,7 @@ class Archived:
 def pack_release(
     key: bytes,
     noisy: Noisy,
+    noises: Sequence[Noise],
     estimates: Mapping[Quantity, Linear],
     values: Mapping[str, Value],
     wheres: Mapping[str, str],
@@ -83,7 +84,7 @@ def pack_release(
     facts = {
         "name": noisy.step.name,
         "calls": [_call(c) for c in noisy.step.calls],
-        "noises": [_noise(m.noise) for m in noisy.step.measurements],
+        "noises": [_noise(noise) for noise in noises],
         "widths": [len(group) for group in noisy.columns],
         "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
         "values": {text: _value(v) for text, v in values.items()},

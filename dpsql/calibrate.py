@@ -62,11 +62,12 @@ from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
 from dpsql.statistics.strategy import Linear, Strategy, strategies
 from dpsql.statistics.tally import Spectrum, Tally
 from dpsql.statistics.top import Top
+from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
 UNIT = "unit"  # the statement's column of units
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
-MAX_NUMBERS = 10_000_000  # cells times statistics
+MAX_NUMBERS = 10_000_000  # cells times statistics, and candidates of choices
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
 CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
 MAX_CANDIDATES = 2**20  # of a choice in one cell
@@ -83,6 +84,14 @@ class Measurement:
     statistic: Statistic
     sensitivity: Sensitivity
     noise: Noise
+
+    def in_rows(self, bits: int) -> NoisyMax | None:
+        """A choice's noise in rows, or in the unit of the sums that it is made by: comparable whatever the grid."""
+        if not isinstance(self.noise, NoisyMax):
+            return None
+        score = self.statistic.score if isinstance(self.statistic, Top) else None
+        step = score.value.grid.step if isinstance(score, Sum) else Fraction(1)
+        return NoisyMax(self.noise.scale * step / (1 if isinstance(score, Units) else 2**bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,18 +295,21 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     candidates = strategies(
         needs, where_text, compared, weight=weight, rows_are_units=rows_are_units, candidates=_candidates(checked)
     )
-    if checked.winners is not None and (chosen := _winners(checked.winners, candidates[-1], unit)) is not None:
+    if (
+        checked.winners is not None
+        and (chosen := _winners(checked.winners, checked.cells or 1, candidates[-1], unit)) is not None
+    ):
         candidates = [chosen]
     values = tuple(gridded.values())
     return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(candidates), secrets.randbits(64))
 
 
-def _winners(winners: Winners, counted: Strategy, unit: Contribution) -> Strategy | None:
+def _winners(winners: Winners, cells: int, counted: Strategy, unit: Contribution) -> Strategy | None:
     """The winners alone, where that takes less noise than all of the counts or sums."""
     if len(counted.statistics) != 1 or len(counted.estimates) != 1:
         return None
     (score,), (need,) = counted.statistics, counted.estimates
-    top = Top(score, winners.count, winners.largest)
+    top = Top(score, min(winners.count, max(1, cells)), winners.largest)
     comparable = unit.groups is not None or not isinstance(score, Units)
     if comparable and top.sensitivity(unit).l1 > score.sensitivity(unit).l1:
         return None
@@ -326,7 +338,7 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
             continue
         if argument.ordered:
             # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
-            several = sum(max(1, len(a.call.at)) for a in checked.arguments if a.ordered) > 1
+            several = sum(max(1, len(set(a.call.at))) for a in checked.arguments if a.ordered) > 1
             points = min(SHARED_CANDIDATES, _candidates(checked)) if several else _candidates(checked)
             grids[_value_key(value, ordered=True)] = ranked_grid(value.type, value.range, points)
             continue
@@ -514,7 +526,7 @@ def _quote(
     selecting = sum(d.checked.private_keys for d in drafts)
     steps, start, numbers = [], 0, 0
     for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
-        choices = sum(s.candidates // FEWEST_CANDIDATES for s in strategy.statistics if isinstance(s, Choice))
+        choices = sum(s.candidates for s in strategy.statistics if isinstance(s, Choice)) // 16  # those are fast
         numbers += (draft.checked.cells or 1) * (len(_tallies(strategy)) + choices)
         if numbers > MAX_NUMBERS:
             raise PrivacyError(

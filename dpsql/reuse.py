@@ -28,9 +28,9 @@ from dpsql.calibrate import Quote, Step
 from dpsql.plan.canonical import Names, UnknownNode
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.pool import pool
-from dpsql.release import Noisy, Responded
+from dpsql.release import Noisy, Origin, Responded
 from dpsql.responded import find_rows, pack_rows
-from dpsql.statistics.base import UNWEIGHTED, Clip, Quantity, Value
+from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 
@@ -105,7 +105,8 @@ class _Search:
             noisy = _answers(step, every[-1], earlier)
             if noisy is not None:
                 yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
-        if step.selection is None and len(every) > 1:  # nothing was withheld: all have the same cells
+        chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
+        if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
             noisy = _answers(step, pool(every), earlier)
             if noisy is not None:
                 yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
@@ -135,7 +136,8 @@ def keep(
                 if call.clip is not None:
                     clips[names.clip(argument, call.clip)] = call.clip
         threshold = None if step.selection is None else step.selection.threshold
-        kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
+        noises = [m.in_rows(step.bits) or m.noise for m in step.measurements]
+        kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
         if key:
             earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
     return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
@@ -206,7 +208,7 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
     if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.threshold):
         return None
     calls: list[Call] = []
-    mine = [Fraction(m.noise.variance) for m in step.measurements]
+    mine = [Fraction((m.in_rows(step.bits) or m.noise).variance) for m in step.measurements]
     theirs = [Fraction(m.noise.variance) for m in left.measurements]
     for argument, call in zip(step.checked.arguments, step.calls, strict=True):
         other = _rename(argument, call, names, stored)
@@ -216,7 +218,11 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
         needs = dict(zip(recipe.needs(call), recipe.needs(other), strict=True))
         if any(q not in left.estimates for q in needs.values()):
             return None
+        if any(q.kind in CHOSEN and not _as_near(q, needs[q], step, left, mine, theirs) for q in needs):
+            return None
         for contrast in recipe.contrasts(call):
+            if any(q.kind in CHOSEN for q in contrast):
+                continue
             asked = Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(mine)
             had = Linear.combine((left.estimates[needs[q]], w) for q, w in contrast.items()).variance(theirs)
             if had > asked * (1 + Fraction(1, 10**9)):
@@ -224,6 +230,16 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
         calls.append(other)
     assert isinstance(left, Left)
     return replace(stored.noisy, step=replace(left, name=step.name, calls=tuple(calls)))
+
+
+def _as_near(
+    wanted: Quantity, other: Quantity, step: Step, left: Origin, mine: list[Fraction], theirs: list[Fraction]
+) -> bool:
+    """Is a value that was chosen before chosen among as many candidates, and with no more noise, as this one would?"""
+    assert wanted.value is not None and other.value is not None
+    ((asked, _), _), ((had, _), _) = step.estimates[wanted].terms[0], left.estimates[other].terms[0]
+    close = theirs[had] <= mine[asked] * (1 + Fraction(1, 10**9))
+    return close and other.value.grid.step <= wanted.value.grid.step
 
 
 def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> Call | None:

@@ -260,3 +260,76 @@ def test_a_median_beside_a_sum_of_the_same_value_repeats_for_free() -> None:
         one = session.query(sql, epsilon=1)
         assert session.query(sql, epsilon=1).rows == one.rows
         assert session.budget.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_no_moment_makes_a_median_of_moments_fail(unit: str) -> None:
+    """ATTACKS 9: seconds that no microsecond holds."""
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 10, "delta": 0},
+            "privacy": {"max_rows": 2},
+            "tables": {
+                "t": {"unit": "id", "columns": {"at": {"min": datetime(2020, 1, 1), "max": datetime(2021, 1, 1)}}}
+            },
+        }
+    )
+    far = 2**53 if unit in ("s", "ms") else 2**60
+    for numbers in ([0, 0], [0, far]):
+        data = pa.table({"id": [1, 2], "at": pa.array(numbers, pa.int64()).cast(pa.timestamp(unit))})
+        with dpsql.connect(policy, sources={"t": data}, ledger=":memory:") as session:
+            ((median, last),) = session.query("SELECT MEDIAN(at), MAX(at) FROM t", epsilon=1).rows
+        assert datetime(2020, 1, 1) <= median <= datetime(2021, 1, 1)
+        assert last is not None
+
+
+def test_what_looks_at_all_groups_is_no_choice() -> None:
+    with opened("id") as session:
+        counted = "SELECT k, COUNT(*) OVER () AS n FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1"
+        assert session.query(counted, epsilon=10**6).rows == [("a", 4)]
+        numbered = "SELECT k, ROW_NUMBER() OVER (ORDER BY k) AS n FROM t GROUP BY k ORDER BY COUNT(*) LIMIT 2 OFFSET 1"
+        assert session.query(numbered, epsilon=10**6).rows == [("c", 3), ("b", 2)]
+
+
+def test_arg_min_passes_over_the_group_without_a_key() -> None:
+    with opened("id") as session:
+        sql = "SELECT ARG_MIN(k, n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)"
+        assert session.query(sql, epsilon=10**6).rows == plain(sql)
+
+
+def test_a_mode_that_looks_at_an_outer_row_is_refused() -> None:
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 10, "delta": 0},
+            "privacy": {"max_rows": 10},
+            "tables": {"t": {"unit": "id", "columns": COLUMNS}, "pub": {"public": True}},
+        }
+    )
+    with dpsql.connect(policy, sources={"t": TABLE, "pub": pa.table({"pk": ["a", "b"]})}, ledger=":memory:") as session:
+        with pytest.raises(dpsql.Error) as refused:
+            session.query("SELECT pk, (SELECT MODE(i) FROM t WHERE t.k = pub.pk) FROM pub", epsilon=1)
+        assert session.budget.spent.epsilon == 0 and refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("cheap", "dear"),
+    [
+        ("SELECT MEDIAN(i) FROM t", "SELECT MEDIAN(i) FROM t"),
+        ("SELECT MEDIAN(x) FROM t", "SELECT QUANTILE_CONT(x, [0.5, 0.5]) FROM t"),
+        (
+            "SELECT k FROM t GROUP BY k ORDER BY SUM(x) DESC LIMIT 1",
+            "SELECT k FROM t GROUP BY k ORDER BY SUM(x) DESC LIMIT 1",
+        ),
+    ],
+)
+def test_a_choice_with_more_noise_answers_nothing_for_free(cheap: str, dear: str) -> None:
+    for small, large in (("0.0000305", "0.0078125"), ("0.0001", "1"), ("0.02", "1")):
+        with opened("id", epsilon=10) as session:
+            session.query(cheap, epsilon=small)
+            assert session.query(dear, epsilon=large).cost.epsilon > 0
+            assert session.query(dear, epsilon=large).cost.epsilon == 0
+
+
+def test_an_accuracy_of_winners_is_refused() -> None:
+    with opened("id") as session, pytest.raises(dpsql.PrivacyError, match="winners"):
+        session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", accuracy=5)

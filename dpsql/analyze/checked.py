@@ -104,7 +104,9 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     clipped = any(a.clip is not None for a in arguments)
-    winners = release.winners if private is None and min_units is None and not clipped else None
+    winners = release.winners if domains is not None and min_units is None and not clipped else None
+    if winners is not None and winners.present and any(d.values.null_count for d in domains or ()):
+        winners = None
     # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
     counted = _per_group(release, arguments, private, min_units) if winners is None else None
     bounding = bound(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,9 @@ def choose(
         raise ValueError("choose needs at least one score")
     if numbers.dtype != object and not np.issubdtype(numbers.dtype, np.integer):
         raise TypeError("scores are integers: put them on a grid, and the sensitivity with them")
-    if numbers.dtype == np.uint64 or (numbers.dtype == object and not all(isinstance(n, int) for n in numbers)):
-        numbers = np.array([int(n) for n in numbers], dtype=object)
-    elif numbers.dtype != object:
+    if numbers.dtype == np.uint64 or numbers.dtype == object:
+        numbers = np.array([index(n) for n in numbers], dtype=object)  # a TypeError for what is no integer
+    else:
         numbers = numbers.astype(np.int64)
     distance, share = Fraction(sensitivity), Fraction(epsilon)
     if distance < 0 or share <= 0:

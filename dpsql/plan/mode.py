@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Release
+from dpsql.plan.refusals import not_yet_correlated
 from dpsql.plan.rows import Rows
 from dpsql.plan.unmatched import rows_without_match
 from dpsql.sql.refuse import refuse, shown
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def most_frequent(builder: Builder, node: Expr, rows: Rows, group: Expr | None) -> Expr:
     """A release by the value of all rows that have one; only its largest group is looked at (winners.py)."""
+    if rows.foreign:
+        raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
     if rows.unmatched is not None:
         raise rows_without_match(rows.unmatched)
     call = node.this if isinstance(node, exp.Filter) else node

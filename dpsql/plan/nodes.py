@@ -255,10 +255,14 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order."""
+    """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order.
+
+    present: those with a NULL key are passed over.
+    """
 
     count: int
     largest: bool
+    present: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,8 @@ def _is_plain(select: exp.Select, *, but: Sequence[str] = ()) -> bool:
 def _first(select: exp.Select, uses: Sequence[exp.Column]) -> Winners | None:
     """ORDER BY the aggregate first, then keys, with a LIMIT; the aggregate is nowhere else."""
     order, limit, offset = (select.args.get(k) for k in ("order", "limit", "offset"))
+    if select.find(exp.Window):  # it looks at all groups
+        return None
     if order is None or limit is None or not _is_plain(select, but=("order", "limit", "offset")) or len(uses) != 1:
         return None
     first = order.expressions[0]
@@ -94,12 +96,12 @@ def _first(select: exp.Select, uses: Sequence[exp.Column]) -> Winners | None:
 def _argument(select: exp.Select, uses: Sequence[exp.Column]) -> Winners | None:
     """ARG_MAX(key, aggregate), or ARG_MIN, and nothing beside it."""
     calls = [o.unalias() for o in select.selects]
-    if not _is_plain(select) or len(calls) != 1 or len(uses) != 1:
+    if not _is_plain(select) or len(calls) != 1 or len(uses) != 1 or select.find(exp.Window):
         return None
     call = calls[0]
     if not isinstance(call, exp.ArgMax | exp.ArgMin) or call.args.get("count") or call.expression is not uses[0]:
         return None
-    return Winners(1, isinstance(call, exp.ArgMax))
+    return Winners(1, isinstance(call, exp.ArgMax), present=True)
 
 
 def _whole(node: exp.Expr) -> int | None:

@@ -104,6 +104,8 @@ def test_choose_takes_integers_and_says_so() -> None:
     assert choose(np.array([100, 0], dtype=np.uint64), 1, "10", monotone=True) == 0
     with pytest.raises(TypeError, match="integers"):
         choose([0.5, 1.0], 1, 1)
+    with pytest.raises(TypeError):
+        choose([Fraction(9, 10), Fraction(11, 10)], Fraction(1, 2), 1)  # cut to integers they would move by more
     for bad in ([], [[1, 2]]):
         with pytest.raises(ValueError, match="at least one"):
             choose(bad, 1, 1)

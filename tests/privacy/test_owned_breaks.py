@@ -1,0 +1,147 @@
+"""Attacks on joins, subqueries and values within a unit that once worked, and must not work again.
+
+Neighbours: all rows of person 77, who has as many rows and as large values as can be, are there or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsql
+from dpsql.analyze.ownership import key_promise, rows_promise
+from dpsql.backends.duckdb.run import execute
+from dpsql.finish import publish
+
+POLICY: dict[str, Any] = {
+    "budget": {"epsilon": 1e12, "delta": 1e-5},
+    "tables": {
+        "users": {"unit": "uid", "rows_per_unit": 1, "columns": {"age": {"min": 0, "max": 120}}},
+        "orders": {
+            "unit": "uid",
+            "key": "oid",
+            "columns": {
+                "day": {"min": 0, "max": 30},
+                "amount": {"min": 0, "max": 100},
+                "kind": {"values": ["s0", "s1"]},
+            },
+        },
+        "items": {"unit": {"through": "orders", "on": {"oid": "oid"}}, "columns": {"qty": {"min": 0, "max": 10}}},
+        "rows": {"unit": "row", "columns": {"x": {"min": 0, "max": 99}}},
+        "skus": {"public": True},
+        "firsts": {"public": True},
+        "seconds": {"public": True},
+    },
+}
+
+
+def tables(extra: bool) -> dict[str, pa.Table]:
+    people = [*range(20), *([77] if extra else [])]
+    users = [(u, 20 + u if u < 77 else 0, float(u) if u < 77 else 1.5e38) for u in people]
+    orders = [(100 * u + i, u, (u + i) % 30, float(i), f"s{i % 2}") for u in range(20) for i in range(u % 4)]
+    orders += [(10_000 + i, 77, i % 31, 100.0, f"s{i % 2}") for i in range(40 if extra else 0)]
+    items = [(o[0], 1 + j) for o in orders for j in range(3)]
+    # The rows that a LIMIT takes depend on which side of their join the engine reads first.
+    j = np.arange(10_000)
+    first = np.concatenate([j[j % 100 == 0], j[j % 100 != 0]])
+    return {
+        "users": table(users, uid=pa.int64(), age=pa.int32(), f=pa.float64()),
+        "orders": table(orders, oid=pa.int64(), uid=pa.int64(), day=pa.int32(), amount=pa.float64(), kind=pa.string()),
+        "items": table(items, oid=pa.int64(), qty=pa.int32()),
+        "rows": pa.table({"x": pa.array([5] * 20 + [0] * extra, pa.int64())}),
+        "skus": pa.table({"sku": list(range(10)), "name": [f"s{i % 4}" for i in range(10)]}),
+        "firsts": pa.table({"j": j, "k": j % 100}),
+        "seconds": pa.table({"j": first, "w": [f"{'w' * 29}{i}" for i in j], "v": [f"z{i}" for i in j]}),
+    }
+
+
+def table(rows: list[tuple[Any, ...]], **types: pa.DataType) -> pa.Table:
+    return pa.table({n: pa.array(c, t) for (n, t), c in zip(types.items(), zip(*rows, strict=True), strict=True)})
+
+
+def opened(extra: bool) -> dpsql.Session:
+    session = dpsql.connect(dpsql.Policy.from_dict(POLICY), sources=tables(extra), ledger=":memory:")
+    engine = session._engine
+    known, versions = engine.policy.tables, engine.versions()
+    engine.ledger.record_promise("users", str(rows_promise(known["users"])), versions["users"], True)
+    engine.ledger.record_promise("orders", key_promise(known["orders"]), versions["orders"], True)
+    return session
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[dpsql.Session, dpsql.Session]]:
+    """Sessions with and without person 77."""
+    both = opened(True), opened(False)
+    yield both
+    for session in both:
+        session.close()
+
+
+Pair = tuple[dpsql.Session, dpsql.Session]
+
+
+def share(pair: Pair, sql: str, **options: Any) -> float:
+    """How much of what is claimed the person moves, at most, in the first step; the cells must be public."""
+    found = []
+    for session in pair:
+        step = session.explain(sql, epsilon=1, **options).steps[0]
+        cursor = session._engine.cursor()
+        exact = execute(step, cursor, publish(step, [], session._engine.public))
+        cursor.close()
+        measured = [(m, [exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements]
+        found.append([(m, m.statistic.columns(tallies)) for m, tallies in measured])
+    shares = []
+    for (claim, one), (_, other) in zip(*found, strict=True):
+        moved = [int(a) - int(b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)]
+        shares.append(Fraction(sum(map(abs, moved))) / claim.sensitivity.l1)
+        shares.append(Fraction(sum(m * m for m in moved)) / claim.sensitivity.l2_squared)
+    return float(max(shares))
+
+
+def outcome(session: dpsql.Session, sql: str, **options: Any) -> str:
+    """Answered, or the text of the error: what must not depend on a person."""
+    try:
+        return f"answered {session.query(sql, **{'epsilon': 1, 'max_rows': 2, **options}).to_arrow().schema}"
+    except dpsql.Error as error:
+        return f"{type(error).__name__} {error}"
+
+
+def answer(session: dpsql.Session, sql: str, **options: Any) -> list[tuple[Any, ...]]:
+    """Almost without noise."""
+    return session.query(sql, **{"epsilon": 10**10, "max_rows": 1000, "max_groups": 100, **options}).rows
+
+
+# ---------------------------------------------------------------- public rows
+
+CHOSEN = "(SELECT a.k AS k, b.w AS w, b.v AS v FROM firsts a JOIN seconds b ON a.j = b.j LIMIT 100) q"
+
+
+@pytest.mark.parametrize("sql", [f"SELECT COUNT(*) FROM rows JOIN {CHOSEN} ON x = q.k"])
+def test_a_join_is_unique_on_the_rows_that_are_joined(pair: Pair, sql: str) -> None:
+    """With a query around it, DuckDB took other rows under the LIMIT: there, each value was found once."""
+    assert share(pair, sql, max_rows=3) <= 1
+
+
+def test_rows_that_are_no_longer_unique_when_they_are_joined_are_refused(pair: Pair) -> None:
+    public = pair[0]._engine.public
+
+    class Doubled:
+        """Public data in which each row stands twice by now."""
+
+        memo = public.memo
+        run = public.run
+
+        def table(self, query: Any, given: Any) -> Any:
+            rows = public.table(query, given)
+            return rows if given else pa.concat_tables([rows, rows])
+
+    sql = "SELECT COUNT(*) FROM rows JOIN (SELECT sku, name FROM skus LIMIT 5) q ON x = q.sku"
+    step = pair[0].explain(sql, epsilon=1).steps[0]
+    assert publish(step, [], public)
+    with pytest.raises(dpsql.DataError, match="other rows than when the query was priced"):
+        publish(step, [], Doubled())

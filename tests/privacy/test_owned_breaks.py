@@ -224,3 +224,37 @@ def test_what_may_be_null_bounds_nothing_even_where_a_condition_says_otherwise(p
     """LEAST skips NULLs, so 5 bounds it only where it is never NULL: on every row that the engine may look at."""
     for person in (3, 1234):
         assert outcome(pair[1], NULLABLE[name].format(person=person)).startswith("answered")
+
+
+# ---------------------------------------------------------------- numbers of 128 bits
+
+WIDE = 2**60  # beyond it, doubles are 256 apart
+ONE_OF_MANY = f"(SELECT uid, MAX(CASE WHEN age >= 0 THEN {WIDE} ELSE -1 END) AS x FROM users GROUP BY uid) u"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*) FROM {ONE_OF_MANY} JOIN (SELECT CAST({WIDE} + sku AS UHUGEINT) AS k FROM skus) g ON u.x = g.k",
+        f"SELECT COUNT(*) FROM {ONE_OF_MANY} WHERE x IN (SELECT CAST({WIDE} + sku AS UHUGEINT) FROM skus)",
+        f"SELECT COUNT(*) FROM users u JOIN (SELECT uid, CAST(CAST({WIDE} AS VARCHAR) AS UHUGEINT) AS x FROM users) v "
+        "ON u.uid = v.uid AND v.x = u.age",
+        "SELECT COUNT(*) FROM users WHERE CAST(f AS UHUGEINT) = 1",
+        "SELECT CAST(f AS UHUGEINT) AS k, COUNT(*) FROM users GROUP BY k",
+        "SELECT SUM(x) FROM (SELECT CAST(uid AS UHUGEINT) AS x FROM users)",
+    ],
+)
+def test_a_type_that_is_compared_as_doubles_is_refused(pair: Pair, sql: str) -> None:
+    """UHUGEINT against a signed integer: 40 keys were equal to one, and each counted as unique."""
+    for session in pair:
+        with pytest.raises(dpsql.SQLError):
+            session.query(sql, epsilon=1, delta=1e-6, max_rows=1, max_groups=1)
+
+
+def test_public_values_of_that_type_can_still_be_shown(pair: Pair, plain: Plain) -> None:
+    check(pair[1], plain, "SELECT CAST(sku AS UHUGEINT) AS k, (SELECT COUNT(*) FROM users) AS n FROM skus WHERE sku < 1")
+
+
+def test_what_public_rows_make_of_that_type_is_unique_in_its_own(pair: Pair) -> None:
+    keys = f"(SELECT CAST({WIDE} AS UHUGEINT) + sku AS k FROM skus)"
+    assert share(pair, f"SELECT COUNT(*) FROM {ONE_OF_MANY} JOIN {keys} g ON x = k", max_rows=1) <= 1

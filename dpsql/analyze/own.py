@@ -16,7 +16,7 @@ from dpsql.analyze.ranges import Range
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.sql.functions.base import Scalar, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
-from dpsql.sql.gridded import cast, gridded, present
+from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_name, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
@@ -143,8 +143,8 @@ class _Call:
             counted = exp.Case(ifs=[exp.If(this=finite, true=exp.Literal.number(1))])
         if distinct:
             counted = exp.Distinct(expressions=[counted])
-        number = exp.Nullif(this=wrapped(exp.Count(this=counted)), expression=exp.Literal.number(0))
-        sql = exp.Div(this=wrap(cast(total.sql, "DOUBLE")), expression=number)
+        values = exp.Nullif(this=wrapped(exp.Count(this=counted)), expression=exp.Literal.number(0))
+        sql = exp.Div(this=wrap(cast(total.sql, "DOUBLE")), expression=values)
         return Scalar(sql, DOUBLE, value.range.with_nullable(True))
 
     def _extreme(self, name: str, arguments: Sequence[Expr], known: Known, wrapped: Wrap) -> Scalar:
@@ -226,11 +226,16 @@ def _narrow(value: Scalar, written: Expr) -> Scalar:
             to = decimal(digits + scale + 1, scale)
             clipped = convert(replace(value, extent=Range(low, high)), to)
             ends = [_decimal(_rounded(end, scale), to) for end in (low, high)]
-            inside = exp.Between(this=wrap(value.sql), low=ends[0], high=ends[1])
+            # In the value's own type: a HUGEINT beside a decimal would become one, and has no place there above 10^38.
+            floor, ceiling = (
+                cast(number(round(end)), "HUGEINT") if value.type.is_integer else decimal_end
+                for end, decimal_end in zip((low, high), ends, strict=True)
+            )
+            inside = exp.Between(this=wrap(value.sql), low=floor, high=ceiling)
             cases = [
-                exp.If(this=inside, true=exp.cast(value.sql.copy(), to.sql)),
-                exp.If(this=exp.GT(this=wrap(value.sql), expression=ends[1].copy()), true=ends[1].copy()),
-                exp.If(this=exp.LT(this=wrap(value.sql), expression=ends[0].copy()), true=ends[0].copy()),
+                exp.If(this=inside, true=exp.TryCast(this=value.sql.copy(), to=exp.DataType.build(to.sql, dialect="duckdb"))),
+                exp.If(this=exp.GT(this=wrap(value.sql), expression=ceiling.copy()), true=ends[1].copy()),
+                exp.If(this=exp.LT(this=wrap(value.sql), expression=floor.copy()), true=ends[0].copy()),
             ]
             return replace(clipped, sql=exp.Case(ifs=cases))
     raise refuse(

@@ -172,6 +172,33 @@ def test_rows_that_are_no_longer_unique_when_they_are_joined_are_refused(pair: P
         publish(step, [], Doubled())
 
 
+# ---------------------------------------------------------------- subqueries and links
+
+
+TWO_LEVELS = [
+    "EXISTS (SELECT 1 FROM orders p WHERE p.uid = o.uid AND p.kind = skus.name)",
+    "NOT EXISTS (SELECT 1 FROM orders p WHERE p.uid = o.uid AND p.kind = skus.name)",
+    "EXISTS (SELECT 1 FROM orders p JOIN users u ON u.uid = p.uid AND p.kind = skus.name WHERE p.uid = o.uid)",
+    "EXISTS (SELECT 1 FROM skus k WHERE k.sku = o.day AND k.name = skus.name)",
+    "o.uid IN (SELECT p.uid FROM orders p WHERE p.kind = skus.name)",
+    "o.day IN (SELECT k.sku FROM skus k WHERE k.name = skus.name)",
+    "o.day > (SELECT MAX(p.day) FROM orders p WHERE p.uid = o.uid AND p.kind = skus.name)",
+    "o.day > (SELECT AVG(p.day) FROM orders p WHERE p.kind = skus.name)",
+]
+
+
+@pytest.mark.parametrize("condition", TWO_LEVELS)
+def test_a_condition_on_a_row_two_levels_out_is_never_left_out(pair: Pair, condition: str) -> None:
+    before = pair[1].budget.spent
+    for sql in (
+        f"SELECT sku, (SELECT COUNT(*) FROM orders o WHERE {condition}) AS n FROM skus",
+        f"SELECT sku, (SELECT SUM(CASE WHEN {condition} THEN 1 ELSE 0 END) FROM orders o) AS n FROM skus",
+    ):
+        with pytest.raises(dpsql.PrivacyError, match="belongs to an outer query"):
+            pair[1].query(sql, epsilon=1, max_rows=2)
+    assert pair[1].budget.spent == before
+
+
 # ---------------------------------------------------------------- values within a unit
 
 

@@ -244,12 +244,12 @@ class _Analyzer:
 
         A row that points to the key of a left row's order belongs to whom that order belongs to: no need to look it up.
         """
-        bottom = right
+        bottom, looked = right, conjuncts(condition)
         while isinstance(bottom, Filter):
-            bottom = bottom.input
+            bottom, looked = bottom.input, [*looked, bottom.condition]
         if not isinstance(bottom, Scan) or not bottom.links:
             return None
-        if any(c.name == bottom.unit for e in conjuncts(condition) for c in e.find_all(exp.Column)):
+        if any(c.name == bottom.unit for e in looked for c in e.find_all(exp.Column)):
             return None
         link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
         pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))

@@ -221,6 +221,15 @@ def test_a_filter_may_look_at_the_owner_that_a_link_tells(pair: Pair, plain: Pla
     assert ours == plain.execute(theirs).fetchall()
 
 
+@pytest.mark.parametrize("key", ["", "x, "])
+@pytest.mark.parametrize("limits", [{}, {"max_rows": 3, "max_rows_per_group": 1}, {"max_rows": 1}])
+def test_rows_without_a_name_count_as_often_as_they_stand_there(pair: Pair, key: str, limits: dict[str, int]) -> None:
+    """No limit can be enforced on rows that stand there twice: two is what is proved, and what is claimed."""
+    group = " GROUP BY x" if key else ""
+    sql = f"SELECT {key}COUNT(*) FROM (SELECT x FROM rows UNION ALL SELECT x FROM rows){group}"
+    assert share(pair, sql, **limits) == 1
+
+
 # ---------------------------------------------------------------- values within a unit
 
 

@@ -91,7 +91,7 @@ class _Call:
                 value = _comparable(scalar(arguments[0], known), arguments[0])
                 ordered = [*(_ordered(o, known) for o in order), *ties([value])]
                 end = exp.First if name == "FIRST" else exp.Last
-                shown_value = end(this=exp.Order(this=value.sql.copy(), expressions=ordered))
+                shown_value = end(this=_sorted(value.sql.copy(), ordered))
                 return Scalar(wrapped(shown_value), value.type, value.range.with_nullable(True), value.extent)
             case _:
                 raise _unsupported(call)
@@ -154,7 +154,7 @@ class _Call:
         ordered = [exp.Ordered(this=canonical(by), desc=name == "ARG_MAX", nulls_first=False), *ties([value])]
         kept = exp.Case(ifs=[exp.If(this=there, true=value.sql.copy())])
         first = exp.Ordered(this=exp.Not(this=exp.Paren(this=there.copy())), desc=False, nulls_first=False)
-        made = exp.First(this=exp.Order(this=kept, expressions=[first, *ordered]))
+        made = exp.First(this=_sorted(kept, [first, *ordered]))
         return Scalar(wrapped(made), value.type, value.range.with_nullable(True), value.extent)
 
 
@@ -297,6 +297,12 @@ def ties(values: Sequence[Scalar]) -> list[exp.Expr]:
     return found
 
 
+def _sorted(value: Expr, ordered: Sequence[Expr]) -> Expr:
+    """value ORDER BY …; constants order nothing, and DuckDB refuses some of them there."""
+    listed = [o for o in ordered if o.find(exp.Column)]
+    return exp.Order(this=value, expressions=listed) if listed else value
+
+
 def _ordered(node: Expr, known: Known) -> exp.Expr:
     written = node.this if isinstance(node, exp.Ordered) else node
     value = _comparable(scalar(written, known), written)
@@ -394,6 +400,8 @@ def _shifted(call: Expr, known: Known, over: Wrap) -> Scalar:
         parts.append(scalar(default, known))
         nodes.append(default)
     aligned = align(parts, nodes)
+    if default is not None and value.type.is_numeric and aligned[0].type != value.type:  # as DuckDB has it
+        aligned = [value, convert(parts[1], value.type)]
     made = type(call)(this=aligned[0].sql.copy(), offset=offset.copy() if offset else None)
     if default is not None:
         made.set("offset", made.args.get("offset") or exp.Literal.number(1))

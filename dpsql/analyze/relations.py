@@ -437,7 +437,7 @@ class _Analyzer:
         for name, e in node.keys:
             columns[name] = _computed(name, e, below.columns, known)
             total = scalar(e, known)
-            if not total.type.is_key:
+            if not total.type.is_key and not total.type.is_null:
                 raise refuse(
                     PrivacyError,
                     f"{total.type.sql} can't be a group key",

@@ -243,9 +243,22 @@ def test_rows_without_a_name_count_as_often_as_they_stand_there(pair: Pair, key:
         "SELECT COUNT_IF(x) FROM (SELECT uid, ARG_MAX(NOT day > 12, oid) AS x FROM orders GROUP BY uid)",
         "SELECT COUNT(x) FROM (SELECT uid, ARG_MAX(day > 3 OR amount > 1, oid) AS x FROM orders GROUP BY uid)",
         "SELECT COUNT_IF(x) FROM (SELECT uid, ARG_MIN(day IN (1, 2, 3), oid) AS x FROM orders GROUP BY uid)",
+        "SELECT SUM(x) FROM (SELECT uid, FIRST(0.5 ORDER BY oid) AS x FROM orders GROUP BY uid)",
+        "SELECT SUM(x) FROM (SELECT uid, LAST(1e0 ORDER BY oid) AS x FROM orders GROUP BY uid)",
+        "SELECT COUNT(x) FROM (SELECT uid, FIRST('a' ORDER BY oid) AS x FROM orders GROUP BY uid)",
+        "SELECT COUNT(x) FROM (SELECT uid, FIRST(DATE '2024-01-31' ORDER BY oid) AS x FROM orders GROUP BY uid)",
+        "SELECT SUM(x) FROM (SELECT uid, ARG_MAX(0.5, oid) AS x FROM orders GROUP BY uid)",
+        "SELECT SUM(x) FROM (SELECT uid, ARG_MIN(age, 0.5) AS x FROM users GROUP BY uid)",
+        "SELECT COUNT(x) FROM (SELECT uid, ARG_MIN('a', 'b') AS x FROM orders GROUP BY uid)",
+        "SELECT SUM(x) FROM (SELECT LAG(day, 1, 1.5) OVER (PARTITION BY uid ORDER BY oid) AS x FROM orders)",
+        "SELECT SUM(x) FROM (SELECT LEAD(amount, 1, 7) OVER (PARTITION BY uid ORDER BY oid) AS x FROM orders)",
+        "SELECT COUNT(x) FROM (SELECT DISTINCT uid, kind AS x, NULL AS z FROM orders)",
+        "SELECT COUNT(x) FROM (SELECT uid, kind AS x, NULL AS z FROM orders INTERSECT SELECT uid, 's1', NULL FROM users)",
+        "SELECT COUNT(*) FROM (SELECT uid, kind AS x, NULL AS z FROM orders EXCEPT SELECT uid, 's1', NULL FROM users)",
+        "SELECT COUNT(*) FROM (SELECT uid, NULL AS z FROM orders UNION SELECT uid, NULL FROM users)",
     ],
 )
-def test_an_expression_keeps_together_whatever_is_done_to_it(pair: Pair, plain: Plain, sql: str) -> None:
+def test_a_value_within_a_unit_is_what_duckdb_makes_of_it(pair: Pair, plain: Plain, sql: str) -> None:
     """Without parentheses the grid's scale would multiply the last term alone, and NOT NOT b IS NULL mean another."""
     check(pair[1], plain, sql)
 

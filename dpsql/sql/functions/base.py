@@ -98,6 +98,18 @@ def only(node: exp.Expr, *names: str) -> None:
         )
 
 
+def needs(node: exp.Expr, *names: str) -> None:
+    """Refuses a call that lacks one of these arguments."""
+    if any(node.args.get(name) is None for name in names):
+        raise refuse(
+            SQLError,
+            f"{shown(node)} takes {len(names)} arguments",
+            node,
+            code="wrong-arguments",
+            hint="give it all of them; `dpsql functions` says what they are",
+        )
+
+
 def arguments(node: exp.Expr, least: int, most: int | None = None) -> list[exp.Expr]:
     """The arguments of a call by position, counted."""
     found: list[exp.Expr] = list(node.expressions)

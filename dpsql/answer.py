@@ -47,8 +47,8 @@ class Answer:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows, as tuples of Python values."""
-        columns = [self.table.column(i).to_pylist() for i in range(self.table.num_columns)]
+        """The rows, as tuples of Python values; a date that Python has no place for as its text."""
+        columns = [values(self.table.column(i)) for i in range(self.table.num_columns)]
         return list(zip(*columns, strict=True))
 
     def to_arrow(self) -> Arrow:
@@ -106,6 +106,29 @@ class Answer:
         from dpsql.cli.render import html_table
 
         return html_table(self)
+
+
+def values(column: Arrow) -> list[Any]:
+    """A column's Python values; what none can hold (an infinite date, or the year 20000) as DuckDB writes it."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        found: list[Any] = column.to_pylist()
+        return found
+    except (OverflowError, ValueError):
+        plain = column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
+        with duckdb.connect() as connection:
+            connection.register("c", pa.table({"v": plain}))
+            texts = connection.execute("SELECT CAST(v AS VARCHAR) FROM c").fetchall()
+        return [_value(one, text) for one, (text,) in zip(column, texts, strict=True)]
+
+
+def _value(one: Arrow, text: str) -> Any:
+    try:
+        return one.as_py()
+    except (OverflowError, ValueError):
+        return text
 
 
 def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]:

@@ -18,7 +18,9 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
+from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
+from dpsql.backends.duckdb.render import relation
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
 from dpsql.mechanisms.response import RandomizedResponse
@@ -27,6 +29,7 @@ from dpsql.plan.facts import CONFIDENCE
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
+from dpsql.plan.rows import plan_column
 from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 
@@ -68,18 +71,25 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
     """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
     import duckdb
 
-    wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
-    found = {}
+    found: dict[str, Arrow] = {}
     try:
-        for name, one in wanted.items():
-            tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
-            found[name] = public.table(post(one.query.copy()), tables)
-            # Theorem OWN-3: a table of one row is one, whatever was read out of the query.
-            if (one.one_row and found[name].num_rows > 1) or (one.noisy and found[name].num_rows > MAX_GIVEN):
+        for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
+            if one.name not in found:
+                tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
+                found[one.name] = public.table(post(one.query.copy()), tables)
+            rows = found[one.name]
+            # Theorem OWN-3: what a bound rests on holds for the very rows that are joined.
+            if (one.one_row and rows.num_rows > 1) or (one.noisy and rows.num_rows > MAX_GIVEN):
                 raise DataError(
                     "a subquery over public or noisy values has too many rows",
                     code="post-processing",
                     hint="the query stays charged; aggregate in the subquery, or add a LIMIT",
+                )
+            if any(public.table(_repeated(one, columns), found).num_rows for columns in one.unique):
+                raise DataError(
+                    "a subquery over public tables gave other rows than when the query was priced",
+                    code="post-processing",
+                    hint="the query stays charged; order its rows before a LIMIT, and leave random values out",
                 )
     except duckdb.Error as error:
         raise DataError(
@@ -88,6 +98,12 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
     return found
+
+
+def _repeated(one: Given, columns: tuple[str, ...]) -> exp.Select:
+    """Values of these columns that several rows have, as the statement reads them."""
+    rows = exp.Subquery(this=relation(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
+    return several(rows, [plan_column(c) for c in columns])
 
 
 def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:

@@ -27,6 +27,7 @@ from dpsql.plan.nodes import (
     columns_of,
 )
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import explicit
 from dpsql.statistics.base import Clip
 
 
@@ -137,7 +138,7 @@ class Names:
         self.tables |= {name.lower() for name in used if name not in self._earlier}
         if given.noisy and not released:
             raise UnknownNode
-        text = given.query.sql(dialect="duckdb", comments=False)
+        text = explicit(given.query).sql(dialect="duckdb", comments=False)
         return [text, [[name, self._earlier[name]] for name in released]]
 
     def expression(self, node: exp.Expr) -> str:
@@ -149,7 +150,7 @@ class Names:
             if column.table:
                 raise UnknownNode
             column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
-        return str(copy.sql(dialect="duckdb", comments=False))
+        return str(explicit(copy).sql(dialect="duckdb", comments=False))
 
     def value(self, value: Scalar) -> str:
         """An aggregated value: its expression, its type, the range that it is clipped to, and whether it may lack."""

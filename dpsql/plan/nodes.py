@@ -69,6 +69,7 @@ class Given:
     one_row: bool
     noisy: bool
     types: tuple[str, ...] = ()  # of the columns, once they are known: Arrow has no HUGEINT
+    unique: tuple[tuple[str, ...], ...] = ()  # plan columns with at most one row for each value: checked before use
 
 
 @dataclass(frozen=True, slots=True)

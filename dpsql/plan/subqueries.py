@@ -140,12 +140,20 @@ def _constant(builder: Builder, value: Expr, written: Expr, rows: Rows) -> Expr:
     made = rows.made.get(queries[0])
     if made is not None:
         return made.copy()
-    found = given(queries[0], ["value"], queries[1], set(builder.names), one_row=True)
+    found = _given(builder, queries[0], ["value"], queries[1], one_row=True)
     new, _ = apart({}, found, columns_of(rows.relation))
     right = renamed_public(found, new)
     rows.relation = Join(rows.relation, right, "inner", None, None)
     rows.made[queries[0]] = plan_column(right.columns[0][0])
     return plan_column(right.columns[0][0])
+
+
+def _given(builder: Builder, query: exp.Query, outputs: list[str], written: exp.Query, *, one_row: bool) -> Given:
+    """Rows that are computed before the statement, and so can't look at a row of any query around them."""
+    outer = free_aliases(written)
+    if outer:
+        raise not_yet_correlated(next(c for c in written.find_all(exp.Column) if c.table in outer))
+    return given(query, outputs, written, set(builder.names), one_row=one_row)
 
 
 # ---------------------------------------------------------------- IN and EXISTS
@@ -174,7 +182,7 @@ def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
                 code="unsupported",
                 hint="write EXISTS (SELECT 1 FROM … WHERE … = … AND … = …)",
             )
-        found = given(built, [_only_output(inner)], inner.copy(), set(builder.names), one_row=False)
+        found = _given(builder, built, [_only_output(inner)], inner.copy(), one_row=False)
         new, _ = apart({}, found, columns_of(rows.relation))
         other = renamed_public(found, new)
         return _marked(rows, other, None, None, (values[0], plan_column(other.columns[0][0])))
@@ -231,6 +239,8 @@ def _exists(builder: Builder, node: exp.Exists, rows: Rows) -> Expr:
     select, outer = _split(inner, rows)
     found = builder.rows_of(select)
     if isinstance(found, Rows):
+        if found.foreign:  # they look at a row further out
+            raise not_yet_correlated(next(found.foreign[0].find_all(exp.Column)))
         new, columns = apart(found.columns, found.relation, columns_of(rows.relation))
         relation = renamed(found.relation, new)
         both = Rows(rows.relation, {**rows.columns, **columns})
@@ -289,7 +299,7 @@ def _public_rows(builder: Builder, select: exp.Select, outer: list[Expr], rows: 
     bare.set("expressions", listed)
     bare.set("distinct", exp.Distinct())
     bare.set("order", None)
-    found = given(builder.answered(bare), names, bare, set(builder.names), one_row=False)
+    found = _given(builder, builder.answered(bare), names, bare, one_row=False)
     columns: dict[tuple[str, str], Expr] = {
         (c.table, c.name): plan_column(n) for c, n in zip(needed, names, strict=False)
     }

@@ -37,6 +37,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.plan.rows import conjuncts
 from dpsql.sql.gridded import cast, gridded, number, present
+from dpsql.sql.trees import explicit
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
@@ -53,9 +54,9 @@ def render(statement: Statement) -> exp.Select:
         case Group():
             query = _group(statement)
             order = [exp.Ordered(this=_column(k), nulls_first=False) for k in statement.keys]
-            return query.order_by(*order, copy=False) if order else query
+            return explicit(query.order_by(*order, copy=False) if order else query)
         case OnCells():
-            return _on_cells(statement)
+            return explicit(_on_cells(statement))
         case _:
             assert_never(statement)
 

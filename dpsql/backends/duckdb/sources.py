@@ -26,6 +26,7 @@ from dpsql.accounting.fingerprint import Source
 from dpsql.errors import DataError, PolicyError, SQLError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.parse import Tree
+from dpsql.sql.trees import explicit
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -409,7 +410,7 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            relation = cursor.sql(query.sql(dialect="duckdb"))
+            relation = cursor.sql(explicit(query).sql(dialect="duckdb"))
             return relation.to_arrow_table(), [str(t) for t in relation.types]
 
     @contextmanager
@@ -469,7 +470,7 @@ class TwinDatabase:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
             try:
-                rows = cursor.execute(f"DESCRIBE {query.sql(dialect='duckdb')}").fetchall()
+                rows = cursor.execute(f"DESCRIBE {explicit(query).sql(dialect='duckdb')}").fetchall()
             except duckdb.Error as error:
                 message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
                 raise SQLError(

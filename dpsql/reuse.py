@@ -82,7 +82,7 @@ def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answ
             names.relation(step.checked.relation)
             for argument, call in zip(step.checked.arguments, step.calls, strict=True):
                 if argument.value is not None and call.value is not None:
-                    values.setdefault(names.value(argument.value), call.value)
+                    values.setdefault(names.counted(argument), call.value)
                 if argument.where is not None and call.where is not None:
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
@@ -187,7 +187,7 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
     """The call in the stored release's own names."""
     value, where = call.value, call.where
     if argument.value is not None and value is not None:
-        value = stored.values.get(names.value(argument.value))
+        value = stored.values.get(names.counted(argument))
         if value is None:
             return None
     if argument.where is not None and where is not None:

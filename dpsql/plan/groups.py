@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpsql.plan.build import Builder
 
 MAX_KEYS, MAX_AGGREGATES = 50, 200
+_COMBINED = "count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))"
 
 
 # ---------------------------------------------------------------- a release
@@ -376,28 +377,33 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if isinstance(node, exp.Filter):
         where = builder.row_level(node.expression.this, rows)
         call = node.this
-    name = aggregate_name(call)
+    name, distinct = aggregate_name(call), False
+    if name == "APPROX_COUNT_DISTINCT":  # noise is all that is approximate about it
+        name, distinct = "COUNT", True
     if name not in RECIPES:
         raise unsupported_aggregate(name, call)
-    argument, distinct = call.args.get("this"), False
+    argument = call.args.get("this")
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
     if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1:
+        if len(argument.expressions) != 1 or isinstance(argument.expressions[0].unnest(), exp.Tuple):
             raise refuse(
                 SQLError,
                 "DISTINCT takes one expression here",
                 call,
                 code="distinct",
-                hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
+                hint=_COMBINED,
             )
-        argument, distinct = argument.expressions[0], True
+        argument = argument.expressions[0]
+        distinct = name not in ("MIN", "MAX")  # theirs are the same of distinct values
     bounds = contribution(call, name, distinct)
     if is_privacy_unit(argument):
         return _count_units(call, name, distinct, where, node, rows)
     if isinstance(argument, exp.Order):
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
+        if distinct:
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
         argument = None
     at, listed = _shares(name, call)
     own = ("this", "big_int", *(("expression", "quantile") if at else ()))

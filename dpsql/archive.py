@@ -270,12 +270,22 @@ def _to_linear(found: Json) -> Linear:
 def _call(call: Call) -> Json:
     kind = None if call.type is None else call.type.sql
     at = [str(q) for q in call.at]
-    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip), at, call.listed]
+    return [
+        call.function,
+        _value(call.value),
+        kind,
+        call.where,
+        call.units,
+        _clip(call.clip),
+        at,
+        call.listed,
+        call.distinct,
+    ]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units, clip, at, listed = found
+    function, value, type_, where, units, clip, at, listed, distinct = found
     kind = None if type_ is None else Type.parse(type_)
     held = None if value is None else _to_value(value)
     held_clip = None if clip is None else Clip(*clip)
-    return Call(function, held, kind, where, units, held_clip, tuple(map(Fraction, at)), listed)
+    return Call(function, held, kind, where, units, held_clip, tuple(map(Fraction, at)), listed, distinct)

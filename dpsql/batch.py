@@ -37,6 +37,7 @@ from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.statistics.base import Statistic
 from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
@@ -198,7 +199,7 @@ def share(quote: Quote) -> Quote:
 def _measure(statistic: Statistic) -> object:
     """What a statistic's unit of measure is; None where it has several."""
     match statistic:
-        case Count() | Units():
+        case Count() | Units() | Distinct():
             return "count"
         case Sum():
             return statistic.value.text
@@ -208,7 +209,8 @@ def _measure(statistic: Statistic) -> object:
 
 def _size(measurement: Measurement, step: Step, split: Split) -> float:
     """The share that a statistic gets, up to a factor (Theorem SPLIT-2)."""
-    statistic, weight = measurement.statistic, 1 if isinstance(measurement.statistic, Units) else 2**step.bits
+    statistic = measurement.statistic
+    weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
     unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
     size = measurement.sensitivity
     if isinstance(split, LaplaceSplit):

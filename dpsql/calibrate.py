@@ -37,6 +37,7 @@ from dpsql.plan.nodes import (
     Gridded,
     Group,
     Histogram,
+    Matching,
     Named,
     OnCells,
     OnDomain,
@@ -111,13 +112,14 @@ class Step:
     checked: CheckedRelease
     statement: Statement
     cells: Any  # the public cells in key order, an Arrow table with k0, k1, …; None: no keys, or private ones
-    tallies: tuple[Tally, ...]
+    tallies: tuple[Tally, ...]  # of the statement
     calls: tuple[Call, ...]
     measurements: tuple[Measurement, ...]
     estimates: Mapping[Quantity, Linear]
     bits: int  # of the weights
     selection: Selection | None
     histograms: tuple[Histogram, ...] = ()  # what choices look at; their cells are the statement's
+    matchings: tuple[Matching, ...] = ()  # what counts of distinct values look at, where units have limits
 
     @property
     def count(self) -> int | None:
@@ -282,7 +284,11 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
         needs.append(_UNITS)
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
-        if call.value is not None and argument.value is not None and call.value.column not in gridded:
+        if call.distinct:
+            assert call.value is not None and argument.value is not None
+            named = (call.value.column, _canonical(argument.value))
+            columns += [named] if named not in columns else []
+        elif call.value is not None and argument.value is not None and call.value.column not in gridded:
             source = f"x{call.value.column[1:]}"
             columns.append((source, _gridded_input(argument.value, call.value.grid)))
             gridded[call.value.column] = (call.value.column, source, call.value.grid)
@@ -378,6 +384,10 @@ def _call(
     if argument.value is None or argument.units:
         return Call(function, None, None, where, argument.units, _clip(argument, None))
     value = argument.value
+    if argument.distinct:
+        assert argument.call.argument is not None
+        held = Value(f"d{places[value.sql][1:]}", PRESENCE, value.range.nullable, _text(argument.call.argument))
+        return Call(function, held, value.type, where, distinct=True)
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
@@ -546,6 +556,8 @@ def _quote(
 
 def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
     checked, tallies = draft.checked, _tallies(strategy)
+    distinct = () if _plain(draft, tallies) else tuple(t for t in tallies if t.kind == "distinct")
+    tallies = tuple(t for t in tallies if t not in distinct)
     return Step(
         name=name,
         checked=checked,
@@ -558,6 +570,7 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
         bits=draft.bits,
         selection=_selection(draft, measurements, delta),
         histograms=tuple(_histogram(draft, s) for s in strategy.spectra),
+        matchings=tuple(_matching(draft, t) for t in distinct),
     )
 
 
@@ -588,16 +601,38 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
     rows = _rows(draft)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
-    once = bounding.mass is not None and (not keys or not isinstance(bottom, Scan) or bool(bottom.links))
-    # With one row for each unit, what a unit adds to a group is its row.
-    clipped = any(t.clip is not None for t in tallies) and checked.owner.rows != 1
-    if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:
-        group = Group(_whole_units(draft, PerUnit(rows, keys, named)), keys, named)
-    elif bounding.mass is not None:
+    once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
+    by_row = bounding.cap is None and bounding.peak is None and not _clips(draft, tallies)
+    if _plain(draft, tallies):
+        group = Group(rows, keys, named)
+    elif bounding.mass is not None and by_row and not once:
         group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
     else:
-        group = Group(rows, keys, named)
+        group = Group(_whole_units(draft, PerUnit(rows, keys, named)), keys, named)
     return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
+
+
+def _plain(draft: _Draft, tallies: tuple[Tally, ...]) -> bool:
+    """Is every bound proved, and nothing taken per unit, so that rows are just aggregated?"""
+    bounding = draft.checked.bounding
+    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    return not (enforced or _clips(draft, tallies) or draft.checked.owner.numbered)
+
+
+def _clips(draft: _Draft, tallies: tuple[Tally, ...]) -> bool:
+    """Is something clipped per unit? With one row for each unit, what a unit adds to a group is its row."""
+    return any(t.clip is not None for t in tallies) and draft.checked.owner.rows != 1
+
+
+def _matching(draft: _Draft, tally: Tally) -> Matching:
+    """The values of each unit, in the groups that the statement leaves it."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    keys, by_unit = tuple(f"k{i}" for i in range(len(checked.keys))), not checked.owner.numbered
+    rows = _rows(draft)
+    source: Gridded | WeightRows = rows
+    if bounding.cap is not None:
+        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, draft.secret, by_unit))
+    return Matching(source, keys, _types(checked), tally, bounding.mass, bounding.peak, draft.secret, by_unit)
 
 
 def _histogram(draft: _Draft, spectrum: Spectrum) -> Histogram:

@@ -264,7 +264,7 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
 def _value(names: Names, argument: Argument) -> str:
     """The name of an aggregated value; what is chosen by rank has a grid of its own."""
     assert argument.value is not None
-    return names.value(argument.value) + (" by rank" if argument.ordered else "")
+    return names.counted(argument) + (" by rank" if argument.ordered else "")
 
 
 def _offers(step: Step) -> dict[Quantity, Linear]:

@@ -128,6 +128,17 @@ def test_a_smaller_epsilon_reuses_and_a_larger_one_pays(session: dpsql.Session) 
     assert session.query(BY_KEY, epsilon="0.5").receipt.reused
 
 
+def test_counts_of_distinct_values_are_found_again_and_are_no_counts_of_rows(session: dpsql.Session) -> None:
+    first = session.query("SELECT k, COUNT(DISTINCT v) AS n, COUNT(v) FROM t GROUP BY k", epsilon=1)
+    again = session.query("SELECT k, APPROX_COUNT_DISTINCT(V) FROM t GROUP BY 1", epsilon="0.5")
+    assert again.receipt.reused and again.rows == [row[:2] for row in first.rows]
+    assert session.query("SELECT k, COUNT(v) FROM t GROUP BY k", epsilon="0.5").rows == [r[::2] for r in first.rows]
+    for sql in ("COUNT(DISTINCT w)", "COUNT(DISTINCT v) FILTER (WHERE w > 1)", "COUNT(DISTINCT v::INTEGER)"):
+        assert not session.query(f"SELECT k, {sql} FROM t GROUP BY k", epsilon="0.1").receipt.reused
+    pooled = session.query("SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT w) FROM t GROUP BY k", epsilon="0.01")
+    assert pooled.receipt.reused and [row[:2] for row in pooled.rows] == again.rows
+
+
 def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon=1)
     second = session.query(BY_KEY, epsilon=1, fresh=True)

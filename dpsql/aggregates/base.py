@@ -30,6 +30,7 @@ class Call:
     clip: Clip | None = None  # contribution_bounds_per_group
     at: tuple[Fraction, ...] = ()  # of a quantile
     listed: bool = False  # its answer is a list
+    distinct: bool = False  # COUNT(DISTINCT x)
 
     @property
     def present(self) -> Quantity:

@@ -46,6 +46,7 @@ class Argument:
     units: bool
     clip: Bounds | None = None
     kind: Type | None = None  # of a date or time that is counted as a number: what it was
+    distinct: bool = False  # are its different values counted?
 
     @property
     def ordered(self) -> bool:
@@ -142,14 +143,18 @@ def _per_group(
 
 def _key(node: exp.Expr, known: Mapping[str, Scalar]) -> Scalar:
     """A group key. Of a type whose equal values look alike: which of them a group shows must not depend on a row."""
+    return _groupable(node, known, "a group key", "group by")
+
+
+def _groupable(node: exp.Expr, known: Mapping[str, Scalar], role: str, verb: str) -> Scalar:
     key = scalar(node, known)
     if not key.type.is_key:
         raise refuse(
             SQLError,
-            f"{key.type.sql} can't be a group key",
+            f"{key.type.sql} can't be {role}",
             node,
             code="key-type",
-            hint="group by a number, text, a date or a timestamp: cast or extract a part of it",
+            hint=f"{verb} a number, text, a date or a timestamp: cast or extract a part of it",
         )
     return key
 
@@ -184,7 +189,10 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             return Argument(call, None, where, rows.owner.unit is not None or rows.owner.rows != 1)
         if call.function == "COUNT" and isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
-        raise not_distinct(call)
+        if call.function != "COUNT":
+            raise not_distinct(call)
+        value = _groupable(call.argument, known, "counted DISTINCT", "count")
+        return Argument(call, value, where, False, distinct=True)
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
         return Argument(call, None, where, False, clip)

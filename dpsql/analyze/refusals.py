@@ -177,15 +177,16 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
 
 
 def not_distinct(call: Aggregate) -> PrivacyError:
-    """DISTINCT of anything but the unit."""
+    """Anything but a count of distinct values."""
     text = shown(_written(call), 40)
-    plain = "" if isinstance(call.argument, exp.Tuple) else f"; or leave DISTINCT out: {call.function}({text})"
     return refuse(
         PrivacyError,
-        f"{call.function}(DISTINCT {text}): only units can be counted DISTINCT",
+        f"{call.function}(DISTINCT {text}): distinct values can only be counted",
         call.node,
         code="distinct",
-        hint=f"count units: COUNT(DISTINCT PRIVACY_UNIT()){plain}",
+        hint=f"leave DISTINCT out: {call.function}({text})\n"
+        f"or keep the values that enough rows have: SELECT {call.function}(x) FROM "
+        f"(SELECT {text} AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)",
     )
 
 

@@ -38,6 +38,11 @@ class Contribution:
         mass, peak = self._rows
         return replace(self, mass=mass * weight, peak=peak * weight)
 
+    def whole(self, weight: int) -> Contribution:
+        """The same in whole rows, where an integer weight of `weight` stands for one."""
+        mass, peak = self._rows
+        return replace(self, mass=mass / weight, peak=peak / weight)
+
     @property
     def _rows(self) -> tuple[Fraction, Fraction]:
         if self.mass is None or self.peak is None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dpsql.plan.build import Builder
 
 
+_COMBINED = "count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))"
+
+
 def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     """An aggregate call, with or without FILTER, over row-level expressions."""
     if rows.unmatched is not None:
@@ -37,27 +40,26 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if name == "COUNT_IF":
         where = all_of([*([] if where is None else [where]), builder.row_level(call.this, rows)])
         return Aggregate("COUNT", None, False, where, node)
+    distinct = name == "APPROX_COUNT_DISTINCT"  # noise is all that is approximate about it
+    name = "COUNT" if distinct else name
     if name not in RECIPES:
         raise unsupported_aggregate(name, call)
-    argument, distinct = call.args.get("this"), False
+    argument = call.args.get("this")
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
     if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1:
-            raise refuse(
-                SQLError,
-                "DISTINCT takes one expression here",
-                call,
-                code="distinct",
-                hint="count the unit: COUNT(DISTINCT PRIVACY_UNIT())",
-            )
-        argument, distinct = argument.expressions[0], True
+        if len(argument.expressions) != 1 or isinstance(argument.expressions[0].unnest(), exp.Tuple):
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
+        argument = argument.expressions[0]
+        distinct = name not in ("MIN", "MAX")  # theirs are the same of distinct values
     bounds = contribution(call, name, distinct)
     if is_privacy_unit(argument):
         return _count_units(call, name, distinct, where, node, rows)
     if isinstance(argument, exp.Order):
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
+        if distinct:
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
         argument = None
     at, listed = _shares(name, call)
     own = ("this", "big_int", *(("expression", "quantile") if at else ()))

@@ -157,6 +157,13 @@ class Names:
         found = value.range
         return json.dumps([self.expression(value.sql), value.type.sql, str(found.low), str(found.high), found.nullable])
 
+    def counted(self, argument: Argument) -> str:
+        """What is aggregated, as far as its column goes: distinct values are neither clipped nor on a grid."""
+        assert argument.value is not None
+        if not argument.distinct:
+            return self.value(argument.value)
+        return json.dumps(["distinct", self.expression(argument.value.sql), argument.value.type.sql])
+
     def clip(self, argument: Argument, clip: Clip) -> str:
         """A clip per unit and group: of what, and to which bounds."""
         assert argument.clip is not None
@@ -167,9 +174,10 @@ class Names:
         """What an aggregate is taken of."""
         clip = argument.clip
         return [
-            None if argument.value is None else self.value(argument.value),
+            None if argument.value is None else self.counted(argument),
             None if argument.where is None else self.expression(argument.where.sql),
             argument.units,
+            argument.distinct,
             None if clip is None else [clip.per, str(clip.low), str(clip.high)],
         ]
 

@@ -31,6 +31,7 @@ from dpsql.plan.nodes import Aggregate
 from dpsql.plan.show_responses import response_facts
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.ranks import Extreme, Quantiles
@@ -115,9 +116,12 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
         "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
     }
     if verbose:
+        from dpsql.backends.duckdb.distinct import render_matching
         from dpsql.backends.duckdb.render import render
 
-        facts["statement"] = render(step.statement).sql(dialect="duckdb", pretty=True)
+        statements = [render(step.statement)] if step.tallies or not step.matchings else []
+        statements += [render_matching(matching) for matching in step.matchings]
+        facts["statement"] = ";\n\n".join(s.sql(dialect="duckdb", pretty=True) for s in statements)
     return facts
 
 
@@ -146,7 +150,7 @@ def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int
 def _grid_step(m: Measurement, bits: int) -> Fraction:
     """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
     score = m.statistic.score if isinstance(m.statistic, Top) else m.statistic
-    weight = 1 if isinstance(score, Units | Clipped) else 2**bits
+    weight = 1 if isinstance(score, Units | Clipped | Distinct) else 2**bits
     if isinstance(m.statistic, Clipped):
         return m.statistic.step
     if isinstance(m.statistic, Moments):

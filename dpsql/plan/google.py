@@ -55,7 +55,7 @@ def contribution(call: Expr, name: str, distinct: bool) -> Bounds | None:
     if bounds is None:
         return None
     if distinct:
-        raise _wrong(bounds, "units are counted once each, so there is nothing to clip", "leave the bounds out")
+        raise _wrong(bounds, "what is DISTINCT is counted once, so there is nothing to clip", "leave the bounds out")
     if bounds.per == "row":
         if name == "COUNT":
             example = "COUNT(*, contribution_bounds_per_group => (0, 5))"

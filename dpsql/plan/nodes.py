@@ -413,3 +413,21 @@ class Histogram:
     keys: tuple[str, ...]
     types: tuple[str, ...]
     spectrum: Spectrum
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which units have which values, for each cell: a value counts if it can be assigned to a unit (DISTINCT-1).
+
+    A unit takes at most `peak` values in a cell and `mass` in all of them; None: all that it has. Its cells are those
+    of the statement beside it.
+    """
+
+    input: Gridded | WeightRows
+    keys: tuple[str, ...]
+    types: tuple[str, ...]
+    tally: Tally
+    mass: int | None
+    peak: int | None
+    secret: int
+    by_unit: bool = True  # False: the hash by which places are shared out is of the key alone

@@ -167,7 +167,6 @@ _INSTEAD = {
     "COUNT_IF": "write COUNT(*) FILTER (WHERE …)",
     "BOOL_AND": "count both: COUNT(*) and COUNT(*) FILTER (WHERE …)",
     "BOOL_OR": "count them: COUNT(*) FILTER (WHERE …)",
-    "APPROX_COUNT_DISTINCT": "count people: COUNT(DISTINCT PRIVACY_UNIT())",
     "HISTOGRAM": "count by value: SELECT x, COUNT(*) … GROUP BY x",
     "MODE": "count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1",
 }

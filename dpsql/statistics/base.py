@@ -39,7 +39,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact number per cell that an aggregate needs: rows, present, total (of a value), units, clipped, …
+    """An exact number per cell that an aggregate needs: rows, present, total, distinct (of a value), units, clipped, …
 
     Or a value that is chosen: quantile (at a share of the rows), least, greatest.
     """
@@ -52,7 +52,7 @@ class Quantity:
 
 
 CHOSEN = ("quantile", "least", "greatest")
-UNWEIGHTED = ("units", "clipped", *CHOSEN)
+UNWEIGHTED = ("units", "clipped", "distinct", *CHOSEN)
 """Quantities that row weights don't scale."""
 
 

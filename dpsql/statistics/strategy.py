@@ -10,6 +10,7 @@ from dpsql.analyze.sensitivity import Contribution
 from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.ranks import Extreme, Quantiles
@@ -122,6 +123,9 @@ def _strategy(
         elif need.kind == "clipped":
             assert need.clip is not None
             statistics.append(Clipped(need.value, need.where, need.clip, where_text[need.where]))
+        elif need.kind == "distinct":
+            assert need.value is not None and unit.mass is not None
+            statistics.append(Distinct(need.value, need.where, int(unit.mass / weight), weight, where_text[need.where]))
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     estimates = _estimates(list(dict.fromkeys(wanted)), statistics, unit, weight, shared)

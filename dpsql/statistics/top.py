@@ -9,6 +9,7 @@ from fractions import Fraction
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Statistic
 from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.exact import times
 from dpsql.statistics.tally import Tally
 from dpsql.statistics.total import Sum
@@ -42,6 +43,8 @@ class Top:
                 move, monotone = Fraction(1), not unit.replace
             case Count():
                 move, monotone = unit.single_cell(Fraction(0), Fraction(1))
+            case Distinct():
+                move, monotone = self.score.single_cell(unit)
             case Sum():
                 grid = self.score.value.grid
                 move, monotone = unit.single_cell(Fraction(grid.low), Fraction(grid.high))

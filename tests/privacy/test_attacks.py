@@ -22,6 +22,7 @@ from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb import run as run_module
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms import sampler
+from dpsql.statistics.distinct import Distinct
 
 HUGE = 2**63 - 1
 SCHEMA = pa.schema(
@@ -692,8 +693,13 @@ def test_24_text_in_a_literal_stays_text() -> None:
         'SELECT COUNT(DISTINCT "UID") FROM (SELECT v AS "UID" FROM t)',
     ],
 )
-def test_25_a_forged_unit_is_not_counted_as_one(sql: str) -> None:
-    refused(sql, "distinct", unit="uid")
+def test_25_a_forged_unit_is_a_value_like_any_other(sql: str) -> None:
+    # Not a unit, of which one person is one: a person's rows may hold as many values as max_rows.
+    policy = {"budget": {"epsilon": 1, "delta": 0}, "tables": {"t": {"unit": "uid"}}}
+    data = table([*OTHERS, PERSON])
+    with dpsql.connect(dpsql.Policy.from_dict(policy), sources={"t": data}, ledger=":memory:") as session:
+        (m,) = session.explain(sql, epsilon=1, max_rows=7).steps[0].measurements
+        assert isinstance(m.statistic, Distinct) and m.sensitivity.l1 == 7
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -66,12 +67,12 @@ def _on_cells(node: OnCells) -> exp.Select:
     tallies = [_alias(_or_zero(_column(name, "g")), name) for name, _ in group.tallies]
     return (
         exp.select(_column(CELL, CELLS), *tallies)
-        .from_(_cells(group.keys, node.types), copy=False)
+        .from_(public_cells(group.keys, node.types), copy=False)
         .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT", copy=False)
     )
 
 
-def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
+def public_cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
     """The public cells, their keys in the very types that the rows' keys have."""
     typed = [_alias(cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
     return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS), copy=False), CELLS)
@@ -82,26 +83,38 @@ def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
 
 def render_histogram(node: Histogram) -> exp.Select:
     """The number of rows (in integer weights) by cell and value, in their order."""
-    match node.input:
+    weighted = not isinstance(node.input, ToGrid | OnDomain | Again)
+    count = _weighted_tally("", Tally("rows")) if weighted else _row_tally("", Tally("rows"))
+    outputs = {"x": node.spectrum.value, **({WEIGHT: WEIGHT} if weighted else {})}
+    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.spectrum.where)
+    listed = [_column(CELL), _alias(cast(_column("x"), "BIGINT"), "x"), _alias(count, "n")]
+    return exp.select(*listed).from_(_subquery(rows, "y"), copy=False).group_by(_column(CELL), _column("x"), copy=False)
+
+
+def rows_in_cells(
+    node: Gridded | Weight | WeightRows,
+    keys: tuple[str, ...],
+    types: tuple[str, ...],
+    outputs: Mapping[str, str],
+    where: str | None,
+) -> exp.Select:
+    """The cell of each row where x is present and `where` TRUE, with these columns, by their new names."""
+    match node:
         case ToGrid() | OnDomain() | Again():
-            source, count = _gridded_rows(node.input), _row_tally("", Tally("rows"))
+            source = _gridded_rows(node)
         case Weight():
-            source, count = _weight(node.input), _weighted_tally("", Tally("rows"))
+            source = _weight(node)
         case WeightRows():
-            source, count = _weight_rows(node.input), _weighted_tally("", Tally("rows"))
+            source = _weight_rows(node)
         case _:
-            assert_never(node.input)
-    value, cell = _column(node.spectrum.value, "v"), _column(CELL, CELLS) if node.keys else number(0)
-    there = present(value)
-    if node.spectrum.where is not None:
-        there = exp.and_(there, _column(node.spectrum.where, "v"))
-    outputs = [_alias(cell, CELL), _alias(cast(value, "BIGINT"), "x"), _alias(count, "n")]
-    query = exp.select(*outputs).from_(_subquery(source, "v"), copy=False)
-    if node.keys:
-        cells = _cells(node.keys, node.types)
-        query = query.join(cells, on=_same(node.keys, CELLS, "v"), join_type="INNER", copy=False)
-    groups = [_column(CELL, CELLS), value.copy()] if node.keys else [value.copy()]
-    return query.where(there, copy=False).group_by(*groups, copy=False)
+            assert_never(node)
+    cell = _column(CELL, CELLS) if keys else cast(number(0), "BIGINT")
+    listed = [_alias(_column(column, "v"), name) for name, column in outputs.items()]
+    query = exp.select(_alias(cell, CELL), *listed).from_(_subquery(source, "v"), copy=False)
+    if keys:
+        query = query.join(public_cells(keys, types), on=_same(keys, CELLS, "v"), join_type="INNER", copy=False)
+    there = present(_column(outputs["x"], "v"))
+    return query.where(there if where is None else exp.and_(there, _column(where, "v")), copy=False)
 
 
 # ---------------------------------------------------------------- sums
@@ -135,6 +148,9 @@ def _row_tally(name: str, tally: Tally) -> exp.Expr:
             count = exp.Count(this=_column(tally.value))
         case "units":
             count = exp.Count(this=exp.Distinct(expressions=[_column(UNIT)]))
+        case "distinct":
+            assert tally.value is not None
+            count = exp.Count(this=exp.Distinct(expressions=[_column(tally.value)]))
         case "total":
             assert tally.value is not None
             count = exp.Sum(this=_column(tally.value))
@@ -159,6 +175,8 @@ def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
         case "total":
             assert tally.value is not None
             weighted = exp.Sum(this=exp.Mul(this=_column(tally.value), expression=_column(WEIGHT)))
+        case "distinct":
+            raise AssertionError("values have no weights")
         case _:
             assert_never(tally.kind)
     return _or_zero(_filtered(weighted, tally))
@@ -228,6 +246,7 @@ def _own_tally(tally: Tally) -> exp.Expr:
     """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
     if tally.clip is not None:
         return _own_clipped(tally, tally.clip)
+    assert tally.kind != "distinct", "units may have values in common"
     if tally.kind != "units":
         return _row_tally("", tally)
     if tally.where is None:
@@ -272,10 +291,11 @@ def _cap(node: CapGroups) -> exp.Select:
         .group_by(_column(UNIT), copy=False)
         .having(exp.GT(this=count, expression=limit), copy=False)
     )
+    secret = keyed_hash(UNIT if node.by_unit else None, inner.keys, node.secret)
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_column(UNIT)],
-        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (_hash(node), *map(_column, inner.keys))]),
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (secret, *map(_column, inner.keys))]),
     )
     light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI", copy=False)
     heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI", copy=False)
@@ -297,14 +317,13 @@ def _owned() -> exp.Select:
     return exp.select(f"{OWNED}.*").from_(OWNED, copy=False)
 
 
-def _hash(node: CapGroups) -> exp.Expr:
+def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr:
     """A hash of unit and keys under a secret, which is mixed in before the last round of hashing.
 
     Of the keys alone where rows are only numbered: another row would change everybody's number.
     """
-    unit = [_column(UNIT)] if node.by_unit else []
-    inner = exp.Anonymous(this="hash", expressions=[*unit, *map(_column, node.input.keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(node.secret), "UBIGINT")])
+    inner = exp.Anonymous(this="hash", expressions=[_column(c) for c in (*((unit,) if unit else ()), *keys)])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(secret), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
@@ -392,7 +411,9 @@ def _gridded_rows(node: Gridded) -> exp.Select:
             return (
                 exp.select("d.*")
                 .from_(_subquery(_to_grid(node.input), "d"), copy=False)
-                .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False)
+                .join(
+                    public_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False
+                )
             )
         case Again():
             return exp.select("*").from_(ROWS_READ, copy=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import CELL, CELLS, render, render_histogram
 from dpsql.errors import DataError
 from dpsql.statistics.base import Integers
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dpsql.calibrate import Step
-    from dpsql.plan.nodes import Histogram
+    from dpsql.plan.nodes import Histogram, Matching
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,8 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
         exact = _tallied(step, cursor) if step.tallies else Exact({})
         cells = exact.cells if step.cells is None else step.cells
         found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
-        return replace(exact, spectra=found)
+        matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
+        return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
     except duckdb.Error:
         raise engine_failed() from None
     finally:
@@ -84,6 +86,12 @@ def _counted(histogram: Histogram, cells: Any, cursor: duckdb.DuckDBPyConnection
     cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
     order = np.lexsort((value, cell))
     return Counts(cell[order], value[order], count[order])
+
+
+def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Integers:
+    result = _run(render_matching(matching), cells if matching.keys else None, cursor)
+    cell, unit, value, capacity = (np.asarray(integers(result.column(name)), dtype=np.int64) for name in OUTPUTS)
+    return counted((cell, unit, value, capacity), cells.num_rows if matching.keys else 1)
 
 
 def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:

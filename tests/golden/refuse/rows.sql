@@ -301,10 +301,11 @@ help: write MAX(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
 SELECT MEDIAN(DISTINCT age) FROM people
 
 PrivacyError distinct at 1:8+20
-error: MEDIAN(DISTINCT age): only units can be counted DISTINCT
+error: MEDIAN(DISTINCT age): distinct values can only be counted
    1 | SELECT MEDIAN(DISTINCT age) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: MEDIAN(age)
+help: leave DISTINCT out: MEDIAN(age)
+      or keep the values that enough rows have: SELECT MEDIAN(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
 -- list
 SELECT LIST(name) FROM people
@@ -352,41 +353,24 @@ error: the values of name are not public; selecting keys privately takes δ > 0
 help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
--- count distinct of a column
-SELECT COUNT(DISTINCT region) FROM people
-
-PrivacyError distinct at 1:8+22
-error: COUNT(DISTINCT region): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT region) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(region)
-----
 -- count distinct of two
 SELECT COUNT(DISTINCT (id, age)) FROM people
 
-PrivacyError distinct at 1:8+25
-error: COUNT(DISTINCT (id, age)): only units can be counted DISTINCT
+SQLError distinct at 1:8+25
+error: DISTINCT takes one expression here
    1 | SELECT COUNT(DISTINCT (id, age)) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT())
+help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
 ----
 -- sum distinct
 SELECT SUM(DISTINCT age) FROM people
 
 PrivacyError distinct at 1:8+17
-error: SUM(DISTINCT age): only units can be counted DISTINCT
+error: SUM(DISTINCT age): distinct values can only be counted
    1 | SELECT SUM(DISTINCT age) FROM people
      |        ^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: SUM(age)
-----
--- approximate count distinct
-SELECT APPROX_COUNT_DISTINCT(name) FROM people
-
-PrivacyError unsupported-aggregate at 1:8+27
-error: APPROX_COUNT_DISTINCT of private rows is not supported by this version
-   1 | SELECT APPROX_COUNT_DISTINCT(name) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count people: COUNT(DISTINCT PRIVACY_UNIT())
+help: leave DISTINCT out: SUM(age)
+      or keep the values that enough rows have: SELECT SUM(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
 -- histogram
 SELECT HISTOGRAM(age) FROM people
@@ -549,3 +533,39 @@ error: RANDOMIZED_RESPONSE shows how many rows there are, which adjacency = "add
    1 | SELECT RANDOMIZED_RESPONSE(answer) FROM survey
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: it needs [privacy] adjacency = "replace_one"; here, aggregate: SELECT x, COUNT(*) … GROUP BY x
+----
+-- count distinct of two without parentheses
+SELECT COUNT(DISTINCT id, age) FROM people
+
+SQLError distinct at 1:8+23
+error: DISTINCT takes one expression here
+   1 | SELECT COUNT(DISTINCT id, age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^
+help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
+----
+-- count distinct of everything
+SELECT COUNT(DISTINCT *) FROM people
+
+SQLError unsupported at 1:23+1
+error: * can't stand here
+   1 | SELECT COUNT(DISTINCT *) FROM people
+     |                       ^
+help: name one column, or choose several: COLUMNS('^a')
+----
+-- count distinct lists
+SELECT COUNT(DISTINCT tags) FROM people
+
+SQLError key-type at 1:23+4
+error: VARCHAR[] can't be counted DISTINCT
+   1 | SELECT COUNT(DISTINCT tags) FROM people
+     |                       ^^^^
+help: count a number, text, a date or a timestamp: cast or extract a part of it
+----
+-- count distinct without a limit
+SELECT COUNT(DISTINCT age) FROM visits
+
+PrivacyError needs-max-rows at 1:33+6
+error: one unit may have any number of rows of visits
+   1 | SELECT COUNT(DISTINCT age) FROM visits
+     |                                 ^^^^^^
+help: say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the policy

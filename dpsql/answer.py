@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class Answer:
     cells: Sequence[int] | None
     cost: Cost
     receipt: Receipt
+    ranges: tuple[Mapping[str, Any], ...] = ()
+    """The automatic bounds that it rests on: column, low, high, found (else a fixed fallback), release."""
 
     @property
     def columns(self) -> list[str]:

@@ -128,6 +128,7 @@ def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
         ],
         "origins": [None if o is None else [list(o.releases), o.aggregate] for o in answer.origins],
         "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
+        "ranges": list(map(dict, answer.ranges)),
     }
     return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
 
@@ -152,7 +153,8 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> An
     facts = json.loads(kept.facts)
     views = tuple(view(noisy[place], name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
     origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
-    return Answer(from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt)
+    ranges = tuple(facts.get("ranges", ()))
+    return Answer(from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt, ranges)
 
 
 def view(noisy: Noisy, name: str, calls: tuple[Call, ...]) -> Noisy:

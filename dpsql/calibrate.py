@@ -20,6 +20,7 @@ from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
+from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
@@ -54,6 +55,7 @@ from dpsql.plan.nodes import (
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
+from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
@@ -125,9 +127,17 @@ class Quote:
     split: Split
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
+    automatic: tuple[Automatic, ...] = ()  # the automatic bounds that it rests on
+    before: Before | None = None  # what must be released first: then this noise is for the seed ranges
+    lesser: Quote | None = None  # the same with what it would have had if its automatic bounds were still to pay
 
     @property
     def price(self) -> Cost:
+        """What all of it costs."""
+        return self.own if self.before is None else self.before.price
+
+    @property
+    def own(self) -> Cost:
         """Computed from the noise objects that will be drawn from, and from the thresholds that will be used."""
         noise = self.split.cost([s for s, _ in self.measured], [n for _, n in self.measured])
         selection = self._threshold
@@ -145,6 +155,13 @@ class Quote:
         return sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
 
     @property
+    def spends(self) -> list[tuple[Cost, dict[str, object]]]:
+        """What the ledger records: each release that comes before the query, then the query itself."""
+        if self.before is None:
+            return [(self.own, self.note)]
+        return [*((q.own, q.note) for q in self.before.quotes), (self.before.rest, self.note)]
+
+    @property
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
         found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
@@ -156,6 +173,17 @@ class Quote:
         from dpsql.plan.show import show
 
         return show(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Before:
+    """Releases of ranges that a query needs first (auto.py), and what is set aside for the query itself."""
+
+    quotes: tuple[Quote, ...]
+    price: Cost  # of everything
+    rest: Cost  # the most that the query itself costs, whatever the ranges will be
+    ask: Ask
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)

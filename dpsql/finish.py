@@ -55,7 +55,8 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
         result = result.drop_columns([CELL])
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
-    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt)
+    ranges = tuple(a.facts() for a in quote.automatic)
+    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt, ranges)
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:

@@ -6,7 +6,7 @@ text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --cali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -14,13 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpsql.accounting.account import Balance
+from dpsql.accounting.account import Balance, Receipt
 from dpsql.accounting.fitting import fitting
 from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
-from dpsql.analyze.checked import Checked, analyze
+from dpsql.analyze.checked import Checked
 from dpsql.answer import Answer
 from dpsql.archive import replays
+from dpsql.auto import analyze_automatic, quote_automatic, require_known, settled
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
@@ -30,7 +31,7 @@ from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import Noisy, release
-from dpsql.reuse import find, keep, public_tables
+from dpsql.reuse import Found, find, keep, public_tables
 from dpsql.sql.bind import bind
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 from dpsql.sql.parse import Tree, parse
@@ -82,13 +83,14 @@ class Session:
             start = engine.versions()
             quote = self._quote(sql, options)
             versions = engine.identities(public_tables(quote))
-            if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
+            if not options.get("fresh") and (found := self._stored(quote, versions)) is not None:
                 return finish(quote, found.noisy, found.receipt, engine.public)
             with self._loosest(sql, options):
-                receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+                *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
+            price, quote = quote.price, self._bounded(quote, first, start)
             noisy = self._measure(quote)
             engine.check_unchanged(start, versions, public_tables(quote))
-            done = finish(quote, noisy, receipt, engine.public)
+            done = replace(finish(quote, noisy, receipt, engine.public), cost=price)
             return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
@@ -124,7 +126,9 @@ class Session:
     def _fitted(self, quote: Quote) -> Quote:
         ledger = self._engine.ledger
         left = ledger.left(quota(self._engine.policy, self._analyst))
-        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, quote.measured))
+        first = () if quote.before is None else quote.before.quotes
+        measured = [one for q in (quote, *first) for one in q.measured]
+        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, measured))
 
     def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
         """The statements of a batch with their releases merged, and the quote for all of them."""
@@ -133,8 +137,12 @@ class Session:
             raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
         trees = [parse(text) for text in statements(sql)]
         asks = [asked(wanted, policy, alone(tree).options) for tree in trees]
-        together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
-        return together, share(calibrate(together.checked, asks[0][0], ()))
+        checked = [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)]
+        for one, _ in checked:
+            require_known(one, "a batch")
+        together = merge(sql, checked)
+        automatic = tuple(dict.fromkeys(a for one, _ in checked for a in one.automatic))
+        return together, replace(share(calibrate(together.checked, asks[0][0], ())), automatic=automatic)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
@@ -144,13 +152,14 @@ class Session:
         ask, limits = asked(wanted, engine.policy, tree.options)
         checked, result = self._checked(tree, limits)
         if goal is None:
-            return calibrate(checked, ask, result)
+            return quote_automatic(checked, ask, result, limits, engine)
+        require_known(checked, "an accuracy")
         bare = replace(wanted, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
             return calibrate(checked, asked(replace(bare, epsilon=epsilon), engine.policy, tree.options)[0], result)
 
-        return goal.least(price, ask.epsilon)
+        return replace(goal.least(price, ask.epsilon), automatic=checked.automatic)
 
     def prices(self, sql: str, **options: Any) -> list[Quote]:
         """Quotes for the same query at several ε, the smallest first; spends nothing."""
@@ -176,7 +185,14 @@ class Session:
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether a stored release answers this query, so that it costs nothing."""
-        return find(quote, self._engine.identities(public_tables(quote)), self._engine.ledger) is not None
+        return self._stored(quote, self._engine.identities(public_tables(quote))) is not None
+
+    def _stored(self, quote: Quote, versions: Mapping[str, str]) -> Found | None:
+        """What answers the query for free: also what it got when its automatic bounds were still to pay."""
+        found = find(quote, versions, self._engine.ledger)
+        if found is None and quote.lesser is not None:
+            return find(quote.lesser, versions, self._engine.ledger)
+        return found
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
@@ -194,7 +210,21 @@ class Session:
         engine = self._engine
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        return analyze(plan, limits, engine.catalog()), engine.twin.describe(tree)
+        return analyze_automatic(plan, limits, engine), engine.twin.describe(tree)
+
+    def _bounded(self, quote: Quote, receipts: Sequence[Receipt], start: Mapping[str, str]) -> Quote:
+        """Release the automatic bounds that a query needs first; all of it is paid by now (Theorem AUTO-1)."""
+        if quote.before is None:
+            return quote
+        engine, released = self._engine, []
+        for first, receipt in zip(quote.before.quotes, receipts, strict=True):
+            versions = engine.identities(())
+            (noisy,) = self._measure(first)
+            engine.check_unchanged(start, versions, ())
+            done = finish(first, [noisy], receipt, engine.public)
+            engine.ledger.released(receipt, keep(first, versions, [noisy], [done]))
+            released.append((noisy, receipt.id))
+        return settled(quote, released, engine)
 
     def _measure(self, quote: Quote) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""

@@ -52,7 +52,7 @@ def analyze_automatic(plan: Plan, limits: Limits, engine: Engine) -> Checked:
     needed = [_known(a, engine) for a in _columns(plan, engine) if _needs(a, checked, limits, catalog)]
     if not needed:
         return checked
-    return replace(analyze(plan, limits, _with(catalog, needed)), automatic=tuple(needed))
+    return replace(analyze(plan, limits, with_ranges(catalog, needed)), automatic=tuple(needed))
 
 
 def _columns(plan: Plan, engine: Engine) -> list[Automatic]:
@@ -84,7 +84,8 @@ def _ranges(checked: Checked) -> list[object]:
     return relations + [None if a.value is None else (a.value.range.low, a.value.range.high) for a in arguments]
 
 
-def _with(catalog: Catalog, ranges: Sequence[Automatic]) -> Catalog:
+def with_ranges(catalog: Catalog, ranges: Sequence[Automatic]) -> Catalog:
+    """The catalog with the ranges that are known."""
     return replace(catalog, ranges={a.key: a.range for a in ranges if a.range is not None})
 
 
@@ -98,47 +99,43 @@ def quote_automatic(checked: Checked, ask: Ask, result: Result, limits: Limits, 
         quote = replace(calibrate(checked, ask, result), automatic=checked.automatic)
         if not checked.automatic:
             return quote
-        lesser = _parts(ask, [a.share for a in checked.automatic])[-1]
+        lesser = parts(ask, [a.share for a in checked.automatic])[-1]
         return replace(quote, lesser=calibrate(checked, lesser, result))
-    *asks, rest = _parts(ask, [a.share for a in pending])
+    *asks, rest = parts(ask, [a.share for a in pending])
     quotes = tuple(_range_quote(a, one, engine) for a, one in zip(pending, asks, strict=True))
     quote = calibrate(checked, rest, result)
     own = quote.own
     # What is charged must not depend on the ranges: the most that this ask can cost, with the mechanism settled now.
     delta = Fraction(0) if not own.delta else ask.delta
-    if ask.conversion is None:
-        most = Cost(rest.epsilon, delta)
-        price = sum((q.own for q in quotes), most)  # Theorem COMP-1
-    else:
+    most = Cost(rest.epsilon, delta)
+    if ask.conversion is not None:
         most = Cost(rest.epsilon, own.delta, ask.conversion.rho(rest.epsilon), own.parts)
-        whole = sum((q.own for q in quotes), most)
-        price = Cost(ask.epsilon, own.delta, whole.rho, whole.parts)  # Theorems COMP-2 and ZCDP-2: ρ is at most ρ(ε)
-    before = Before(quotes, price, most, replace(rest, mechanism=quote.split.name), limits)
+    before = Before(quotes, most, replace(rest, mechanism=quote.split.name), limits)
     return replace(quote, epsilon=ask.epsilon, automatic=checked.automatic, before=before)
 
 
-def _parts(ask: Ask, shares: Sequence[Fraction]) -> list[Ask]:
-    """An ask for each range and one for the rest, which together are no more than the whole."""
+def parts(ask: Ask, shares: Sequence[Fraction]) -> list[Ask]:
+    """An ask for each share and one for the rest, which together are no more than the whole."""
     whole = sum(shares, Fraction(0))
     shares = [s * min(Fraction(1), MOST / whole) for s in shares]
     conversion = ask.conversion
     if conversion is None:
-        parts = [ask.epsilon * s for s in shares]
-        rest = ask.epsilon - sum(parts, Fraction(0))
+        found = [ask.epsilon * s for s in shares]
+        rest = ask.epsilon - sum(found, Fraction(0))
     else:
         rho = conversion.rho(ask.epsilon)
-        parts = [conversion.affords(rounded(rho * s, up=False)) for s in shares]
+        found = [conversion.affords(rounded(rho * s, up=False)) for s in shares]
         rest = Fraction(0)
-        if all(parts):
-            rest = conversion.affords(rho - sum((conversion.rho(e) for e in parts), Fraction(0)))
+        if all(found):
+            rest = conversion.affords(rho - sum((conversion.rho(e) for e in found), Fraction(0)))
         if not rest:
             raise PrivacyError(
-                "so small an ε can't be shared with automatic bounds",
+                "so small an ε can't be shared with automatic bounds or an estimate of what is cut",
                 code="automatic",
-                hint="ask once with a larger epsilon: the range stays, and later queries need not pay for it",
+                hint="ask once with a larger epsilon: what is found stays, and later queries need not pay for it",
             )
     return [
-        *(replace(ask, epsilon=e, delta=Fraction(0), mechanism="laplace") for e in parts),
+        *(replace(ask, epsilon=e, delta=Fraction(0), mechanism="laplace") for e in found),
         replace(ask, epsilon=rest),
     ]
 
@@ -227,7 +224,7 @@ def settled(quote: Quote, histograms: Sequence[tuple[Noisy, str]], engine: Engin
     assert before is not None
     left = iter(histograms)
     known = tuple(a if a.range is not None else with_range(a, *next(left)) for a in quote.automatic)
-    checked = analyze(quote.plan, before.limits, _with(engine.catalog(), known))
+    checked = analyze(quote.plan, before.limits, with_ranges(engine.catalog(), known))
     again = replace(calibrate(checked, before.ask, quote.result), automatic=known)
     if not _within(again.own, before.rest):
         raise AssertionError("the query costs more than was set aside for it")

@@ -130,11 +130,18 @@ class Quote:
     automatic: tuple[Automatic, ...] = ()  # the automatic bounds that it rests on
     before: Before | None = None  # what must be released first: then this noise is for the seed ranges
     lesser: Quote | None = None  # the same with what it would have had if its automatic bounds were still to pay
+    aside: Quote | None = None  # an estimate of what limits and ranges cut (clipping.py)
+    cuts: tuple[Mapping[str, Any], ...] = ()  # such estimates that were released before; `explain` fills them in
 
     @property
     def price(self) -> Cost:
         """What all of it costs."""
-        return self.own if self.before is None else self.before.price
+        *others, own = [cost for cost, _ in self.spends]
+        total = sum(others, own)  # Theorem COMP-1
+        if not others or total.rho is None:
+            return total
+        # Theorems COMP-2 and ZCDP-2: the sum is at most ρ(ε), and the conversion takes its δ once.
+        return Cost(self.epsilon, own.delta, total.rho, total.parts)
 
     @property
     def own(self) -> Cost:
@@ -157,9 +164,10 @@ class Quote:
     @property
     def spends(self) -> list[tuple[Cost, dict[str, object]]]:
         """What the ledger records: each release that comes before the query, then the query itself."""
-        if self.before is None:
-            return [(self.own, self.note)]
-        return [*((q.own, q.note) for q in self.before.quotes), (self.before.rest, self.note)]
+        first = () if self.before is None else self.before.quotes
+        aside = () if self.aside is None else (self.aside,)
+        own = self.own if self.before is None else self.before.rest
+        return [*((q.own, q.note) for q in (*first, *aside)), (own, self.note)]
 
     @property
     def note(self) -> dict[str, object]:
@@ -180,7 +188,6 @@ class Before:
     """Releases of ranges that a query needs first (auto.py), and what is set aside for the query itself."""
 
     quotes: tuple[Quote, ...]
-    price: Cost  # of everything
     rest: Cost  # the most that the query itself costs, whatever the ranges will be
     ask: Ask
     limits: Limits

@@ -20,6 +20,7 @@ from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.calibrate import Quote, Step
+from dpsql.clipping import may_cut
 from dpsql.errors import DataError
 from dpsql.plan.facts import CONFIDENCE
 from dpsql.plan.google import interval_of
@@ -56,7 +57,7 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
     ranges = tuple(a.facts() for a in quote.automatic)
-    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt, ranges)
+    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt, ranges, may_cut(quote))
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:

@@ -68,8 +68,10 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
     return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
 
 
-def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer]) -> list[Kept]:
-    """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
+def keep(
+    quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer], receipt: str
+) -> list[Kept]:
+    """What to store with a receipt of a query that was answered: its noisy tables, then its answer (or answers)."""
     kept: list[Kept] = []
     earlier: dict[str, str] = {}
     for step, one in zip(quote.steps, noisy, strict=True):
@@ -87,7 +89,7 @@ def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answ
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
                     clips[names.clip(argument, call.clip)] = call.clip
-            earlier[step.name] = _identity(step, key, answers[0].receipt.id, earlier)
+            earlier[step.name] = _identity(step, key, receipt, earlier)
         threshold = None if step.selection is None else step.selection.threshold
         kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
     return [*kept, *(pack_answer(answer, noisy) for answer in answers)]

@@ -21,10 +21,11 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked
 from dpsql.answer import Answer
 from dpsql.archive import replays
-from dpsql.auto import analyze_automatic, quote_automatic, require_known, settled
+from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known, settled
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
+from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
 from dpsql.engine import Engine, account, quota
 from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
@@ -43,7 +44,10 @@ PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it."""
+    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it.
+
+    clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
+    """
 
     epsilon: Number | None = None
     delta: Number | None = None
@@ -52,6 +56,7 @@ class Options:
     max_groups: int | None = None
     mechanism: str | None = None
     fresh: bool = False
+    clipping: bool = False
     accuracy: Number | None = None
     confidence: float | None = None
 
@@ -84,14 +89,15 @@ class Session:
             quote = self._quote(sql, options)
             versions = engine.identities(public_tables(quote))
             if not options.get("fresh") and (found := self._stored(quote, versions)) is not None:
-                return finish(quote, found.noisy, found.receipt, engine.public)
+                return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, start, versions)
             with self._loosest(sql, options):
                 *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
             price, quote = quote.price, self._bounded(quote, first, start)
             noisy = self._measure(quote)
             engine.check_unchanged(start, versions, public_tables(quote))
-            done = replace(finish(quote, noisy, receipt, engine.public), cost=price)
-            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
+            done = self._cut(finish(quote, noisy, receipt, engine.public), quote, start, versions, *first[-1:])
+            kept = keep(quote, versions, noisy, [done], receipt.id)
+            return replace(done, cost=price, receipt=engine.ledger.released(receipt, kept))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
@@ -110,13 +116,14 @@ class Session:
             noisy = self._measure(quote)
             engine.check_unchanged(start, versions, public_tables(quote))
             answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
-            done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers))
+            done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers, receipt.id))
             return [replace(one, receipt=done) for one in answers]
 
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            return self._fitted(self._quote(sql, options))
+            quote = self._quote(sql, options)
+            return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:
         """The same for a batch: its merged releases, and one price."""
@@ -127,7 +134,8 @@ class Session:
         ledger = self._engine.ledger
         left = ledger.left(quota(self._engine.policy, self._analyst))
         first = () if quote.before is None else quote.before.quotes
-        measured = [one for q in (quote, *first) for one in q.measured]
+        aside = () if quote.aside is None else (quote.aside,)
+        measured = [one for q in (quote, *first, *aside) for one in q.measured]
         return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, measured))
 
     def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
@@ -135,6 +143,10 @@ class Session:
         policy, wanted = self._engine.policy, _options(options)
         if wanted.accuracy is not None:
             raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+        if wanted.clipping:
+            raise PrivacyError(
+                "what is cut is estimated for one query", code="clipping", hint="ask with that query alone"
+            )
         trees = [parse(text) for text in statements(sql)]
         asks = [asked(wanted, policy, alone(tree).options) for tree in trees]
         checked = [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)]
@@ -152,8 +164,12 @@ class Session:
         ask, limits = asked(wanted, engine.policy, tree.options)
         checked, result = self._checked(tree, limits)
         if goal is None:
-            return quote_automatic(checked, ask, result, limits, engine)
+            aside, main = parts(ask, [SHARE]) if wanted.clipping and cuts_something(checked) else (None, ask)
+            quote = quote_automatic(checked, main, result, limits, engine)
+            return quote if aside is None else with_estimate(quote, aside, ask.epsilon, engine)
         require_known(checked, "an accuracy")
+        if wanted.clipping:
+            raise PrivacyError("clipping goes with an epsilon", code="clipping", hint="leave accuracy out, or clipping")
         bare = replace(wanted, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
@@ -217,14 +233,37 @@ class Session:
         if quote.before is None:
             return quote
         engine, released = self._engine, []
-        for first, receipt in zip(quote.before.quotes, receipts, strict=True):
+        for first, receipt in zip(quote.before.quotes, receipts, strict=False):  # the last may be for the estimate
             versions = engine.identities(())
             (noisy,) = self._measure(first)
             engine.check_unchanged(start, versions, ())
             done = finish(first, [noisy], receipt, engine.public)
-            engine.ledger.released(receipt, keep(first, versions, [noisy], [done]))
+            engine.ledger.released(receipt, keep(first, versions, [noisy], [done], receipt.id))
             released.append((noisy, receipt.id))
-        return settled(quote, released, engine)
+        known = settled(quote, released, engine)
+        if quote.aside is None:
+            return known
+        ask = replace(quote.before.ask, epsilon=quote.aside.epsilon, delta=Fraction(0), mechanism="laplace")
+        return with_estimate(known, ask, quote.epsilon, engine)
+
+    def _cut(
+        self, done: Answer, quote: Quote, start: Mapping[str, str], versions: Mapping[str, str], *paid: Receipt
+    ) -> Answer:
+        """The answer with the estimate of what is cut, where that was asked for: a stored one is free."""
+        engine, who, aside = self._engine, self._analyst, quote.aside
+        if aside is None:
+            return done
+        if not paid and (found := find(aside, versions, engine.ledger)) is not None:
+            return replace(done, clipping=read_cuts(quote, found.noisy))
+        receipt = (
+            paid[0]
+            if paid
+            else engine.ledger.reserve(aside.own, aside.note, analyst=who, quota=quota(engine.policy, who))
+        )
+        noisy = self._measure(aside)
+        engine.check_unchanged(start, versions, public_tables(quote))
+        engine.ledger.released(receipt, keep(aside, versions, noisy, [], receipt.id))
+        return replace(done, cost=done.cost if paid else receipt.cost, clipping=read_cuts(quote, noisy))
 
     def _measure(self, quote: Quote) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""

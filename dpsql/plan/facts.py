@@ -62,6 +62,10 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         ],
         "releases": list(steps.values()),
     }
+    if quote.aside is not None:
+        facts["clipping"] = {"cost": _cost(quote.aside.own)}
+    if quote.cuts:
+        facts["cuts"] = [dict(one) for one in quote.cuts]
     if quote.automatic:
         facts["automatic"] = _automatic(quote)
         _forget(quote, facts["releases"])

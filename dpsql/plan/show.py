@@ -7,6 +7,7 @@ from typing import Any
 
 from dpsql.accounting.cost import show_rounded
 from dpsql.calibrate import Quote
+from dpsql.clipping import lines as cut_lines
 from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
 
 __all__ = ["as_dict", "show"]
@@ -27,6 +28,10 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
         lines.append(f"fits      {fits['more']:,} more times; into a whole account, with this noise: {whole}")
     for one in facts.get("automatic", ()):
         lines += _automatic_lines(one)
+    if "clipping" in facts:
+        cost = f"ε = {_number(facts['clipping']['cost']['epsilon'])}"
+        lines.append(f"clipping  {cost} of the price is for an estimate of how many units limits and ranges cut")
+    lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(cut_lines(facts.get("cuts", ())))]
     if facts["other"] is not None:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,12 @@ class Answer:
     cells: Sequence[int] | None
     cost: Cost
     receipt: Receipt
+    ranges: tuple[Mapping[str, Any], ...] = ()
+    """The automatic bounds that it rests on: column, low, high, found (else a fixed fallback), release."""
+    limits: tuple[str, ...] = ()
+    """The limits and ranges that may have cut something, which no interval speaks of."""
+    clipping: tuple[Mapping[str, Any], ...] | None = None
+    """About which share of units limits and ranges cut: what, limit or of, share, suggestion; None: not asked for."""
 
     @property
     def columns(self) -> list[str]:

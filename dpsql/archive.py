@@ -131,6 +131,9 @@ def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
         ],
         "origins": [None if o is None else [list(o.releases), o.aggregate] for o in answer.origins],
         "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
+        "ranges": list(map(dict, answer.ranges)),
+        "limits": list(answer.limits),
+        "clipping": None if answer.clipping is None else list(map(dict, answer.clipping)),
     }
     return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
 
@@ -156,7 +159,12 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> An
     facts = json.loads(kept.facts)
     views = tuple(view(noisy[place], name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
     origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
-    return Answer(from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt)
+    ranges, limits = tuple(facts.get("ranges", ())), tuple(facts.get("limits", ()))
+    cuts = facts.get("clipping")
+    clipping = None if cuts is None else tuple(cuts)
+    return Answer(
+        from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt, ranges, limits, clipping
+    )
 
 
 def view(noisy: Noisy, name: str, calls: tuple[Call, ...]) -> Noisy:

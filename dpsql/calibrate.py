@@ -20,6 +20,7 @@ from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
+from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
@@ -57,6 +58,7 @@ from dpsql.respond import ResponseStep, share_out
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
+from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
@@ -139,9 +141,24 @@ class Quote:
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
     responses: tuple[ResponseStep, ...] = ()  # rows that leave one by one; then there are no steps
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
+    automatic: tuple[Automatic, ...] = ()  # the automatic bounds that it rests on
+    before: Before | None = None  # what must be released first: then this noise is for the seed ranges
+    lesser: Quote | None = None  # the same with what it would have had if its automatic bounds were still to pay
+    aside: Quote | None = None  # an estimate of what limits and ranges cut (clipping.py)
+    cuts: tuple[Mapping[str, Any], ...] = ()  # such estimates that were released before; `explain` fills them in
 
     @property
     def price(self) -> Cost:
+        """What all of it costs."""
+        *others, own = [cost for cost, _ in self.spends]
+        total = sum(others, own)  # Theorem COMP-1
+        if not others or total.rho is None:
+            return total
+        # Theorems COMP-2 and ZCDP-2: the sum is at most ρ(ε), and the conversion takes its δ once.
+        return Cost(self.epsilon, own.delta, total.rho, total.parts)
+
+    @property
+    def own(self) -> Cost:
         """Computed from the noise objects that will be drawn from, and from the thresholds that will be used."""
         noise = self.split.cost([s for s, _ in self.measured], [n for _, n in self.measured])
         selection = self._threshold
@@ -160,6 +177,14 @@ class Quote:
         return sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
 
     @property
+    def spends(self) -> list[tuple[Cost, dict[str, object]]]:
+        """What the ledger records: each release that comes before the query, then the query itself."""
+        first = () if self.before is None else self.before.quotes
+        aside = () if self.aside is None else (self.aside,)
+        own = self.own if self.before is None else self.before.rest
+        return [*((q.own, q.note) for q in (*first, *aside)), (own, self.note)]
+
+    @property
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
         found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
@@ -171,6 +196,16 @@ class Quote:
         from dpsql.plan.show import show
 
         return show(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Before:
+    """Releases of ranges that a query needs first (auto.py), and what is set aside for the query itself."""
+
+    quotes: tuple[Quote, ...]
+    rest: Cost  # the most that the query itself costs, whatever the ranges will be
+    ask: Ask
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class Engine:
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
+        _check_automatic(policy, self.schema)
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
@@ -191,6 +192,20 @@ def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
                     f"tables.{table.name}.unit: {table.unit.column} is {kind.sql}, which can't tell units apart",
                     code="unit-type",
                     hint="use a column of whole numbers or text",
+                )
+
+
+def _check_automatic(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    """Only numbers have automatic bounds."""
+    for name, table in policy.tables.items():
+        types = {column.lower(): Type.parse(text) for column, text in schema[name]}
+        for lower, column in table.columns.items():
+            if column.share is not None and not types[lower].is_numeric:
+                raise PolicyError(
+                    f"tables.{table.name}.columns.{column.name}.bounds: {column.name} is {types[lower].sql}, and only "
+                    "numbers get automatic bounds",
+                    code="bounds-type",
+                    hint="write a min and a max, or leave bounds out",
                 )
 
 

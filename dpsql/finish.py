@@ -22,6 +22,7 @@ from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.backends.duckdb.render import relation
 from dpsql.calibrate import Quote, Step
+from dpsql.clipping import may_cut
 from dpsql.errors import DataError
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import Source, estimated
@@ -64,7 +65,8 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
         result = result.drop_columns([CELL])
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
-    return Answer(table, measured, origins, cells, receipt.cost, receipt)
+    ranges = tuple(a.facts() for a in quote.automatic)
+    return Answer(table, measured, origins, cells, receipt.cost, receipt, ranges, may_cut(quote))
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:

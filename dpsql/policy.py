@@ -48,6 +48,7 @@ class Column:
     references: Reference | None = None
     private: bool = False
     nullable: bool = True
+    share: Fraction | None = None  # bounds = "auto": the part of a query's ε that its private range may take
 
 
 @dataclass(frozen=True, slots=True)

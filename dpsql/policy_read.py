@@ -36,7 +36,9 @@ from dpsql.policy import (
 from dpsql.policy_section import Section, key_path
 from dpsql.policy_values import (
     column_type,
+    is_number,
     read_bound,
+    read_share,
     read_values,
     sort_of,
 )
@@ -45,6 +47,7 @@ ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
 MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
 RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
+DEFAULT_SHARE = Fraction(1, 10)
 
 
 def read(policy: object, *, path: Path | None, base: Path | None, sources: Iterable[str] | None) -> Policy:
@@ -208,14 +211,16 @@ def _unit(section: Section, public: bool) -> Unit | None:
 
 
 def _columns(section: Section, *, public: bool, csv: bool) -> dict[str, Column]:
-    keys = ("type", "min", "max", "values", "references", "private", "nullable")
-    parts = section.section("columns").sections(keys, later=("bounds", "share"))
+    keys = ("type", "min", "max", "values", "references", "private", "nullable", "bounds", "share")
+    parts = section.section("columns").sections(keys, later=())
     columns = {lower: _column(name, part) for lower, (name, part) in parts.items()}
     for lower, (_, part) in parts.items():
         if csv and not public and "type" not in part.entries:
             part.missing("type", hint='a CSV file has no types, and guessing depends on the rows: type = "INTEGER"')
         if public and columns[lower].private:
             part.wrong("private", "the table is public, so this protects nothing", hint="leave out one of the two")
+        if public and columns[lower].share is not None:
+            part.wrong("bounds", "a public table needs no private range", hint="leave it out")
     return columns
 
 
@@ -237,7 +242,26 @@ def _column(name: str, section: Section) -> Column:
         if "values" in section.entries:
             section.wrong("references", "the public keys come from values already", hint="leave out one of the two")
     private, nullable = section.flag("private", False), section.flag("nullable", True)
-    return Column(name, type, low, high, values, references, private, nullable)
+    return Column(name, type, low, high, values, references, private, nullable, _share(section, type))
+
+
+def _share(section: Section, type: str | None) -> Fraction | None:
+    """What automatic bounds may take of a query; None where the column has none."""
+    if "bounds" not in section.entries:
+        if "share" in section.entries:
+            section.wrong("share", "is for automatic bounds", hint='write bounds = "auto" beside it, or leave it out')
+        return None
+    section.choice("bounds", ("auto",))
+    for key in ("min", "max"):
+        if key in section.entries:
+            section.wrong("bounds", f"the range is automatic, or it has a {key}", hint="leave out one of the two")
+    for key in ("values", "references"):
+        if key in section.entries:
+            section.wrong("bounds", f"a range can't be found for keys, and {key} makes keys", hint="leave bounds out")
+    if type is not None and not is_number(type):
+        section.wrong("bounds", f"{type} is no number: only numbers get automatic bounds", hint="write min and max")
+    share = section.attempt("share", read_share)
+    return DEFAULT_SHARE if share is None else share
 
 
 def _check_range(section: Section, low: Bound | None, high: Bound | None, values: tuple[Value, ...] | None) -> None:

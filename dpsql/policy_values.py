@@ -104,6 +104,19 @@ def sort_of(value: Value | Bound) -> str:
             return "a date"
 
 
+def is_number(type: str) -> bool:
+    """Does a column of this type hold numbers?"""
+    return _sort_of_type(type) == "a number"
+
+
+def read_share(written: object) -> Fraction:
+    """A part of a query's ε: more than 0, and at most half."""
+    number = exact_decimal(written) if not isinstance(written, str) else None
+    if number is None or not 0 < number <= Decimal("0.5") or number < Decimal("0.001"):
+        raise Unfit(f"must be a number from 0.001 to 0.5, not {show(written)}", "write share = 0.1")
+    return Fraction(number)
+
+
 def _sort_of_type(type: str) -> str | None:
     if type in INTEGERS or type in ("FLOAT", "DOUBLE") or type.startswith("DECIMAL"):
         return "a number"

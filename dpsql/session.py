@@ -6,7 +6,7 @@ text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --cali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -14,24 +14,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpsql.accounting.account import Balance
+from dpsql.accounting.account import Balance, Receipt
 from dpsql.accounting.fitting import fitting
 from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
-from dpsql.analyze.checked import Checked, analyze
+from dpsql.analyze.checked import Checked
 from dpsql.answer import Answer
 from dpsql.archive import replays
+from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known, settled
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
+from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
 from dpsql.engine import Engine, account, quota
 from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import Noisy, Responded, release, respond
-from dpsql.reuse import find, keep
+from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 from dpsql.sql.parse import Tree, parse
@@ -43,7 +45,10 @@ PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it."""
+    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it.
+
+    clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
+    """
 
     epsilon: Number | None = None
     delta: Number | None = None
@@ -52,6 +57,7 @@ class Options:
     max_groups: int | None = None
     mechanism: str | None = None
     fresh: bool = False
+    clipping: bool = False
     accuracy: Number | None = None
     confidence: float | None = None
 
@@ -82,14 +88,15 @@ class Session:
         with _located(sql):
             data = engine.identities()
             quote = self._quote(sql, options)
-            if not options.get("fresh") and (found := find(quote, data, engine.ledger)) is not None:
-                return finish(quote, found.noisy, found.receipt, engine.public)
+            if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
+                return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
             with self._loosest(sql, options):
-                receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
+                *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
+            price, quote = quote.price, self._bounded(quote, first, data)
             noisy: list[Noisy | Responded] = [*self._measure(quote), *self._respond(quote)]
             engine.check_unchanged(data)
-            done = finish(quote, noisy, receipt, engine.public)
-            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
+            done = self._cut(finish(quote, noisy, receipt, engine.public), quote, data, *first[-1:])
+            return replace(done, cost=price, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
@@ -113,7 +120,8 @@ class Session:
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            return self._fitted(self._quote(sql, options))
+            quote = self._quote(sql, options)
+            return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:
         """The same for a batch: its merged releases, and one price."""
@@ -123,17 +131,28 @@ class Session:
     def _fitted(self, quote: Quote) -> Quote:
         ledger = self._engine.ledger
         left = ledger.left(quota(self._engine.policy, self._analyst))
-        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, quote.measured))
+        first = () if quote.before is None else quote.before.quotes
+        aside = () if quote.aside is None else (quote.aside,)
+        measured = [one for q in (quote, *first, *aside) for one in q.measured]
+        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, measured))
 
     def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
         """The statements of a batch with their releases merged, and the quote for all of them."""
         policy, wanted = self._engine.policy, _options(options)
         if wanted.accuracy is not None:
             raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+        if wanted.clipping:
+            raise PrivacyError(
+                "what is cut is estimated for one query", code="clipping", hint="ask with that query alone"
+            )
         trees = [parse(text) for text in statements(sql)]
         asks = [asked(wanted, policy, alone(tree).options) for tree in trees]
-        together = merge(sql, [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)])
-        return together, share(calibrate(together.checked, asks[0][0], ()))
+        checked = [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)]
+        for one, _ in checked:
+            require_known(one, "a batch")
+        together = merge(sql, checked)
+        automatic = tuple(dict.fromkeys(a for one, _ in checked for a in one.automatic))
+        return together, replace(share(calibrate(together.checked, asks[0][0], ())), automatic=automatic)
 
     def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
@@ -143,13 +162,18 @@ class Session:
         ask, limits = asked(wanted, engine.policy, tree.options)
         checked, result = self._checked(tree, limits)
         if goal is None:
-            return calibrate(checked, ask, result)
+            aside, main = parts(ask, [SHARE]) if wanted.clipping and cuts_something(checked) else (None, ask)
+            quote = quote_automatic(checked, main, result, limits, engine)
+            return quote if aside is None else with_estimate(quote, aside, ask.epsilon, engine)
+        require_known(checked, "an accuracy")
+        if wanted.clipping:
+            raise PrivacyError("clipping goes with an epsilon", code="clipping", hint="leave accuracy out, or clipping")
         bare = replace(wanted, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
             return calibrate(checked, asked(replace(bare, epsilon=epsilon), engine.policy, tree.options)[0], result)
 
-        return goal.least(price, ask.epsilon)
+        return replace(goal.least(price, ask.epsilon), automatic=checked.automatic)
 
     def prices(self, sql: str, **options: Any) -> list[Quote]:
         """Quotes for the same query at several ε, the smallest first; spends nothing."""
@@ -176,7 +200,14 @@ class Session:
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether a stored release answers this query, so that it costs nothing."""
-        return find(quote, self._engine.identities(), self._engine.ledger) is not None
+        return self._stored(quote, self._engine.identities()) is not None
+
+    def _stored(self, quote: Quote, versions: Mapping[str, str]) -> Found | None:
+        """What answers the query for free: also what it got when its automatic bounds were still to pay."""
+        found = find(quote, versions, self._engine.ledger)
+        if found is None and quote.lesser is not None:
+            return find(quote.lesser, versions, self._engine.ledger)
+        return found
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
@@ -194,7 +225,41 @@ class Session:
         engine = self._engine
         bound = bind(tree, engine.columns, engine.unlisted)
         plan = build(bound, engine.policy)
-        return analyze(plan, limits, engine.catalog()), engine.twin.describe(tree)
+        return analyze_automatic(plan, limits, engine), engine.twin.describe(tree)
+
+    def _bounded(self, quote: Quote, receipts: Sequence[Receipt], data: Mapping[str, str]) -> Quote:
+        """Release the automatic bounds that a query needs first; all of it is paid by now (Theorem AUTO-1)."""
+        if quote.before is None:
+            return quote
+        engine, released = self._engine, []
+        for first, receipt in zip(quote.before.quotes, receipts, strict=False):  # the last may be for the estimate
+            (noisy,) = self._measure(first)
+            engine.check_unchanged(data)
+            done = finish(first, [noisy], receipt, engine.public)
+            engine.ledger.released(receipt, keep(first, data, [noisy], [done]))
+            released.append((noisy, receipt.id))
+        known = settled(quote, released, engine)
+        if quote.aside is None:
+            return known
+        ask = replace(quote.before.ask, epsilon=quote.aside.epsilon, delta=Fraction(0), mechanism="laplace")
+        return with_estimate(known, ask, quote.epsilon, engine)
+
+    def _cut(self, done: Answer, quote: Quote, data: Mapping[str, str], *paid: Receipt) -> Answer:
+        """The answer with the estimate of what is cut, where that was asked for: a stored one is free."""
+        engine, who, aside = self._engine, self._analyst, quote.aside
+        if aside is None:
+            return done
+        if not paid and (found := find(aside, data, engine.ledger)) is not None:
+            return replace(done, clipping=read_cuts(quote, found.noisy))
+        receipt = (
+            paid[0]
+            if paid
+            else engine.ledger.reserve(aside.own, aside.note, analyst=who, quota=quota(engine.policy, who))
+        )
+        noisy = self._measure(aside)
+        engine.check_unchanged(data)
+        engine.ledger.released(receipt, keep(aside, data, noisy, []))
+        return replace(done, cost=done.cost if paid else receipt.cost, clipping=read_cuts(quote, noisy))
 
     def _measure(self, quote: Quote) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""

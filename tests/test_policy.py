@@ -169,9 +169,17 @@ MISTAKES = [
     (PEOPLE + "[budget.analysts]\nann = -1", "budget.analysts.ann", "0.1 to 1"),
     (PEOPLE + '[budget.analysts]\nann = "x"', "budget.analysts.ann", "without quotes"),
     (PEOPLE.replace("delta", 'renew = "weekly"\ndelta'), "budget.renew", "monthly"),
-    # keys of later versions
-    (column('bounds = "auto"'), "tables.people.columns.x.bounds", "leave it out"),
-    (column("share = 0.5"), "tables.people.columns.x.share", "leave it out"),
+    # automatic bounds
+    (column('bounds = "automatic"'), "tables.people.columns.x.bounds", 'did you mean "auto"?'),
+    (column("bounds = [0, 1]"), "tables.people.columns.x.bounds", '"auto"'),
+    (column("share = 0.5"), "tables.people.columns.x.share", 'bounds = "auto"'),
+    (column('bounds = "auto", min = 0'), "tables.people.columns.x.bounds", "leave out one of the two"),
+    (column('bounds = "auto", max = 9'), "tables.people.columns.x.bounds", "leave out one of the two"),
+    (column('bounds = "auto", values = [1, 2]'), "tables.people.columns.x.bounds", "leave bounds out"),
+    (column('bounds = "auto", type = "DATE"'), "tables.people.columns.x.bounds", "min and max"),
+    (column('bounds = "auto", share = 0'), "tables.people.columns.x.share", "share = 0.1"),
+    (column('bounds = "auto", share = 0.51'), "tables.people.columns.x.share", "share = 0.1"),
+    (column('bounds = "auto", share = "0.1"'), "tables.people.columns.x.share", "share = 0.1"),
     # privacy
     (PEOPLE + '[privacy]\nadjacency = "replace"', "privacy.adjacency", 'did you mean "replace_one"'),
     (PEOPLE + '[privacy]\nmechanism = "x"', "privacy.mechanism", "laplace"),
@@ -301,10 +309,16 @@ def test_a_mistake_is_reported_once_with_its_key_path_and_what_to_do(toml: str, 
 
 
 def test_keys_of_later_versions_are_refused_as_such() -> None:
-    for toml in (PEOPLE.replace("delta", "share = 0.5\ndelta"), column('bounds = "auto"')):
-        with pytest.raises(PolicyError, match="is not supported by this version") as caught:
-            read(toml)
-        assert caught.value.code == "not-yet"
+    with pytest.raises(PolicyError, match="is not supported by this version") as caught:
+        read(PEOPLE.replace("delta", "share = 0.5\ndelta"))
+    assert caught.value.code == "not-yet"
+
+
+def test_automatic_bounds_take_a_tenth_unless_the_policy_says_another_share() -> None:
+    said = read(column('bounds = "auto"')).tables["people"].columns["x"]
+    assert said.share == Fraction(1, 10) and said.min is None and said.max is None
+    assert read(column('bounds = "auto", share = 0.25')).tables["people"].columns["x"].share == Fraction(1, 4)
+    assert read(column("min = 0")).tables["people"].columns["x"].share is None
 
 
 def test_all_mistakes_are_reported_at_once_one_a_line() -> None:

@@ -75,22 +75,32 @@ class Ledger:
         self, price: Cost, note: Mapping[str, object], *, analyst: str = "", quota: Quota | None = None
     ) -> Receipt:
         """Record the price, durably, before the first private row is read; BudgetError if it doesn't fit."""
-        check_price(price, self._account.accountant)
-        text = json.dumps(dict(note), sort_keys=True, default=str)
-        receipt = Receipt(secrets.token_hex(16), versions.now(), price, "reserved")
+        return self.reserve_all([(price, note)], analyst=analyst, quota=quota)[0]
+
+    def reserve_all(
+        self, spends: Sequence[tuple[Cost, Mapping[str, object]]], *, analyst: str = "", quota: Quota | None = None
+    ) -> list[Receipt]:
+        """Record several prices with their notes at once: all of them, or none and BudgetError."""
+        for price, _ in spends:
+            check_price(price, self._account.accountant)
+        time = versions.now()
+        receipts = [Receipt(secrets.token_hex(16), time, price, "reserved") for price, _ in spends]
         with self._store.transaction() as db:
             self._agree(db)
             self._add_up(db)
-            period = self._now(receipt.time)
-            self._admit(price, period, quota)
-            numbers = [None if n is None else str(n) for n in (price.epsilon, price.delta, price.rho, price.parts)]
-            fields = (receipt.id, receipt.time, period, analyst, *numbers, text)
-            # Theorem LEDGER-1: on disk when the transaction ends, and nothing in this package removes it.
-            db.execute(
-                f"INSERT INTO release ({_CHAINED}, chain, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*fields, link(_secret(db), self._chain, fields), receipt.state),
-            )
-        return receipt
+            period, chain = self._now(time), self._chain
+            self._admit(sum((price for price, _ in spends), self._account.filter.nothing), period, quota)
+            for receipt, (price, note) in zip(receipts, spends, strict=True):
+                numbers = [None if n is None else str(n) for n in (price.epsilon, price.delta, price.rho, price.parts)]
+                text = json.dumps(dict(note), sort_keys=True, default=str)
+                fields = (receipt.id, receipt.time, period, analyst, *numbers, text)
+                chain = link(_secret(db), chain, fields)
+                # Theorem LEDGER-1: on disk when the transaction ends, and nothing in this package removes it.
+                db.execute(
+                    f"INSERT INTO release ({_CHAINED}, chain, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*fields, chain, receipt.state),
+                )
+        return receipts
 
     def _admit(self, price: Cost, period: str, quota: Quota | None) -> None:
         """Raise where the price doesn't fit into the account, or into the analyst's quota."""

@@ -31,6 +31,7 @@ from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.times import as_number
 from dpsql.sql.types import Type
+from dpsql.statistics.bounds import Automatic
 
 RANKED = frozenset({"MEDIAN", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "MIN", "MAX"})
 """Aggregates that choose one of a value's possible values, by rank (Theorem QUANTILE-1)."""
@@ -86,6 +87,7 @@ class Checked:
     plan: Plan
     releases: tuple[CheckedRelease, ...]
     responses: tuple[CheckedResponses, ...] = ()  # rows that leave one by one, randomised
+    automatic: tuple[Automatic, ...] = ()  # the automatic bounds that the ranges in it rest on
 
 
 def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
@@ -97,9 +99,13 @@ def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
     rows = known_relation(release.input, set(_used(release)), limits.max_rows, catalog)
     known, owner = rows.scalars, rows.owner
+    # A released range never makes keys: their values follow from public ranges alone.
+    public = rows
+    if catalog.ranges and release.keys:
+        public = known_relation(release.input, set(_used(release)), limits.max_rows, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
-    domains, private = _domains(release, rows, catalog.public)
+    domains, private = _domains(release, public, catalog.public)
     if private is not None and limits.public_keys:
         raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, assert_never
 
 from sqlglot import exp
@@ -44,7 +45,9 @@ from dpsql.sql.functions.casts import align
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.types import BOOLEAN, Type
+from dpsql.statistics.bounds import Seed
 
+Ranges = Mapping[tuple[str, str], tuple[Fraction, Fraction] | None]
 MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one
 
 
@@ -58,6 +61,9 @@ class Catalog:
     public: PublicEngine
     describe: Describe
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
+    ranges: Ranges = field(default_factory=dict)
+    """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
+    isn't named has its public seed range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,11 @@ class _Analyzer:
                 said = table.column(name)
                 type_ = Type.parse(types[name.lower()])
                 nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
-                known = Scalar(plan_column(plan), type_, _declared(table.name, said, type_, nullable))
+                if said is not None and said.share is not None and type_.is_numeric:
+                    said_range = _automatic(table.name, said, Seed.of(type_), self.catalog.ranges, nullable)
+                else:
+                    said_range = _declared(table.name, said, type_, nullable)
+                known = Scalar(plan_column(plan), type_, said_range)
                 columns[plan] = KeyColumn(table.name, said, known)
         if scan.unit is not None and scan.unit not in columns:  # at the end of the links
             last = scan.links[-1].table
@@ -513,6 +523,14 @@ def _declared(table: str, said: Column | None, type_: Type, nullable: bool) -> R
         return Range(nullable=nullable)
     shown = f"[{'' if said.min is None else said.min}, {'' if said.max is None else said.max}]"
     return Range.of(said.min, said.max, nullable, (f"{table}.{said.name}: policy {shown}",))
+
+
+def _automatic(table: str, said: Column, seed: Seed, ranges: Ranges, nullable: bool) -> Range:
+    """The range that automatic bounds give a column (Theorem AUTO-1): it chooses the clip, like a declared one."""
+    found = ranges.get((table.lower(), said.name.lower()), (seed.low, seed.high))
+    if found is None:
+        return Range(nullable=nullable)
+    return Range.of(*found, nullable, (f"{table}.{said.name}: automatic",))
 
 
 def _narrowed(columns: Mapping[str, KeyColumn], condition: Expr | None) -> dict[str, KeyColumn]:

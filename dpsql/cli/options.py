@@ -43,6 +43,7 @@ _QUERY: tuple[Any, ...] = (
     click.option("--max-groups", type=_LIMIT, metavar="N", help="… and shows up in at most N groups."),
     click.option("--mechanism", type=click.Choice(["auto", "laplace", "gaussian"]), help="The kind of noise."),
     click.option("--fresh", is_flag=True, help="Pay for new noise where a stored answer would do."),
+    click.option("--clipping", is_flag=True, help="Spend a twentieth of ε to estimate what limits and ranges cut."),
     click.option("--accuracy", metavar="A", help='Spend what this error needs: 100, or "1% of range".'),
     click.option("--confidence", type=float, metavar="C", help="… with this confidence (default 0.95)."),
     click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts]."),

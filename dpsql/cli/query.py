@@ -38,6 +38,7 @@ def query(
     # Everything that could go wrong with the output goes wrong now, before anything is paid.
     with choose(output, format_) as target:
         from dpsql.batch import statements
+        from dpsql.cli.render import cut_lines, range_lines
         from dpsql.session import connect
 
         several = len(statements(text)) if file is not None else 1
@@ -47,6 +48,10 @@ def query(
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
             target.write(*answers)
+            for line in dict.fromkeys(line for answer in answers for line in range_lines(answer)):
+                click.echo(line, err=True)
+            for line in cut_lines(answers[0]):
+                click.echo(line, err=True)
             click.echo(_receipt(answers[0], session.budget), err=True)
 
 

@@ -31,6 +31,31 @@ def guarantee(cost: Cost, *, up: bool) -> str:
     return f"{text}, δ = {show_rounded(cost.delta, up=up)}" if cost.delta else text
 
 
+def range_lines(answer: Answer) -> list[str]:
+    """The automatic bounds that an answer rests on."""
+    from dpsql.plan.show import range_text
+
+    lines = []
+    for one in answer.ranges:
+        text = f"{one['column']} is clipped to {range_text(one)}, its automatic bounds (release {one['release'][:8]})"
+        if not one["found"]:
+            text += "\nno range was found for so little: these bounds are fixed, and the answer means little"
+        lines.append(text)
+    return lines
+
+
+def cut_lines(answer: Answer) -> list[str]:
+    """What intervals don't speak of: an estimate of it, where one was asked for."""
+    from dpsql.clipping import lines
+
+    if answer.clipping is None:
+        if not answer.limits:
+            return []
+        few = [*answer.limits[:3], *([f"{len(answer.limits) - 3} more"] if len(answer.limits) > 3 else [])]
+        return [f"± is the noise alone; not in it is what these cut: {', '.join(few)} (--clipping estimates that)"]
+    return lines(answer.clipping) or ["no limit and no range cuts anything"]
+
+
 def encode(answer: Answer, format_: str) -> bytes:
     """The answer as the bytes of a file in one of output.FORMATS."""
     match format_:
@@ -91,7 +116,10 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "epsilon": str(answer.receipt.cost.epsilon),
             "delta": str(answer.receipt.cost.delta),
             "reused": answer.receipt.reused,
+            **({"limits": list(answer.limits)} if answer.limits else {}),
+            **({"ranges": [dict(one) for one in answer.ranges]} if answer.ranges else {}),
         },
+        **({} if answer.clipping is None else {"clipping": [dict(one) for one in answer.clipping]}),
     }
 
 

@@ -71,6 +71,13 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         "releases": list(steps.values()),
         "responses": list(responses.values()),
     }
+    if quote.aside is not None:
+        facts["clipping"] = {"cost": _cost(quote.aside.own)}
+    if quote.cuts:
+        facts["cuts"] = [dict(one) for one in quote.cuts]
+    if quote.automatic:
+        facts["automatic"] = _automatic(quote)
+        _forget(quote, facts["releases"])
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
     if quote.fits is not None:
@@ -83,6 +90,32 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         }
         facts["post_processing"] = estimated(quote.plan.post.copy(), noises).sql(dialect="duckdb", pretty=True)
     return facts
+
+
+def _automatic(quote: Quote) -> list[Facts]:
+    """The automatic bounds that the query rests on, those that it must pay for first with their price."""
+    first = iter(() if quote.before is None else quote.before.quotes)
+    found = []
+    for one in quote.automatic:
+        cost = None if one.range is not None else _cost(next(first).own)
+        found.append({**one.facts(), "seed": [one.seed.first, one.seed.last], "cost": cost})
+    return found
+
+
+def _forget(quote: Quote, releases: list[Facts]) -> None:
+    """Leave out what isn't known before a range is: noise and errors of whatever hangs on its seed range."""
+    pending = {f"{a.table}.{a.column}: automatic" for a in quote.automatic if a.range is None}
+    for step, facts in zip(quote.steps, releases, strict=True):
+        hanging: set[int] = set()
+        for argument, aggregate in zip(step.checked.arguments, facts["aggregates"], strict=True):
+            if argument.value is not None and pending & set(argument.value.range.why) and "range" in aggregate:
+                aggregate["range"] = None
+                aggregate["error"] = None
+                aggregate["pending"] = True
+                hanging |= set(aggregate["measurements"])
+        for m in facts["measurements"]:
+            if m["number"] in hanging:
+                m.update(l1=None, l2=None, scale=None, grid=None)
 
 
 def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) -> Facts:

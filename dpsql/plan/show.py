@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpsql.accounting.cost import show_rounded
 from dpsql.calibrate import Quote
+from dpsql.clipping import lines as cut_lines
 from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
 from dpsql.plan.show_responses import response_head, response_lines, response_rows
 
@@ -26,6 +27,12 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
     if (fits := facts.get("fits")) and fits["more"] is not None:
         whole = " and ".join(f"{n:,} under {name}" for name, n in fits.items() if name != "more" and n is not None)
         lines.append(f"fits      {fits['more']:,} more times; into a whole account, with this noise: {whole}")
+    for one in facts.get("automatic", ()):
+        lines += _automatic_lines(one)
+    if "clipping" in facts:
+        cost = f"ε = {_number(facts['clipping']['cost']['epsilon'])}"
+        lines.append(f"clipping  {cost} of the price is for an estimate of how many units limits and ranges cut")
+    lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(cut_lines(facts.get("cuts", ())))]
     if facts["other"] is not None:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
@@ -39,6 +46,21 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
             lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
         lines += ["", "on the noisy results", _indented(facts["post_processing"])]
     return "\n".join(lines)
+
+
+def _automatic_lines(one: Facts) -> Iterable[str]:
+    if one["known"]:
+        yield f"bounds    {one['column']} is automatic: {range_text(one)}, from release {one['release'][:8]}, for free"
+        return
+    first, last = one["seed"]
+    cost = f"ε = {_number(one['cost']['epsilon'])}"
+    yield f"bounds    {one['column']} is automatic and not known yet: {cost} of the price is for its range, once"
+    yield f"          between powers of two, from ±2^{first} to ±2^{last}; what is marked ? hangs on it"
+
+
+def range_text(one: Mapping[str, Any]) -> str:
+    """A released range."""
+    return f"{_number(one['low'])} to {_number(one['high'])}"
 
 
 def _release_lines(release: Facts, several: bool) -> Iterable[str]:
@@ -136,6 +158,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
         lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
     if clip := aggregate.get("clip"):
         lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
+    if aggregate.get("pending"):
+        return [*lines, "range and error known once the automatic bounds are"]
     error, cells = aggregate["error"], release["cells"]
     if error is None:
         return [*lines, "no noise"]
@@ -183,6 +207,8 @@ def _indented(sql: str) -> str:
 
 def _number(value: Any) -> str:
     """Three digits after the leading ones, thousands apart; 1e-7 where it is tiny."""
+    if value is None:
+        return "?"
     if isinstance(value, str):
         return value
     if value == int(value) and abs(value) < 1e15:

@@ -127,6 +127,9 @@ def _lines(
     ranges = [_range(c) for c in table.columns.values() if c.min is not None or c.max is not None]
     if ranges:
         yield "ranges", _listed(ranges)
+    automatic = [f"{c.name} ({float(c.share):.0%})" for c in table.columns.values() if c.share is not None]
+    if automatic:
+        yield "auto", f"{_listed(automatic)}: found privately, once, for that share of the first query that needs it"
     keys = [text for name, type_ in schema if (text := _keys(name, type_, table.column(name)))]
     if keys:
         yield "keys", _listed(keys)
@@ -209,7 +212,8 @@ def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
         said = table.column(name)
         if isinstance(table.unit, ColumnUnit) and name.lower() == table.unit.column.lower():
             continue
-        if type_.is_numeric and (said is None or said.min is None or said.max is None):
+        bounded = said is not None and (said.share is not None or (said.min is not None and said.max is not None))
+        if type_.is_numeric and not bounded:
             bare.append(name)
         elif type_.is_text and _keys(name, type_, said) is None and not (said is not None and said.private):
             ungrouped.append(name)

@@ -65,7 +65,7 @@ def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
     store._connect = lambda where: Connection(connect(where), fuse)  # type: ignore[assignment, return-value]
     for name in ("release", "finish", "keep"):
         setattr(pipeline, name, fuse.around(getattr(pipeline, name)))
-    for name in ("reserve", "released"):
+    for name in ("reserve_all", "released"):
         setattr(ledgers.Ledger, name, fuse.around(getattr(ledgers.Ledger, name)))
 
     def read(*arguments: Any) -> Any:

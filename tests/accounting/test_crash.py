@@ -111,13 +111,13 @@ import runpy, sys
 from dataclasses import replace
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.ledger import Ledger
-reserve, released, asked = Ledger.reserve, Ledger.released, []
-def later(self, price, note, **named):
-    asked.append((price, note))
-    return Receipt("0" * 32, "", price, "reserved")
+reserve_all, released, asked = Ledger.reserve_all, Ledger.released, []
+def later(self, spends, **named):
+    asked.append(spends)
+    return [Receipt("0" * 32, "", price, "reserved") for price, _ in spends]
 def now(self, receipt, kept=()):
-    return released(self, reserve(self, *asked.pop()), kept)
-Ledger.reserve, Ledger.released = later, now
+    return released(self, reserve_all(self, asked.pop())[0], kept)
+Ledger.reserve_all, Ledger.released = later, now
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -95,7 +95,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
         exact = plain.execute(query.plain).fetchall()
         private = any(noisy.step.checked.private_keys for noisy in answer.noisy)
         few = plain.execute(query.few).fetchall() if private else None
-    except DATA_DEPENDENT:
+    except (*DATA_DEPENDENT, duckdb.ParserException):  # AT is a word of DuckDB's own where we still read a name
         return Verdict(skipped=True)
     except duckdb.Error as error:
         return Verdict(wrong=f"dpsql answers what DuckDB refuses: {error}\nplain: {query.plain}")

@@ -233,7 +233,10 @@ def _narrow(value: Scalar, written: Expr) -> Scalar:
             )
             inside = exp.Between(this=wrap(value.sql), low=floor, high=ceiling)
             cases = [
-                exp.If(this=inside, true=exp.TryCast(this=value.sql.copy(), to=exp.DataType.build(to.sql, dialect="duckdb"))),
+                exp.If(
+                    this=inside,
+                    true=exp.TryCast(this=value.sql.copy(), to=exp.DataType.build(to.sql, dialect="duckdb")),
+                ),
                 exp.If(this=exp.GT(this=wrap(value.sql), expression=ceiling.copy()), true=ends[1].copy()),
                 exp.If(this=exp.LT(this=wrap(value.sql), expression=floor.copy()), true=ends[0].copy()),
             ]

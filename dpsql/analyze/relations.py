@@ -246,7 +246,8 @@ class _Analyzer:
         """
         bottom, looked = right, conjuncts(condition)
         while isinstance(bottom, Filter):
-            bottom, looked = bottom.input, [*looked, bottom.condition]
+            looked = [*looked, bottom.condition]
+            bottom = bottom.input
         if not isinstance(bottom, Scan) or not bottom.links:
             return None
         if any(c.name == bottom.unit for e in looked for c in e.find_all(exp.Column)):

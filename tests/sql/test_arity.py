@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterator
@@ -16,10 +17,34 @@ from dpsql.sql.parse import parse
 from dpsql.sql.scalar import FUNCTIONS, Scalar, scalar
 from dpsql.sql.types import Type
 
-AGGREGATES = (
-    "COUNT SUM AVG MIN MAX VARIANCE STDDEV_POP COUNT_IF BOOL_AND ARG_MAX FIRST ANY_VALUE MODE MEDIAN QUANTILE LIST "
-    "STRING_AGG PRIVACY_UNIT DP_INTERVAL_LOW LAG LEAD ROW_NUMBER RANK NTILE FIRST_VALUE PERCENT_RANK"
-).split()
+AGGREGATES = [
+    "COUNT",
+    "SUM",
+    "AVG",
+    "MIN",
+    "MAX",
+    "VARIANCE",
+    "STDDEV_POP",
+    "COUNT_IF",
+    "BOOL_AND",
+    "ARG_MAX",
+    "FIRST",
+    "ANY_VALUE",
+    "MODE",
+    "MEDIAN",
+    "QUANTILE",
+    "LIST",
+    "STRING_AGG",
+    "PRIVACY_UNIT",
+    "DP_INTERVAL_LOW",
+    "LAG",
+    "LEAD",
+    "ROW_NUMBER",
+    "RANK",
+    "NTILE",
+    "FIRST_VALUE",
+    "PERCENT_RANK",
+]
 SCALARS = sorted({n for f in FUNCTIONS for n in f.names if re.fullmatch(r"\w+", n)})
 LISTS = (["i"] * 5, ["s", "'a'", "1", "2", "3"], ["'day'", "d", "d", "d", "d"], ["NULL"] * 5)
 COLUMNS = {
@@ -64,10 +89,8 @@ def test_no_number_of_arguments_crashes_an_aggregate(session: dpsql.Session, nam
             f"SELECT COUNT(*) FROM (SELECT u, {call} AS z FROM t GROUP BY u) WHERE z IS NULL",
             f"SELECT COUNT(*) FROM (SELECT {call} OVER (PARTITION BY u ORDER BY i) AS z FROM t) WHERE z IS NULL",
         ):
-            try:
+            with contextlib.suppress(dpsql.Error):
                 session.explain(sql, epsilon=1, max_rows=2, max_groups=2)
-            except dpsql.Error:
-                pass
 
 
 @pytest.mark.parametrize("call", ["CEIL()", "FLOOR()", "DATE()", "NEG()", "ILIKE(s)", "SPLIT_PART(s)"])

@@ -68,7 +68,7 @@ class PublicFacts:
             raise
 
     def source(self, node: PublicTable | Given) -> tuple[Expr, dict[str, Any]]:
-        """What to read public rows from. Those of a subquery are computed once, by the statement that publish runs.
+        """What to read public rows from. Those of a subquery are computed once, as publish computes them.
 
         A query around it could make the engine choose other rows, under a LIMIT for instance.
         """

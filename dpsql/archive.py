@@ -215,14 +215,12 @@ def _value(value: Value | None) -> Json:
     if value is None:
         return None
     grid = value.grid
-    return [
-        value.column, value.nullable, value.text, str(grid.step), grid.low, grid.high, grid.source, grid.resolution
-    ]  # fmt: skip
+    return [value.column, value.nullable, value.text, str(grid.step), grid.low, grid.high, grid.source]
 
 
 def _to_value(found: Json) -> Value:
-    column, nullable, text, step, low, high, source, resolution = found
-    return Value(column, Grid(Fraction(step), low, high, source, resolution), nullable, text)
+    column, nullable, text, step, low, high, source = found[:7]
+    return Value(column, Grid(Fraction(step), low, high, source), nullable, text)
 
 
 def _clip(clip: Clip | None) -> Json:
@@ -230,12 +228,14 @@ def _clip(clip: Clip | None) -> Json:
 
 
 def _quantity(quantity: Quantity) -> Json:
-    return [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip)]
+    found = [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip)]
+    return [*found, _value(quantity.second), list(quantity.powers)]
 
 
 def _to_quantity(found: Json) -> Quantity:
-    kind, value, where, clip = found
-    return Quantity(kind, None if value is None else _to_value(value), where, None if clip is None else Clip(*clip))
+    kind, value, where, clip, second, powers = found if len(found) == 6 else (*found, None, (0, 0))
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Quantity(kind, held, where, None if clip is None else Clip(*clip), other, (powers[0], powers[1]))
 
 
 def _linear(linear: Linear) -> Json:
@@ -248,11 +248,11 @@ def _to_linear(found: Json) -> Linear:
 
 def _call(call: Call) -> Json:
     kind = None if call.type is None else call.type.sql
-    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
+    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip), _value(call.second)]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units, clip = found
+    function, value, type_, where, units, clip, second = found if len(found) == 7 else (*found, None)
     kind = None if type_ is None else Type.parse(type_)
-    held = None if value is None else _to_value(value)
-    return Call(function, held, kind, where, units, None if clip is None else Clip(*clip))
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Call(function, held, kind, where, units, None if clip is None else Clip(*clip), other)

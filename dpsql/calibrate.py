@@ -18,7 +18,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import Fits
 from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import RECIPES, is_moments
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
@@ -49,9 +49,9 @@ from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip, Quantity, Statistic, Value
 from dpsql.statistics.clipped import on_grid, row_grid
-from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
-from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
-from dpsql.statistics.strategy import Linear, Strategy, strategies
+from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
+from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS, Moments
+from dpsql.statistics.strategy import Fine, Linear, Strategy, strategies
 from dpsql.statistics.tally import Tally
 from dpsql.statistics.units import Units
 
@@ -238,8 +238,8 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
             columns.append((name, argument.where.sql))
             assert argument.call.where is not None
             where_text[name] = f" where {_text(argument.call.where)}"
-        if argument.value is not None:
-            places.setdefault(argument.value.sql, f"x{len(places)}")
+        for value in argument.values:
+            places.setdefault(value.sql, f"x{len(places)}")
     bits = min(WEIGHT_BITS, _room(checked, epsilon)) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
@@ -248,16 +248,27 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
         needs.append(_UNITS)
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
-        if call.value is not None and argument.value is not None and call.value.column not in gridded:
-            source = f"x{call.value.column[1:]}"
-            columns.append((source, _gridded_input(argument.value, call.value.grid)))
-            gridded[call.value.column] = (call.value.column, source, call.value.grid)
+        for scalar, held in zip(argument.values, call.values, strict=False):  # none of a call that counts units
+            if held.column not in gridded:
+                source = f"x{held.column[1:]}"
+                columns.append((source, _gridded_input(scalar, held.grid)))
+                gridded[held.column] = (held.column, source, held.grid)
     weight = 2**bits
     whole = checked.bounding.contribution
     unit = whole.weighted(weight) if whole.mass is not None else whole
     rows_are_units = checked.owner.rows == 1
-    candidates = strategies(needs, where_text, unit, weight=weight, rows_are_units=rows_are_units)
-    return _Draft(checked, bits, unit, tuple(columns), tuple(gridded.values()), calls, tuple(candidates))
+    candidates = strategies(
+        needs, where_text, unit, weight=weight, rows_are_units=rows_are_units, fine=_fine(checked, epsilon, bits)
+    )
+    small = [c for c in candidates if (checked.cells or 1) * len(_tallies(c)) <= MAX_NUMBERS]
+    return _Draft(checked, bits, unit, tuple(columns), tuple(gridded.values()), calls, tuple(small or candidates))
+
+
+def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
+    """How finely rows are divided, and whether the noise is so much coarser that this costs nothing (MOMENTS-1)."""
+    resolution = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+    mass = checked.bounding.contribution.mass
+    return Fine(resolution, mass is not None and mass * resolution / epsilon >= 2**FINE_BITS)
 
 
 def _room(checked: CheckedRelease, epsilon: Fraction) -> int:
@@ -269,9 +280,9 @@ def _room(checked: CheckedRelease, epsilon: Fraction) -> int:
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
     """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
     grids: dict[tuple[exp.Expr, object], Grid] = {}
-    for argument in checked.arguments:
-        value = argument.value
-        if value is None or argument.call.function == "COUNT":
+    divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
+    for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
+        if argument.call.function == "COUNT":
             continue
         if argument.clip is not None:
             low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups
@@ -282,14 +293,12 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
         mass = checked.bounding.contribution.mass
         assert mass is not None
         noise = mass * value.range.magnitude / epsilon
-        moments = argument.call.function.startswith(("VAR", "STDDEV"))
         key = _value_key(value)
         grid = choose_grid(value.type, value.range, noise, bits=bits)
-        if moments or (key in grids and grids[key].resolution):
-            fine = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+        if key in divided:
             grid = coarsened(grid, value.range, MAX_SPAN)
             # At least two points: the moments are taken relative to the span, which must not be 0.
-            grid = replace(grid, high=max(grid.high, grid.low + 1), resolution=fine)
+            grid = replace(grid, high=max(grid.high, grid.low + 1))
         grids[key] = grid
     return grids
 
@@ -308,19 +317,30 @@ def _call(
     function = argument.call.function
     if argument.value is None or argument.units:
         return Call(function, None, None, where, argument.units, _clip(argument, None))
-    value = argument.value
+    assert argument.call.argument is not None
+    value = _value(argument, argument.value, argument.call.argument, places, grids)
+    second = None
+    if argument.second is not None and argument.call.second is not None:
+        second = _value(argument, argument.second, argument.call.second, places, grids)
+    return Call(function, value, argument.value.type, where, clip=_clip(argument, value.grid), second=second)
+
+
+def _value(
+    argument: Argument,
+    value: Scalar,
+    written: exp.Expr,
+    places: Mapping[exp.Expr, str],
+    grids: Mapping[tuple[exp.Expr, object], Grid],
+) -> Value:
+    """An argument on its grid, in the statement's column for it."""
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
     grid = grids.get(_value_key(value, argument.clip), counted)
     variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
     column = f"v{places[value.sql][1:]}{variant}"
-    assert argument.call.argument is not None
     # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
-    nullable = value.range.nullable or value.type.is_float
-    text = _text(argument.call.argument)
-    clip = _clip(argument, grid)
-    return Call(function, Value(column, grid, nullable, text), value.type, where, clip=clip)
+    return Value(column, grid, value.range.nullable or value.type.is_float, _text(written))
 
 
 def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
@@ -381,10 +401,16 @@ def _option(drafts: Sequence[_Draft], choice: tuple[Split, Fraction]) -> _Option
     if len(drafts) > 6:
         combinations = [tuple(d.candidates[0] for d in drafts)]
     else:
-        combinations = list(product(*(d.candidates for d in drafts)))
+        combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
     losses = [_loss(drafts, c, split, delta) for c in combinations]
     best = min(range(len(losses)), key=losses.__getitem__)
-    return _Option(split, combinations[best], losses[best], delta)
+    chosen, loss = combinations[best], losses[best]
+    for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
+        for other in draft.candidates[2:]:
+            tried = (*chosen[:i], other, *chosen[i + 1 :])
+            if (found := _loss(drafts, tried, split, delta)) < loss:
+                chosen, loss = tried, found
+    return _Option(split, chosen, loss, delta)
 
 
 def _loss(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> Fraction:
@@ -473,7 +499,7 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
     return Step(
         name=name,
         checked=checked,
-        statement=_statement(draft, tallies),
+        statement=_statement(draft, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
         cells=_cells(checked) if checked.keys and not checked.private_keys else None,
         tallies=tallies,
         calls=draft.calls,
@@ -501,13 +527,13 @@ def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fracti
     return Selection(index, threshold.tau, delta)
 
 
-def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
+def _statement(draft: _Draft, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     types = tuple(k.type.sql for k in checked.keys)
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
+    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values, together)
     rows: Gridded = gridded
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if keys and not checked.private_keys and enforced:

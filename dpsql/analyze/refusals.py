@@ -87,6 +87,14 @@ def _written(call: Aggregate) -> exp.Expr:
     return argument
 
 
+def second_alone(call: Aggregate) -> exp.Expr:
+    """An aggregate of pairs as if it were one of its second value alone: where messages about that one point."""
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    alone = type(node)(this=node.expression)
+    alone.meta.update(node.meta)
+    return alone
+
+
 def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]) -> str | None:
     """Ranges for the columns that have none, where that gives the whole expression one."""
     lacking = [n for n in dict.fromkeys(c.name for c in argument.find_all(exp.Column)) if _could_have(known[n])]

@@ -167,6 +167,7 @@ class Names:
             None if argument.where is None else self.expression(argument.where.sql),
             argument.units,
             None if clip is None else [clip.per, str(clip.low), str(clip.high)],
+            *([] if argument.second is None else [self.value(argument.second)]),
         ]
 
 

@@ -12,6 +12,7 @@ from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
+from dpsql.plan.pairs import any_value, bare, second_argument
 from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted, unsupported_aggregate
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
@@ -59,6 +60,8 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return made
 
     def aggregate(e: Expr) -> Expr:
+        if (known := any_value(e, rewrite)) is not None:
+            return known
         found = _aggregate(builder, e, rows)
         if found not in aggregates:
             aggregates.append(found)
@@ -324,6 +327,7 @@ def _over_groups(
     """Rewrites an expression over groups: its aggregates, keys, subqueries and windows are replaced."""
 
     def rewrite(e: Expr) -> Expr:
+        e = bare(e)
         if isinstance(e, exp.Query):
             return e if isinstance(e, exp.Subquery) and e.this is None else subquery(e)
         if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):
@@ -375,8 +379,9 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         where = builder.row_level(node.expression.this, rows)
         call = node.this
     name = aggregate_name(call)
-    if name not in RECIPES:
+    if name not in RECIPES and name != "COUNT_IF":
         raise unsupported_aggregate(name, call)
+    second = second_argument(call, name)
     argument, distinct = call.args.get("this"), False
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
@@ -397,16 +402,16 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
         argument = None
-    extra = [v for k, v in call.args.items() if v and k not in ("this", "big_int") and call.key != "anonymous"]
-    further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
-    if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
-        raise refuse(
-            SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
-        )
     if argument is None and name != "COUNT":
         raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
     plan = builder.row_level(argument, rows) if argument is not None else None
-    return Aggregate(name, plan, distinct, where, node, bounds)
+    if name == "COUNT_IF" and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
+        passing = plan if where is None else exp.and_(where, plan)
+        return Aggregate("COUNT", None, False, passing, node)
+    if name == "GEOMEAN" and plan is not None:  # Theorem POST-1: e to the average of the logarithms
+        plan = exp.Ln(this=plan)
+    other = builder.row_level(second, rows) if second is not None else None
+    return Aggregate(name, plan, distinct, where, node, bounds, other)
 
 
 def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:

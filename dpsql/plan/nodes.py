@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
+from dpsql.statistics.moments import Moments
 from dpsql.statistics.tally import Tally
 
 Expr = exp.Expr
@@ -248,6 +249,7 @@ class Aggregate:
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
     bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
+    second: Expr | None = None  # the other argument of an aggregate of pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +277,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ToGrid:
-    """Adds integer columns: each value finite-tested, clipped, put on its grid; NULL where it has no finite value."""
+    """Adds integer columns: each value finite-tested, clipped, put on its grid; NULL where it has no finite value.
+
+    together: what is measured of several of them at once; each row is divided over its cells (Theorem MOMENTS-1).
+    """
 
     input: Project
     values: tuple[tuple[str, str, Grid], ...]  # (new column, value column, grid)
+    together: tuple[Moments, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,7 @@ PrivacyError unsupported-aggregate at 1:8+8
 error: MIN of private rows is not supported by this version
    1 | SELECT MIN(age) FROM people
      |        ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- maximum
 SELECT MAX(age) FROM people
@@ -294,7 +294,7 @@ PrivacyError unsupported-aggregate at 1:8+8
 error: MAX of private rows is not supported by this version
    1 | SELECT MAX(age) FROM people
      |        ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- median
 SELECT MEDIAN(age) FROM people
@@ -303,7 +303,7 @@ PrivacyError unsupported-aggregate at 1:8+11
 error: MEDIAN of private rows is not supported by this version
    1 | SELECT MEDIAN(age) FROM people
      |        ^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- list
 SELECT LIST(name) FROM people
@@ -312,7 +312,7 @@ PrivacyError unsupported-aggregate at 1:8+10
 error: LIST shows single rows, and no noise hides that
    1 | SELECT LIST(name) FROM people
      |        ^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- string_agg
 SELECT STRING_AGG(name, ',') FROM people
@@ -321,7 +321,7 @@ PrivacyError unsupported-aggregate at 1:8+21
 error: STRING_AGG shows single rows, and no noise hides that
    1 | SELECT STRING_AGG(name, ',') FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- any_value
 SELECT ANY_VALUE(name) FROM people
@@ -330,7 +330,7 @@ PrivacyError unsupported-aggregate at 1:8+15
 error: ANY_VALUE shows single rows, and no noise hides that
    1 | SELECT ANY_VALUE(name) FROM people
      |        ^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: it can be taken of what depends on the keys alone: ANY_VALUE(UPPER(k)) … GROUP BY k
 ----
 -- arg_max
 SELECT ARG_MAX(name, age) FROM people
@@ -339,7 +339,7 @@ PrivacyError unsupported-aggregate at 1:8+18
 error: ARG_MAX shows single rows, and no noise hides that
    1 | SELECT ARG_MAX(name, age) FROM people
      |        ^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- mode
 SELECT MODE(name) FROM people

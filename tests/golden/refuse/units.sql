@@ -149,7 +149,7 @@ PrivacyError unsupported-aggregate at 1:26+8
 error: MAX of private rows is not supported by this version
    1 | SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
      |                          ^^^^^^^^
-help: what can be asked of private rows: AVG, COUNT, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- a forged unit
 SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id, age FROM people)

@@ -77,7 +77,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
     """Ask both."""
     try:
         str(session.explain(query.sql, **LOOSE))
-        answer = session.query(query.sql, fresh=True, **LOOSE)
+        answer = session.query(query.sql, **LOOSE)
         off = noise(answer)
     except (dpsql.SQLError, dpsql.PrivacyError) as error:
         if not (error.code and error.message and error.hint):

@@ -18,7 +18,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import Fits
 from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
-from dpsql.aggregates import RECIPES, is_moments
+from dpsql.aggregates import COUNTED, RECIPES, is_moments
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
@@ -282,7 +282,7 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     grids: dict[tuple[exp.Expr, object], Grid] = {}
     divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
     for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
-        if argument.call.function == "COUNT":
+        if argument.call.function in COUNTED:
             continue
         if argument.clip is not None:
             low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups

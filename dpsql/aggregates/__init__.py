@@ -19,7 +19,10 @@ RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
 PAIRS = frozenset(r.name for r in _RECIPES if isinstance(r, Pairs) or (isinstance(r, Derived) and r.pair))
 """The aggregates of two values."""
 
+COUNTED = frozenset({"COUNT", "REGR_COUNT"})
+"""The aggregates whose values are only counted: they need no range."""
+
 
 def is_moments(function: str) -> bool:
     """Is it made of powers of values relative to their range?"""
-    return function in PAIRS or isinstance(RECIPES[function], Derived | variance.Variance)
+    return isinstance(RECIPES[function], Derived | variance.Variance)

@@ -8,7 +8,7 @@ from math import prod
 
 from sqlglot import exp
 
-from dpsql.aggregates import is_moments
+from dpsql.aggregates import COUNTED, is_moments
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
 from dpsql.analyze.ownership import Ownership
@@ -182,7 +182,7 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     if call.function in ("BOOL_AND", "BOOL_OR"):
         if not value.type.is_boolean:
             raise no_condition(call.function, call.argument, value)
-    elif call.function != "COUNT":
+    elif call.function not in COUNTED:
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
         if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
             raise no_number(call, value)

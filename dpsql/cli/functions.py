@@ -6,6 +6,10 @@ import click
 
 from dpsql.cli.options import policy_option
 
+_SHORT = (
+    ("COUNT_IF(c)", "COUNT(*) FILTER (WHERE c)"),
+    ("ANY_VALUE(k)", "of what depends on the keys of GROUP BY alone: no noise, and no FILTER"),
+)
 _FORMS = (
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)", "options of the whole query, in its SQL"),
     ("SUM(x, contribution_bounds_per_row => (0, 100))", "each row's value is clipped; AVG, VAR… and STDDEV…, too"),
@@ -24,6 +28,8 @@ def functions(policy: str) -> None:
     click.echo("Aggregates of private rows")
     for recipe in RECIPES.values():
         forms, _, about = recipe.description.partition(": ")
+        click.echo(f"  {forms:<42} {about}")
+    for forms, about in _SHORT:
         click.echo(f"  {forms:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
     click.echo("\nAs Google and Snowflake write it")

@@ -37,7 +37,7 @@ def half_width(terms: Sequence[tuple[Any, Noise]], confidence: float, cells: int
 def _laplace_sum(scales: list[Floats], miss: float) -> Floats:
     """Solve Pr[|S| > t] = miss for a sum of Laplace draws: Σᵢ Πⱼ λᵢ²/(λᵢ² − λⱼ²) · e^(−t/λᵢ)."""
     ordered = np.sort(np.stack(np.broadcast_arrays(*scales)).reshape(len(scales), -1), axis=0)[::-1]
-    tiny = np.maximum(ordered[0], 1e-300) * 1e-9
+    tiny = np.maximum(ordered[0], 1e-100) * 1e-9  # its square is above 0
     ordered = np.maximum(ordered, tiny)
     # Equal scales would divide by zero; widening one by 0.1% moves the result by less.
     for i in range(1, len(ordered)):

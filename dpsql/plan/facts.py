@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.zcdp import pure_rho
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.derived import Derived
 from dpsql.aggregates.either import Either
@@ -29,6 +29,7 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import as_written
 from dpsql.statistics.base import Quantity
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.joint import Joint
@@ -149,7 +150,7 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
     }
     if argument.clip is not None:
         facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
-    elif argument.value is not None and call.function not in ("COUNT", "BOOL_AND", "BOOL_OR"):
+    elif argument.value is not None and call.function not in (*COUNTED, "BOOL_AND", "BOOL_OR"):
         facts["range"] = _range(argument.value)
         if argument.second is not None:
             facts["second_range"] = _range(argument.second)
@@ -265,7 +266,7 @@ def _end(value: Any) -> float | str:
 
 
 def _sql(node: exp.Expr) -> str:
-    return node.sql(dialect="duckdb").replace('"', "")
+    return as_written(node).sql(dialect="duckdb").replace('"', "")
 
 
 def _cost(cost: Cost) -> dict[str, float | None]:

@@ -396,6 +396,8 @@ def _aggregate(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
             )
         argument, distinct = argument.expressions[0], True
     bounds = contribution(call, name, distinct)
+    if is_privacy_unit(second):
+        raise only_counted(call)
     if is_privacy_unit(argument):
         return _count_units(call, name, distinct, where, node, rows)
     if isinstance(argument, exp.Order):

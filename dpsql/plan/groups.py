@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
@@ -167,7 +167,7 @@ def _one_row(node: exp.Select, post: exp.Select, aggregates: list[Aggregate], pl
     def looked_up(e: Expr) -> Expr:
         if isinstance(e, exp.Column) and any(e is place for place in places):
             value: Expr = exp.AnyValue(this=e)
-            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function == "COUNT"
+            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function in COUNTED
             return exp.func("coalesce", value, exp.Literal.number(0), copy=False) if counts else value
         return rebuilt(e, looked_up)
 

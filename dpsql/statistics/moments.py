@@ -14,7 +14,7 @@ from dpsql.statistics.base import Integers, Quantity, Value, power_sum
 from dpsql.statistics.tally import Tally
 
 RESOLUTION_BITS = 30  # at most: a row's parts add up to 2^bits
-MAX_SPAN = 2**32  # the value's own integers: span · resolution stays within 63 bits
+MAX_SPAN = 2**62  # of the value's own integers: x − L fits BIGINT
 MAX_CELLS = 100
 
 Axis = Value | str  # a value, which is there where it is finite; or a FILTER's column, which is there where it is TRUE
@@ -63,6 +63,11 @@ class Moments:
     @property
     def width(self) -> int:
         return len(self.cells)
+
+    def degree(self, axis: Axis) -> int:
+        """How finely an axis is divided, where it is divided most."""
+        place = self.axes.index(axis)
+        return max(part.degrees[place] for part in self.parts)
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
@@ -118,8 +123,7 @@ class Moments:
 
     def _offered(self) -> Iterator[Quantity]:
         """All that could be asked of these axes: powers of each value, and products of two."""
-        most = [max(part.degrees[i] for part in self.parts) for i in range(len(self.axes))]
-        values = [(axis, most[i]) for i, axis in enumerate(self.axes) if isinstance(axis, Value)]
+        values = [(axis, self.degree(axis)) for axis in self.axes if isinstance(axis, Value)]
         for where in (None, *(axis for axis in self.axes if isinstance(axis, str))):
             yield Quantity("rows", None, where)
             for x, degree in values:
@@ -231,7 +235,7 @@ def divided(resolution: int, steps: Iterable[tuple[int, int, int]]) -> dict[tupl
         for _ in range(degree):
             after: dict[tuple[int, ...], int] = {}
             for (*before, high), mass in cells.items():
-                up = (mass * distance + span // 2) // span
+                up = round(mass * (float(distance) / float(span)))
                 after[*before, high] = after.get((*before, high), 0) + mass - up
                 after[*before, high + 1] = after.get((*before, high + 1), 0) + up
             cells = after

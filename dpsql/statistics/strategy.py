@@ -11,7 +11,7 @@ from dpsql.statistics.base import Quantity, Statistic, Value, power_sum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
-from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, RESOLUTION_BITS, Ask, Axis, Moments, asked, moments
+from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -119,7 +119,7 @@ def _together(
     blocks: list[tuple[set[Axis], list[Ask]]] = []
     for ask in asks:
         needed = ask.degree > 1 or sum(isinstance(axis, Value) for axis in ask.axes) > 1
-        fits = all(a.grid.span * resolution <= MAX_SPAN << RESOLUTION_BITS for a in ask.powers if isinstance(a, Value))
+        fits = all(a.grid.span <= MAX_SPAN for a in ask.powers if isinstance(a, Value))
         if not fits or not (needed or (size and (ask.axes or blocks))):
             continue
         held = [b for b in blocks if ask.axes <= b[0]]

@@ -10,12 +10,16 @@ from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.base import Value
 from dpsql.statistics.moments import Axis, Moments, Part, Pattern
 
+_INTEGER = "INTEGER"  # holds the resolution: at most 2³⁰
 Layer = list[exp.Expr]  # columns that are computed from those of the layers before
 
 
 def divided(rows: exp.Select, statistics: Sequence[Moments]) -> exp.Select:
     """The rows with the cells of these statistics as further columns; NULL where a row has no share in a cell."""
-    layers: list[Layer] = []
+    values = {axis for s in statistics for axis in s.axes if isinstance(axis, Value) and s.degree(axis)}
+    if not statistics:
+        return rows
+    layers: list[Layer] = [[_alias(_relative(v), _place(v)) for v in sorted(values, key=lambda v: v.column)]]
     for statistic in statistics:
         start = 0
         for i, part in enumerate(statistic.parts):
@@ -34,7 +38,7 @@ def divided(rows: exp.Select, statistics: Sequence[Moments]) -> exp.Select:
 def _layers(statistic: Moments, part: Part, name: str, cells: Sequence[str]) -> Iterator[Layer]:
     """The mass of a part, then for each degree of each axis what goes up, and what is where after that."""
     steps = [axis for axis, degree in zip(statistic.axes, part.degrees, strict=True) for _ in range(degree)]
-    whole = cast(number(statistic.resolution), "BIGINT")
+    whole = cast(number(statistic.resolution), _INTEGER)
     there = exp.or_(*(_pattern(statistic.axes, pattern) for pattern in part.patterns))
     masses: dict[tuple[int, ...], str] = {(): cells[0] if not steps else f"{name}s"}
     yield [_alias(exp.Case(ifs=[exp.If(this=there, true=whole)]), masses[()])]
@@ -58,12 +62,19 @@ def _layers(statistic: Moments, part: Part, name: str, cells: Sequence[str]) -> 
         yield [_alias(after[index], column) for index, column in masses.items()]
 
 
+def _relative(value: Value) -> exp.Expr:
+    """u = (x − low)/span, a double in [0, 1]: division is monotone, and 0 and 1 are doubles."""
+    distance = exp.Paren(this=exp.Sub(this=cast(_column(value.column), "BIGINT"), expression=number(value.grid.low)))
+    return exp.Div(this=cast(distance, "DOUBLE"), expression=cast(number(value.grid.span), "DOUBLE"))
+
+
+def _place(value: Value) -> str:
+    return f"{value.column}r"
+
+
 def _share(mass: str, axis: Value) -> exp.Expr:
-    """The nearest integer to mass · (x − low)/span, which is neither negative nor more than mass."""
-    distance = exp.Paren(this=exp.Sub(this=cast(_column(axis.column), "BIGINT"), expression=number(axis.grid.low)))
-    product = exp.Mul(this=_column(mass), expression=distance)
-    rounded = exp.Paren(this=exp.Add(this=product, expression=number(axis.grid.span // 2)))
-    return exp.IntDiv(this=rounded, expression=number(axis.grid.span))
+    """The nearest integer to mass · u, which is neither negative nor more than mass: both are integers, u in [0, 1]."""
+    return cast(exp.Mul(this=cast(_column(mass), "DOUBLE"), expression=_column(_place(axis))), _INTEGER)
 
 
 def _pattern(axes: Sequence[Axis], pattern: Pattern) -> exp.Expr:

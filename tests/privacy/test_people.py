@@ -282,6 +282,8 @@ ATTAINED = [
     "average",
     "averages",
     "variance",
+    "pairs",
+    "shapes",
     "clipped sum",
     "clipped rows",
 ]

@@ -7,6 +7,7 @@ to the data. It is for every cell of every output at once, and speaks of the noi
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,9 +22,12 @@ from dpsql.calibrate import Quote, Step
 from dpsql.errors import PrivacyError
 from dpsql.mechanisms.error import half_width
 from dpsql.policy import exact_decimal
+from dpsql.statistics.top import Top
 
 CONFIDENCE = 0.95
+LEAST_CONFIDENCE = 0.01
 _DIGITS = 4  # of the ε that is found
+_PLACES = 18 * 9 * 10 ** (_DIGITS - 1)  # as many ε of four digits there are from 10⁻⁶ on
 _SHARE = re.compile(r"\s*([0-9.]+)\s*%\s*of\s+range\s*", re.IGNORECASE)
 
 Price = Callable[[Fraction], Quote]
@@ -57,9 +61,11 @@ class Goal:
                 hint='for instance 100, or "1% of range"; a share of the answer would depend on the data',
             )
         level = CONFIDENCE if confidence is None else confidence
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        if isinstance(level, bool) or not isinstance(level, int | float) or not LEAST_CONFIDENCE <= level < 1:
             raise PrivacyError(
-                f"confidence lies between 0 and 1, not {level!r}", code="accuracy", hint="for instance 0.95"
+                f"confidence lies between {LEAST_CONFIDENCE} and 1, not {level!r}",
+                code="accuracy",
+                hint="for instance 0.95",
             )
         error = Fraction(number)
         return cls(error / 100 if share else error, share is not None, float(level))
@@ -69,7 +75,7 @@ class Goal:
         best = price(most)
         if not self._reached(best):
             raise self._unreachable(best, most)
-        low, high = -1, 18 * 9 * 10 ** (_DIGITS - 1)
+        low, high = -1, _PLACES
         while high - low > 1:
             middle = (low + high) // 2
             epsilon = _place(middle)
@@ -86,6 +92,11 @@ class Goal:
             default=Fraction(0),
         )
 
+    def offer(self, price: Price, most: Fraction) -> str | None:
+        """The accuracy that this ε can pay for; None where it pays for none. Asking for it costs no more than that."""
+        places = bisect_right(range(_PLACES), most, key=_place)  # `least` finds an ε of four digits, never one between
+        return self.show(self.loosest(price(_place(places - 1)))) if places else None
+
     def show(self, error: Fraction) -> str:
         """An error in the goal's own terms, rounded up: what is offered can be had."""
         text = show_rounded(error * 100 if self.share else error, up=True, digits=4)
@@ -99,9 +110,13 @@ class Goal:
         from dpsql.plan.facts import as_dict
 
         steps = {step.name: step for step in quote.steps}
+        if any(isinstance(m.statistic, Top) for step in quote.steps for m in step.measurements):
+            raise _cannot("the winners", "which groups win depends on how far apart they are")
         for column in as_dict(quote)["columns"]:
             if column["kind"] in ("key", "public"):
                 continue
+            if quote.responses:
+                raise _cannot(column["name"], "the error of randomised rows depends on how many there are")
             if column["kind"] != "aggregate":
                 raise _cannot(column["name"], f"it is computed from {', '.join(column['of'])}")
             name, place = column["from"][0].split(".")

@@ -10,7 +10,9 @@ from dpsql.accounting.account import Receipt
 from dpsql.accounting.cost import Cost
 from dpsql.aggregates import RECIPES
 from dpsql.mechanisms.error import half_width
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
+from dpsql.statistics.base import CHOSEN
 
 Arrow = Any
 Interval = tuple[float, float] | None
@@ -45,8 +47,8 @@ class Answer:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows, as tuples of Python values."""
-        columns = [self.table.column(i).to_pylist() for i in range(self.table.num_columns)]
+        """The rows, as tuples of Python values; a date that Python has no place for as its text."""
+        columns = [values(self.table.column(i)) for i in range(self.table.num_columns)]
         return list(zip(*columns, strict=True))
 
     def to_arrow(self) -> Arrow:
@@ -67,14 +69,21 @@ class Answer:
         """For each column the interval in which the exact value lies with this confidence, row by row.
 
         It speaks of the noise alone: values that were clipped, or units beyond a limit, are not part of it. None for
-        a column without noise of its own (a key, or an expression over several aggregates).
+        a column without noise of its own (a key, or an expression over several aggregates), and for quantiles.
         """
         if not 0 < confidence < 1:
             raise ValueError("confidence lies between 0 and 1")
         found: dict[str, list[Interval] | None] = {}
         for name, origin in zip(self.columns, self.origins, strict=True):
-            found[name] = None if origin is None or self.cells is None else self._column(origin, confidence)
+            rows = None if origin is None or self.cells is None else self._column(origin, confidence)
+            found[name] = None if origin is not None and self._is_chosen(origin) else rows
         return found
+
+    def _is_chosen(self, origin: Origin) -> bool:
+        """Is it a value that was chosen? How far off it is depends on the data."""
+        step = next(n.step for n in self.noisy if n.step.name == origin.releases[0])
+        call = step.calls[origin.aggregate]
+        return any(need.kind in CHOSEN for need in RECIPES[call.function].needs(call))
 
     def _column(self, origin: Origin, confidence: float) -> list[Interval]:
         """Each row's interval: that of the cell that it shows."""
@@ -99,6 +108,29 @@ class Answer:
         return html_table(self)
 
 
+def values(column: Arrow) -> list[Any]:
+    """A column's Python values; what none can hold (an infinite date, or the year 20000) as DuckDB writes it."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        found: list[Any] = column.to_pylist()
+        return found
+    except (OverflowError, ValueError):
+        plain = column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
+        with duckdb.connect() as connection:
+            connection.register("c", pa.table({"v": plain}))
+            texts = connection.execute("SELECT CAST(v AS VARCHAR) FROM c").fetchall()
+        return [_value(one, text) for one, (text,) in zip(column, texts, strict=True)]
+
+
+def _value(one: Arrow, text: str) -> Any:
+    try:
+        return one.as_py()
+    except (OverflowError, ValueError):
+        return text
+
+
 def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]:
     """For each cell of a release the interval of one of its aggregates; None where it has none."""
     import numpy as np
@@ -112,7 +144,10 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     for quantity, slope in spread.slopes:
         for place, weight in step.estimates[quantity].terms:
             weights[place] = weights.get(place, 0.0) + slope * float(weight)
-    terms = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    drawn = [(w, step.measurements[place[0]].noise) for place, w in weights.items()]
+    if any(isinstance(noise, NoisyMax) for _, noise in drawn):  # how far off a choice is depends on the data
+        return [None] * noisy.count
+    terms = [(w, noise) for w, noise in drawn if not isinstance(noise, NoisyMax)]
     if not terms:  # a sum of what is always 0 is 0, and nothing was measured for it
         return [_around(float(c), 0.0, recipe.bounds(call)) for c in spread.centre]
     wide = np.full(noisy.count, np.inf)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dpsql.errors import LedgerError
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value
@@ -32,6 +33,8 @@ from dpsql.statistics.strategy import Linear
 
 Json = Any
 Arrow = Any
+
+RESPONSES = "responses"  # a fact of randomised rows (responded.py), which answer queries and have no intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Archived:
 def pack_release(
     key: bytes,
     noisy: Noisy,
+    noises: Sequence[Noise],
     estimates: Mapping[Quantity, Linear],
     values: Mapping[str, Value],
     wheres: Mapping[str, str],
@@ -80,7 +84,7 @@ def pack_release(
     facts = {
         "name": noisy.step.name,
         "calls": [_call(c) for c in noisy.step.calls],
-        "noises": [_noise(m.noise) for m in noisy.step.measurements],
+        "noises": [_noise(noise) for noise in noises],
         "widths": [len(group) for group in noisy.columns],
         "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
         "values": {text: _value(v) for text, v in values.items()},
@@ -142,7 +146,8 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
             code="no-answer",
             hint="nothing is refunded once rows may have been read; ask again",
         )
-    noisy = tuple(unpack_release(k).noisy for k in kept if k.kind == "release")
+    releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
+    noisy = tuple(unpack_release(k).noisy for k in releases)
     receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", reused=True)
     return [_unpack_answer(k, noisy, receipt) for k in answers]
 
@@ -201,14 +206,28 @@ def _numbers(column: Arrow) -> Integers:
 
 
 def _noise(noise: Noise) -> Json:
-    if isinstance(noise, DiscreteLaplace):
-        return ["laplace", str(noise.scale)]
-    return ["gaussian", str(noise.sigma)]
+    match noise:
+        case DiscreteLaplace():
+            return ["laplace", str(noise.scale)]
+        case Gaussian():
+            return ["gaussian", str(noise.sigma)]
+        case NoisyMax():
+            return ["choice", str(noise.scale)]
+        case _:
+            assert_never(noise)
 
 
 def _to_noise(found: Json) -> Noise:
     kind, scale = found
-    return DiscreteLaplace(Fraction(scale)) if kind == "laplace" else Gaussian(Fraction(scale))
+    match kind:
+        case "laplace":
+            return DiscreteLaplace(Fraction(scale))
+        case "gaussian":
+            return Gaussian(Fraction(scale))
+        case "choice":
+            return NoisyMax(Fraction(scale))
+        case _:
+            raise ValueError(f"unknown noise {kind}")
 
 
 def _value(value: Value | None) -> Json:
@@ -228,14 +247,23 @@ def _clip(clip: Clip | None) -> Json:
 
 
 def _quantity(quantity: Quantity) -> Json:
-    found = [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip)]
+    at = None if quantity.at is None else str(quantity.at)
+    found = [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip), at]
     return [*found, _value(quantity.second), list(quantity.powers)]
 
 
 def _to_quantity(found: Json) -> Quantity:
-    kind, value, where, clip, second, powers = found if len(found) == 6 else (*found, None, (0, 0))
+    kind, value, where, clip, at, second, powers = found
     held, other = (None if v is None else _to_value(v) for v in (value, second))
-    return Quantity(kind, held, where, None if clip is None else Clip(*clip), other, (powers[0], powers[1]))
+    return Quantity(
+        kind,
+        held,
+        where,
+        None if clip is None else Clip(*clip),
+        at=None if at is None else Fraction(at),
+        second=other,
+        powers=(powers[0], powers[1]),
+    )
 
 
 def _linear(linear: Linear) -> Json:
@@ -248,11 +276,23 @@ def _to_linear(found: Json) -> Linear:
 
 def _call(call: Call) -> Json:
     kind = None if call.type is None else call.type.sql
-    return [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip), _value(call.second)]
+    found = [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
+    return [*found, [str(q) for q in call.at], call.listed, call.distinct, _value(call.second)]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units, clip, second = found if len(found) == 7 else (*found, None)
+    function, value, type_, where, units, clip, at, listed, distinct, second = found
     kind = None if type_ is None else Type.parse(type_)
     held, other = (None if v is None else _to_value(v) for v in (value, second))
-    return Call(function, held, kind, where, units, None if clip is None else Clip(*clip), other)
+    return Call(
+        function,
+        held,
+        kind,
+        where,
+        units,
+        None if clip is None else Clip(*clip),
+        at=tuple(map(Fraction, at)),
+        listed=listed,
+        distinct=distinct,
+        second=other,
+    )

@@ -32,10 +32,12 @@ from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Given, Plan, parts_of
-from dpsql.release import Noisy
+from dpsql.release import Noisy, Responded
 from dpsql.sql.parse import Tree
+from dpsql.sql.refuse import refuse
 from dpsql.statistics.base import Statistic
 from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
@@ -109,6 +111,14 @@ def merge(text: str, checked: Sequence[tuple[Checked, Result]]) -> Batch:
     for one, result in checked:
         check_columns(one.plan, result)
         places = []
+        if one.responses:
+            raise refuse(
+                SQLError,
+                "a statement with RANDOMIZED_RESPONSE can't be part of a batch",
+                one.responses[0].responses.calls,
+                code="batch",
+                hint="send it as a query of its own",
+            )
         for release in one.releases:
             if any(isinstance(part, Given) and part.noisy for part in parts_of(release.relation)):
                 raise SQLError(
@@ -135,6 +145,9 @@ def _same(a: CheckedRelease, b: CheckedRelease) -> bool:
         and [k.sql for k in a.keys] == [k.sql for k in b.keys]
         and a.owner == b.owner
         and (a.bounding, a.min_units, a.cells) == (b.bounding, b.min_units, b.cells)
+        # Winners are chosen by one aggregate, and are part of what is released (Theorem FREE-1).
+        and a.winners == b.winners
+        and (a.winners is None or a.arguments == b.arguments)
     )
 
 
@@ -144,11 +157,14 @@ def _with(a: CheckedRelease, b: CheckedRelease) -> CheckedRelease:
     return replace(a, release=release, arguments=arguments)
 
 
-def answer(quote: Quote, part: Part, noisy: Sequence[Noisy], receipt: Receipt, public: PublicEngine) -> Answer:
-    """One statement's answer from the tables of the whole batch."""
+def answer(
+    quote: Quote, part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine
+) -> Answer:
+    """One statement's answer from the tables of the whole batch, which has no randomised rows."""
     views = []
     for name, place in zip(part.plan.tables, part.places, strict=True):
         source = noisy[place.release]
+        assert isinstance(source, Noisy)
         views.append(view(source, name, tuple(source.step.calls[i] for i in place.aggregates)))
     return finish(replace(quote, plan=part.plan, result=part.result), views, receipt, public)
 
@@ -183,7 +199,7 @@ def share(quote: Quote) -> Quote:
 def _measure(statistic: Statistic) -> object:
     """What a statistic's unit of measure is; None where it has several."""
     match statistic:
-        case Count() | Units():
+        case Count() | Units() | Distinct():
             return "count"
         case Sum():
             return statistic.value.text
@@ -193,7 +209,8 @@ def _measure(statistic: Statistic) -> object:
 
 def _size(measurement: Measurement, step: Step, split: Split) -> float:
     """The share that a statistic gets, up to a factor (Theorem SPLIT-2)."""
-    statistic, weight = measurement.statistic, 1 if isinstance(measurement.statistic, Units) else 2**step.bits
+    statistic = measurement.statistic
+    weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
     unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
     size = measurement.sensitivity
     if isinstance(split, LaplaceSplit):
@@ -211,7 +228,7 @@ def _noise(split: Split, size: Sensitivity, part: Fraction) -> Noise:
         case ZcdpLaplace():
             return DiscreteLaplace.calibrate(size, pure_epsilon(rounded(split.rho * part, up=False)))
         case GaussianSplit():
-            return Gaussian(split.unit.sigma * root_up(size.l2_squared / part))
+            return Gaussian(split.unit(()).sigma * root_up(size.l2_squared / part))
         case ZcdpGaussian():
             return Gaussian(root_up(size.l2_squared / (2 * split.rho * part)))
         case _:

@@ -24,14 +24,20 @@ from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.budget import Drawn, GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.response import ONE_ROW
+from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import (
+    Again,
     CapGroups,
     Filter,
     Gridded,
     Group,
+    Histogram,
+    Matching,
     Named,
     OnCells,
     OnDomain,
@@ -43,22 +49,35 @@ from dpsql.plan.nodes import (
     Statement,
     ToGrid,
     Weight,
+    WeightRows,
     WeightUnits,
+    Winners,
 )
+from dpsql.respond import ResponseStep, share_out
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
-from dpsql.statistics.base import Clip, Quantity, Statistic, Value
+from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
 from dpsql.statistics.clipped import on_grid, row_grid
-from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened
+from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
+from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS, Moments
 from dpsql.statistics.strategy import Fine, Linear, Strategy, strategies
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.top import Top
+from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
 UNIT = "unit"  # the statement's column of units
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
-MAX_NUMBERS = 10_000_000  # cells times statistics
+MAX_NUMBERS = 10_000_000  # cells times statistics, and candidates of choices
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
+CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
+MAX_CANDIDATES = 2**20  # of a choice in one cell
+ALL_CANDIDATES = 2**22  # in all cells, as far as that leaves a choice its FEWEST
+FEWEST_CANDIDATES = 2**8
+SHARED_CANDIDATES = 2**14  # where several values are chosen
+UNKNOWN_CANDIDATES = 2**14  # in each cell, where it isn't known how many cells there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,14 @@ class Measurement:
     statistic: Statistic
     sensitivity: Sensitivity
     noise: Noise
+
+    def in_rows(self, bits: int) -> NoisyMax | None:
+        """A choice's noise in rows, or in the unit of the sums that it is made by: comparable whatever the grid."""
+        if not isinstance(self.noise, NoisyMax):
+            return None
+        score = self.statistic.score if isinstance(self.statistic, Top) else None
+        step = score.value.grid.step if isinstance(score, Sum) else Fraction(1)
+        return NoisyMax(self.noise.scale * step / (1 if isinstance(score, Units) else 2**bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +114,14 @@ class Step:
     checked: CheckedRelease
     statement: Statement
     cells: Any  # the public cells in key order, an Arrow table with k0, k1, …; None: no keys, or private ones
-    tallies: tuple[Tally, ...]
+    tallies: tuple[Tally, ...]  # of the statement
     calls: tuple[Call, ...]
     measurements: tuple[Measurement, ...]
     estimates: Mapping[Quantity, Linear]
     bits: int  # of the weights
     selection: Selection | None
+    histograms: tuple[Histogram, ...] = ()  # what choices look at; their cells are the statement's
+    matchings: tuple[Matching, ...] = ()  # what counts of distinct values look at, where units have limits
 
     @property
     def count(self) -> int | None:
@@ -110,6 +139,7 @@ class Quote:
     epsilon: Fraction
     split: Split
     other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
+    responses: tuple[ResponseStep, ...] = ()  # rows that leave one by one; then there are no steps
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
 
     @property
@@ -122,9 +152,10 @@ class Quote:
         return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Noise]]:
+    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
-        return [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+        noises: list[tuple[Sensitivity, Drawn]] = [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
+        return noises + [(ONE_ROW, one) for s in self.responses for one in s.mechanisms]
 
     @property
     def _threshold(self) -> Fraction:
@@ -134,6 +165,8 @@ class Quote:
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
         found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
+        if winners := [m.statistic.title for s in self.steps for m in s.measurements if isinstance(m.statistic, Top)]:
+            found["chosen"] = winners  # of the counts or sums behind it, nothing was released
         return {**found, "threshold": str(self._threshold)} if self._threshold else found
 
     def __str__(self) -> str:
@@ -170,6 +203,9 @@ def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
 def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
     """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
     check_columns(checked.plan, result)
+    if checked.responses:
+        responses, shares = share_out(checked.responses, ask.epsilon, ask.conversion)
+        return Quote(checked.plan, result, (), ask.epsilon, shares, None, responses)
     drafts = [_draft(release, ask.pure) for release in checked.releases]
     selecting = sum(d.checked.private_keys for d in drafts)
     if selecting and not ask.delta:
@@ -203,7 +239,7 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
         )
     if ask.mechanism in ("auto", "gaussian") and ask.delta:
         noise = ask.delta / 2 if selecting else ask.delta
-        splits.append((GaussianSplit.calibrate(ask.epsilon, noise), ask.delta - noise))
+        splits.append((GaussianSplit(ask.epsilon, noise), ask.delta - noise))
     return splits
 
 
@@ -221,6 +257,7 @@ class _Draft:
     values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
     calls: tuple[Call, ...]
     candidates: tuple[Strategy, ...]
+    secret: int  # of the cap on groups; one for all statements of the release
 
 
 def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
@@ -240,7 +277,8 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
             where_text[name] = f" where {_text(argument.call.where)}"
         for value in argument.values:
             places.setdefault(value.sql, f"x{len(places)}")
-    bits = min(WEIGHT_BITS, _room(checked, epsilon)) if checked.bounding.weighted else 0
+    room = _room(checked, epsilon, CHOICE_BITS if any(a.ordered for a in checked.arguments) else SCALE_BITS)
+    bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
     needs = [q for c in calls for q in RECIPES[c.function].needs(c)]
@@ -248,6 +286,11 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
         needs.append(_UNITS)
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
+        if call.distinct:
+            assert call.value is not None and argument.value is not None
+            named = (call.value.column, _canonical(argument.value))
+            columns += [named] if named not in columns else []
+            continue
         for scalar, held in zip(argument.values, call.values, strict=False):  # none of a call that counts units
             if held.column not in gridded:
                 source = f"x{held.column[1:]}"
@@ -257,11 +300,36 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     whole = checked.bounding.contribution
     unit = whole.weighted(weight) if whole.mass is not None else whole
     rows_are_units = checked.owner.rows == 1
+    # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
+    compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
     candidates = strategies(
-        needs, where_text, unit, weight=weight, rows_are_units=rows_are_units, fine=_fine(checked, epsilon, bits)
+        needs,
+        where_text,
+        compared,
+        weight=weight,
+        rows_are_units=rows_are_units,
+        fine=_fine(checked, epsilon, bits),
+        candidates=_candidates(checked),
     )
-    small = [c for c in candidates if (checked.cells or 1) * len(_tallies(c)) <= MAX_NUMBERS]
-    return _Draft(checked, bits, unit, tuple(columns), tuple(gridded.values()), calls, tuple(small or candidates))
+    small = [c for c in candidates if (checked.cells or 1) * len(_tallies(c)) <= MAX_NUMBERS] or candidates
+    if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
+        small = [chosen]
+    values = tuple(gridded.values())
+    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(small), secrets.randbits(64))
+
+
+def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
+    """The winners alone, where that takes less noise than all of the counts or sums."""
+    scores = (Count, Distinct, Sum, Units)  # those whose move in a single cell is known
+    single = [c for c in candidates if len(c.statistics) == 1 and isinstance(c.statistics[0], scores)]
+    if not single or len(single[-1].estimates) != 1:
+        return None
+    (score,), (need,) = single[-1].statistics, single[-1].estimates
+    top = Top(score, min(winners.count, max(1, cells)), winners.largest)
+    comparable = unit.groups is not None or not isinstance(score, Units)
+    if comparable and top.sensitivity(unit).l1 > score.sensitivity(unit).l1:
+        return None
+    return Strategy((top,), {need: Linear.of({(0, 0): Fraction(1)})})
 
 
 def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
@@ -271,10 +339,17 @@ def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
     return Fine(resolution, mass is not None and mass * resolution / epsilon >= 2**FINE_BITS)
 
 
-def _room(checked: CheckedRelease, epsilon: Fraction) -> int:
-    """How many bits finer than a row the integers can be while noise scales stay below 2^SCALE_BITS."""
+def _room(checked: CheckedRelease, epsilon: Fraction, most: int = SCALE_BITS) -> int:
+    """How many bits finer than a row the integers can be while noise scales stay below 2^most."""
     scale = (checked.bounding.contribution.mass or Fraction(1)) / epsilon
-    return max(0, SCALE_BITS - max(0, (scale.numerator // scale.denominator).bit_length()))
+    return max(0, most - max(0, (scale.numerator // scale.denominator).bit_length()))
+
+
+def _candidates(checked: CheckedRelease) -> int:
+    """How many candidates a choice may have in one cell."""
+    if checked.cells is None:
+        return UNKNOWN_CANDIDATES
+    return min(MAX_CANDIDATES, max(FEWEST_CANDIDATES, ALL_CANDIDATES // max(1, checked.cells)))
 
 
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
@@ -283,6 +358,12 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
     for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
         if argument.call.function in COUNTED:
+            continue
+        if argument.ordered:
+            # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
+            several = sum(max(1, len(set(a.call.at))) for a in checked.arguments if a.ordered) > 1
+            points = min(SHARED_CANDIDATES, _candidates(checked)) if several else _candidates(checked)
+            grids[_value_key(value, ordered=True)] = ranked_grid(value.type, value.range, points)
             continue
         if argument.clip is not None:
             low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups
@@ -303,8 +384,8 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
     return grids
 
 
-def _value_key(value: Scalar, clip: Bounds | None = None) -> tuple[exp.Expr, object]:
-    return (value.sql, (value.range.low, value.range.high, clip))
+def _value_key(value: Scalar, clip: Bounds | None = None, *, ordered: bool = False) -> tuple[exp.Expr, object]:
+    return (value.sql, (value.range.low, value.range.high, clip, ordered))
 
 
 def _call(
@@ -318,11 +399,24 @@ def _call(
     if argument.value is None or argument.units:
         return Call(function, None, None, where, argument.units, _clip(argument, None))
     assert argument.call.argument is not None
+    if argument.distinct:
+        column, missing = f"d{places[argument.value.sql][1:]}", argument.value.range.nullable
+        held = Value(column, PRESENCE, missing, _text(argument.call.argument))
+        return Call(function, held, argument.value.type, where, distinct=True)
     value = _value(argument, argument.value, argument.call.argument, places, grids)
     second = None
     if argument.second is not None and argument.call.second is not None:
         second = _value(argument, argument.second, argument.call.second, places, grids)
-    return Call(function, value, argument.value.type, where, clip=_clip(argument, value.grid), second=second)
+    return Call(
+        function,
+        value,
+        argument.kind or argument.value.type,
+        where,
+        clip=_clip(argument, value.grid),
+        at=argument.call.at,
+        listed=argument.call.listed,
+        second=second,
+    )
 
 
 def _value(
@@ -336,7 +430,7 @@ def _value(
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
-    grid = grids.get(_value_key(value, argument.clip), counted)
+    grid = grids.get(_value_key(value, argument.clip, ordered=argument.ordered), counted)
     variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
     column = f"v{places[value.sql][1:]}{variant}"
     # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
@@ -466,8 +560,12 @@ def _quote(
     other: tuple[str, float] | None,
 ) -> Quote:
     sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
+    chosen = [s for c in best.strategies for s in c.statistics]
     try:
         noises = best.split.noises(sensitivities)
+        for statistic, noise in zip(chosen, noises, strict=True):
+            if isinstance(noise, NoisyMax) and isinstance(statistic, Choice):
+                require_scale(noise.scale * statistic.reach)
     except OverflowError:
         raise PrivacyError(
             "the noise would be larger than any answer",
@@ -477,7 +575,8 @@ def _quote(
     selecting = sum(d.checked.private_keys for d in drafts)
     steps, start, numbers = [], 0, 0
     for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
-        numbers += (draft.checked.cells or 1) * len(_tallies(strategy))
+        choices = sum(s.candidates for s in strategy.statistics if isinstance(s, Choice)) // 16  # those are fast
+        numbers += (draft.checked.cells or 1) * (len(_tallies(strategy)) + choices)
         if numbers > MAX_NUMBERS:
             raise PrivacyError(
                 f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
@@ -496,6 +595,8 @@ def _quote(
 
 def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
     checked, tallies = draft.checked, _tallies(strategy)
+    distinct = () if _plain(draft, tallies) else tuple(t for t in tallies if t.kind == "distinct")
+    tallies = tuple(t for t in tallies if t not in distinct)
     return Step(
         name=name,
         checked=checked,
@@ -507,6 +608,8 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
         estimates=strategy.estimates,
         bits=draft.bits,
         selection=_selection(draft, measurements, delta),
+        histograms=tuple(_histogram(draft, s) for s in strategy.spectra),
+        matchings=tuple(_matching(draft, t) for t in distinct),
     )
 
 
@@ -523,7 +626,9 @@ def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fracti
         assert checked.min_units is not None
         return Selection(index, checked.min_units, Fraction(0))
     # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
-    threshold = Threshold(measurements[index].noise, delta / _keys(draft), checked.min_units or 0)
+    noise = measurements[index].noise
+    assert not isinstance(noise, NoisyMax)
+    threshold = Threshold(noise, delta / _keys(draft), checked.min_units or 0)
     return Selection(index, threshold.tau, delta)
 
 
@@ -531,34 +636,80 @@ def _statement(draft: _Draft, tallies: tuple[Tally, ...], together: tuple[Moment
     """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
-    types = tuple(k.type.sql for k in checked.keys)
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values, together)
-    rows: Gridded = gridded
-    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
-    if keys and not checked.private_keys and enforced:
-        rows = OnDomain(gridded, keys, types)
+    rows = _rows(draft, together)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
-    once = bounding.mass is not None and (not keys or not isinstance(bottom, Scan) or bool(bottom.links))
-    # With one row for each unit, what a unit adds to a group is its row.
-    clipped = any(t.clip is not None for t in tallies) and checked.owner.rows != 1
-    if bounding.cap is not None or bounding.peak is not None or once or clipped or checked.owner.numbered:
-        per_unit = PerUnit(rows, keys, named)
-        units: PerUnit | CapGroups = (
-            per_unit
-            if bounding.cap is None
-            else CapGroups(per_unit, bounding.cap, secrets.randbits(64), not checked.owner.numbered)
-        )
-        whole: PerUnit | CapGroups | WeightUnits = units
-        if bounding.mass is not None or bounding.peak is not None:
-            whole = WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
-        group = Group(whole, keys, named)
-    elif bounding.mass is not None:
+    once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
+    by_row = bounding.cap is None and bounding.peak is None and not _clips(draft, tallies)
+    if _plain(draft, tallies):
+        group = Group(rows, keys, named)
+    elif bounding.mass is not None and by_row and not once:
         group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
     else:
-        group = Group(rows, keys, named)
-    return OnCells(group, types) if keys and not checked.private_keys else group
+        group = Group(_whole_units(draft, PerUnit(rows, keys, named)), keys, named)
+    return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
+
+
+def _plain(draft: _Draft, tallies: tuple[Tally, ...]) -> bool:
+    """Is every bound proved, and nothing taken per unit, so that rows are just aggregated?"""
+    bounding = draft.checked.bounding
+    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    return not (enforced or _clips(draft, tallies) or draft.checked.owner.numbered)
+
+
+def _clips(draft: _Draft, tallies: tuple[Tally, ...]) -> bool:
+    """Is something clipped per unit? With one row for each unit, what a unit adds to a group is its row."""
+    return any(t.clip is not None for t in tallies) and draft.checked.owner.rows != 1
+
+
+def _matching(draft: _Draft, tally: Tally) -> Matching:
+    """The values of each unit, in the groups that the statement leaves it."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    keys, by_unit = tuple(f"k{i}" for i in range(len(checked.keys))), not checked.owner.numbered
+    rows = _rows(draft)
+    source: Gridded | WeightRows = rows
+    if bounding.cap is not None:
+        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, draft.secret, by_unit))
+    return Matching(source, keys, _types(checked), tally, bounding.mass, bounding.peak, draft.secret, by_unit)
+
+
+def _histogram(draft: _Draft, spectrum: Spectrum) -> Histogram:
+    """The same rows and weights as the statement's, counted by value."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    keys = tuple(f"k{i}" for i in range(len(checked.keys)))
+    rows = _rows(draft)
+    source: Gridded | WeightRows = rows
+    if bounding.mass is not None or bounding.peak is not None or bounding.cap is not None:
+        source = WeightRows(rows, _whole_units(draft, PerUnit(Again(), keys, ())))
+    return Histogram(source, keys, _types(checked), spectrum)
+
+
+def _types(checked: CheckedRelease) -> tuple[str, ...]:
+    return tuple(k.type.sql for k in checked.keys)
+
+
+def _rows(draft: _Draft, together: tuple[Moments, ...] = ()) -> Gridded:
+    """The rows on their grids, those of other cells left out where units have limits; divided for joint statistics."""
+    checked, bounding = draft.checked, draft.checked.bounding
+    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values, together)
+    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    if checked.keys and not checked.private_keys and enforced:
+        return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))
+    return gridded
+
+
+def _whole_units(draft: _Draft, per_unit: PerUnit) -> PerUnit | CapGroups | WeightUnits:
+    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need."""
+    bounding = draft.checked.bounding
+    units: PerUnit | CapGroups = (
+        per_unit
+        if bounding.cap is None
+        else CapGroups(per_unit, bounding.cap, draft.secret, not draft.checked.owner.numbered)
+    )
+    if bounding.mass is not None or bounding.peak is not None:
+        return WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
+    return units
 
 
 def _bottom(relation: Relation) -> Relation:

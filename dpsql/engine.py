@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
@@ -18,7 +18,7 @@ from dpsql.backends.duckdb.sources import (
     Located,
     PublicDatabase,
     TwinDatabase,
-    attached_files,
+    file_marks,
     locate,
     open_private,
     read_schema,
@@ -26,7 +26,7 @@ from dpsql.backends.duckdb.sources import (
     unlisted,
     well_formed,
 )
-from dpsql.errors import DataError, PolicyError
+from dpsql.errors import DataError, LedgerError, PolicyError
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.sql.types import Type
 
@@ -40,7 +40,7 @@ class Engine:
         self.located = locate(policy, sources)
         spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
         self._remove_spill = finalize(self, rmtree, spill, ignore_errors=True)
-        self._attached = attached_files(self.located)
+        self._marks = file_marks(self.located)
         self._private = open_private(self.located, spill)
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
@@ -52,6 +52,8 @@ class Engine:
         self._check_readable()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
+        self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
+        self._opened: dict[str, str] | None = None  # the versions that this session is about
 
     def _check_csv(self) -> None:
         """A CSV file is a table only if all of it can be read; looked at once for each version of the data."""
@@ -107,33 +109,50 @@ class Engine:
         """The column names of each table."""
         return {table: tuple(name for name, _ in columns) for table, columns in self.schema.items()}
 
-    def versions(self) -> dict[str, str]:
-        """Each private table's data version; refused if a source changed and the steward hasn't recorded it."""
-        if self._attached != attached_files(self.located):
-            raise DataError(
-                "a DuckDB file was replaced since it was opened",
-                code="data-changed",
-                hint="open a new session: this one still reads the old file",
-            )
-        files = [one.source for one in self._guarded if one.object is None]
-        return {**self._objects, **self.ledger.recognise(files)}
+    @property
+    def _open(self) -> list[Located]:
+        return [one for one in self.located if one.table.public]
 
-    def identities(self, public: Collection[str]) -> dict[str, str]:
-        """The data versions of all private and of these public tables, with the types that columns are read as."""
-        open_ = [one.source for one in self.located if one.table.public and one.table.name.lower() in public]
-        versions = {**self.versions(), **self.ledger.identify(open_)}
+    def versions(self) -> dict[str, str]:
+        """Each private table's data version; refused if a source changed and the steward hasn't recorded it.
+
+        Also when the steward has: schemas, headers and DuckDB files are those of the versions that were opened, and
+        only those were found readable. Another version may have other columns in the unit's place (Theorem PROMISE-1).
+        """
+        files = [one.source for one in self._guarded if one.object is None]
+        found = {**self._objects, **self.ledger.recognise(files)}
+        relied = [one for one in self.located if self._opened is None or one.table.kind == "duckdb"]
+        replaced = any(self._marks[file] != mark for file, mark in file_marks(relied).items())
+        if self._opened is None and not replaced:
+            self._opened = found
+        if replaced or found != self._opened:
+            raise DataError(
+                "a source was replaced since this session opened it",
+                code="data-changed",
+                hint="open a new session: this one still expects the old data",
+            )
+        return found
+
+    def identities(self) -> dict[str, str]:
+        """The data versions of all private and of all public tables, with the types that columns are read as."""
+        public = self.ledger.identify([one.source for one in self._open if one.object is None])
+        versions = {**self.versions(), **self._open_objects, **public}
         return {table: f"{version} {self.schema[table]}" for table, version in versions.items()}
 
-    def check_unchanged(self, start: Mapping[str, str], versions: Mapping[str, str], public: Collection[str]) -> None:
-        """Refuse what was measured if any data changed since: promises were verified for what they were.
+    def check_unchanged(self, start: Mapping[str, str]) -> None:
+        """Refuse what was measured if any data changed since the query was looked at (Theorem PROMISE-1).
 
-        start: the private versions before the query was looked at; versions: the identities when it was paid for.
+        Promises were verified, and matches in public tables counted, for the data as they were then.
         """
-        if self.versions() != start or self.identities(public) != versions:
+        try:
+            same = self.identities() == start
+        except (DataError, LedgerError):
+            same = False
+        if not same:
             raise DataError(
                 "the data changed while the query ran; the query stays charged",
                 code="data-changed",
-                hint="ask again",
+                hint="ask again, in a new session",
             )
 
     def promises(self) -> dict[str, frozenset[str]]:

@@ -18,14 +18,19 @@ from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
+from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
+from dpsql.backends.duckdb.render import relation
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import DataError
+from dpsql.mechanisms.response import RandomizedResponse
+from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.facts import CONFIDENCE
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.release import Noisy
+from dpsql.plan.rows import plan_column
+from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
@@ -34,13 +39,17 @@ CELL = "__cell"  # hidden: which cell of a release a result row comes from, for 
 Arrow = Any
 
 
-def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: PublicEngine) -> Answer:
+def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
     """Answer the query from its noisy tables."""
     import duckdb
 
-    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}
+    measured = tuple(n for n in noisy if isinstance(n, Noisy))
+    responded = [n for n in noisy if isinstance(n, Responded)]
+    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in measured}
     releases = frozenset(tables)
-    root, thread = _thread(_ordered(_numbered(quote.plan.post.copy()), releases), releases)
+    whole = estimated(quote.plan.post.copy(), drawn(responded))
+    root, thread = _thread(_ordered(_numbered(whole), releases), releases)
+    tables |= {n.name: randomized_rows(n) for n in responded}
     try:
         result, made = public.run(post(root), tables)
     except duckdb.Error as error:
@@ -55,25 +64,32 @@ def finish(quote: Quote, noisy: Sequence[Noisy], receipt: Receipt, public: Publi
         result = result.drop_columns([CELL])
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
-    return Answer(table, tuple(noisy), origins, cells, receipt.cost, receipt)
+    return Answer(table, measured, origins, cells, receipt.cost, receipt)
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
     """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
     import duckdb
 
-    wanted = {p.name: p for p in parts_of(step.checked.relation) if isinstance(p, Given)}
-    found = {}
+    found: dict[str, Arrow] = {}
     try:
-        for name, one in wanted.items():
-            tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
-            found[name] = public.table(post(one.query.copy()), tables)
-            # Theorem OWN-3: a table of one row is one, whatever was read out of the query.
-            if (one.one_row and found[name].num_rows > 1) or (one.noisy and found[name].num_rows > MAX_GIVEN):
+        for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
+            if one.name not in found:
+                tables = {n.step.name: noisy_table(n, one.query) for n in noisy}
+                found[one.name] = public.table(post(one.query.copy()), tables)
+            rows = found[one.name]
+            # Theorem OWN-3: what a bound rests on holds for the very rows that are joined.
+            if (one.one_row and rows.num_rows > 1) or (one.noisy and rows.num_rows > MAX_GIVEN):
                 raise DataError(
                     "a subquery over public or noisy values has too many rows",
                     code="post-processing",
                     hint="the query stays charged; aggregate in the subquery, or add a LIMIT",
+                )
+            if any(public.table(_repeated(one, columns), found).num_rows for columns in one.unique):
+                raise DataError(
+                    "a subquery over public tables gave other rows than when the query was priced",
+                    code="post-processing",
+                    hint="the query stays charged; order its rows before a LIMIT, and leave random values out",
                 )
     except duckdb.Error as error:
         raise DataError(
@@ -82,6 +98,12 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
     return found
+
+
+def _repeated(one: Given, columns: tuple[str, ...]) -> exp.Select:
+    """Values of these columns that several rows have, as the statement reads them."""
+    rows = exp.Subquery(this=relation(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
+    return several(rows, [plan_column(c) for c in columns])
 
 
 def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
@@ -101,6 +123,18 @@ def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
             found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
             columns[name] = pa.array(found, pa.float64())
     return pa.table(columns)
+
+
+def drawn(responded: Sequence[Responded]) -> dict[Source, tuple[RandomizedResponse, str]]:
+    """What was drawn for each column of randomised values, and the column's type."""
+    return {Source(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
+
+
+def randomized_rows(responded: Responded) -> Arrow:
+    """Randomised rows as a table, in the order in which they left."""
+    import pyarrow as pa
+
+    return pa.table({f"a{i}": c.values.take(pa.array(c.codes)) for i, c in enumerate(responded.columns)})
 
 
 # ---------------------------------------------------------------- which result row comes from which cell

@@ -15,7 +15,7 @@ from dpsql.release import Noisy
 from dpsql.statistics.base import Quantity, Value
 from dpsql.statistics.strategy import Linear
 
-KINDS = ("rows", "present", "total", "units")
+KINDS = ("rows", "present", "total", "units", "distinct")
 
 
 def pool(found: Sequence[Archived]) -> Archived:

@@ -26,50 +26,99 @@ from dpsql.answer import Answer
 from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
 from dpsql.calibrate import Quote, Step
 from dpsql.plan.canonical import Names, UnknownNode
-from dpsql.plan.nodes import Given, PublicTable, parts_of
+from dpsql.plan.nodes import Given, parts_of
 from dpsql.pool import pool
-from dpsql.release import Noisy
-from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.release import Noisy, Origin, Responded
+from dpsql.responded import find_rows, pack_rows
+from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
+from dpsql.statistics.top import Top
 
-FORMAT = "1"  # part of every key: stored releases of another format are not found
+FORMAT = "2"  # part of every key: stored releases of another format are not found
+TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """Stored releases that answer a whole query, and the receipt of the spend that the first of them left under."""
 
-    noisy: tuple[Noisy, ...]
+    noisy: tuple[Noisy | Responded, ...]
     receipt: Receipt
 
 
 def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
     """What answers the whole query for free; None where a single one of its releases isn't there."""
-    noisy: list[Noisy] = []
-    ids: list[str] = []
-    earlier: dict[str, str] = {}
-    for step in quote.steps:
-        key = release_key(step, versions, earlier)
-        stored = [(id, unpack_release(kept)) for id, kept in ledger.stored(key)] if key else []
-        if step.selection is None and len(stored) > 1:  # nothing was withheld: all have the same cells
-            stored.append((stored[0][0], pool([archived for _, archived in stored])))
-        hits = ((id, _answers(step, archived, earlier)) for id, archived in stored)
-        id, one = next((hit for hit in hits if hit[1] is not None), ("", None))
-        if one is None:
-            return None
-        earlier[step.name] = _identity(step, key, id, earlier)
-        ids.append(id)
-        noisy.append(one)
-    if not ids:
+    rows = [find_rows(response, versions, ledger) for response in quote.responses]
+    chosen = _Search(quote.steps, versions, ledger).rest(0, {}, ())
+    if chosen is None or None in rows:
         return None
-    entry = ledger.entry(ids[0])
+    left: list[tuple[str, Noisy | Responded]] = [r for r in rows if r is not None]
+    left += [(hit.id, hit.noisy) for hit in chosen]
+    if not left:
+        return None
+    entry = ledger.entry(left[0][0])
     free = ledger.account.filter.nothing
-    return Found(tuple(noisy), Receipt(entry.id, entry.time, free, "released", reused=True))
+    receipt = Receipt(entry.id, entry.time, free, "released", reused=True)
+    return Found(tuple(one for _, one in left), receipt)
 
 
-def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answers: Sequence[Answer]) -> list[Kept]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hit:
+    """A stored table that answers a step: the spend that paid for it, and what tells it apart from others."""
+
+    id: str
+    noisy: Noisy
+    identity: str
+
+
+class _Search:
+    """Looks for a stored table for each step. One whose values are constants of later steps may have to be another."""
+
+    def __init__(self, steps: Sequence[Step], versions: Mapping[str, str], ledger: Ledger) -> None:
+        self._steps, self._versions, self._ledger = steps, versions, ledger
+        givens = [part for step in steps for part in parts_of(step.checked.relation) if isinstance(part, Given)]
+        self._constants = {table.name for given in givens for table in given.query.find_all(exp.Table)}
+        self._left = TRIES
+
+    def rest(self, place: int, earlier: Mapping[str, str], ids: tuple[str, ...]) -> list[_Hit] | None:
+        """Tables for the steps from this one on. earlier: which tables the steps before it have, ids: of whose."""
+        if place == len(self._steps):
+            return []
+        step = self._steps[place]
+        for hit in self._hits(step, earlier, ids):
+            self._left -= 1
+            found = self.rest(place + 1, {**earlier, step.name: hit.identity}, (*ids, hit.id))
+            if found is not None:
+                return [hit, *found]
+            if step.name not in self._constants or self._left <= 0:
+                break  # with another table here the later ones would be missing just the same
+        return None
+
+    def _hits(self, step: Step, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
+        """Tables that answer a step, those of the spends that earlier tables are of first, then the newest."""
+        key = release_key(step, self._versions, earlier)
+        stored = self._ledger.stored(key) if key else []
+        stored.sort(key=lambda found: found[0] not in ids)
+        every: list[Archived] = []
+        for id, kept in stored:
+            every.append(unpack_release(kept))
+            noisy = _answers(step, every[-1], earlier)
+            if noisy is not None:
+                yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
+        chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
+        if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
+            noisy = _answers(step, pool(every), earlier)
+            if noisy is not None:
+                yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
+
+
+def keep(
+    quote: Quote, versions: Mapping[str, str], left: Sequence[Noisy | Responded], answers: Sequence[Answer]
+) -> list[Kept]:
     """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
-    kept: list[Kept] = []
+    noisy = [one for one in left if isinstance(one, Noisy)]
+    rows = [one for one in left if isinstance(one, Responded)]
+    kept = [pack_rows(step, versions, one) for step, one in zip(quote.responses, rows, strict=True)]
     earlier: dict[str, str] = {}
     for step, one in zip(quote.steps, noisy, strict=True):
         names = Names(earlier)
@@ -81,29 +130,19 @@ def keep(quote: Quote, versions: Mapping[str, str], noisy: Sequence[Noisy], answ
             names.relation(step.checked.relation)
             for argument, call in zip(step.checked.arguments, step.calls, strict=True):
                 if argument.value is not None and call.value is not None:
-                    values.setdefault(names.value(argument.value), call.value)
+                    values.setdefault(_value(names, argument), call.value)
                 if argument.second is not None and call.second is not None:
                     values.setdefault(names.value(argument.second), call.second)
                 if argument.where is not None and call.where is not None:
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
                     clips[names.clip(argument, call.clip)] = call.clip
-            earlier[step.name] = _identity(step, key, answers[0].receipt.id, earlier)
         threshold = None if step.selection is None else step.selection.threshold
-        kept.append(pack_release(key, one, _offers(step), values, wheres, clips, threshold))
+        noises = [m.in_rows(step.bits) or m.noise for m in step.measurements]
+        kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
+        if key:
+            earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
     return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
-
-
-def public_tables(quote: Quote) -> frozenset[str]:
-    """The public tables whose rows decide which private rows a release is of."""
-    found = set()
-    for step in quote.steps:
-        for part in parts_of(step.checked.relation):
-            if isinstance(part, PublicTable):
-                found.add(part.table.lower())
-            elif isinstance(part, Given):
-                found |= {table.name.lower() for table in part.query.find_all(exp.Table)}
-    return frozenset(found)
 
 
 # ---------------------------------------------------------------- the key of a release plan
@@ -125,6 +164,7 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
             [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
             [[table, versions[table]] for table in sorted(names.tables)],
+            _chosen(step, names),
         ]
         for argument in checked.arguments:
             names.argument(argument)  # an argument that no rule knows can't be found again either
@@ -136,12 +176,28 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
     return found.digest()
 
 
-def _identity(step: Step, key: bytes, receipt: str, earlier: Mapping[str, str]) -> str:
-    """What tells this very noisy table apart from every other: its spend, its plan, and what its columns are."""
+def _chosen(step: Step, names: Names) -> list[object] | None:
+    """Which winners were chosen, and by what: a selection's ORDER BY and LIMIT are part of it (FREE-1)."""
+    top = next((m.statistic for m in step.measurements if isinstance(m.statistic, Top)), None)
+    if top is None:
+        return None
+    (argument,) = step.checked.arguments
+    return [top.count, top.largest, argument.call.function, names.argument(argument)]
+
+
+def _identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
+    """What tells the noisy table of a step apart from every other: the stored tables it is made of, and its columns."""
     names = Names(earlier)
     names.relation(step.checked.relation)
-    aggregates = [[a.call.function, names.argument(a)] for a in step.checked.arguments]
-    return json.dumps([receipt, key.hex(), aggregates])
+    aggregates = [[a.call.function, *map(str, a.call.at), names.argument(a)] for a in step.checked.arguments]
+    return json.dumps([list(digests), aggregates])
+
+
+def _digest(kept: Kept) -> str:
+    """What tells a stored table apart from every other: all of it, noise included."""
+    whole = blake2b(json.dumps([kept.key.hex(), kept.facts]).encode(), digest_size=32, person=b"dpsql.table")
+    whole.update(kept.data)
+    return whole.hexdigest()
 
 
 # ---------------------------------------------------------------- does a stored release answer this one?
@@ -154,7 +210,7 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
     if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.threshold):
         return None
     calls: list[Call] = []
-    mine = [Fraction(m.noise.variance) for m in step.measurements]
+    mine = [Fraction((m.in_rows(step.bits) or m.noise).variance) for m in step.measurements]
     theirs = [Fraction(m.noise.variance) for m in left.measurements]
     for argument, call in zip(step.checked.arguments, step.calls, strict=True):
         other = _rename(argument, call, names, stored)
@@ -164,7 +220,11 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
         needs = dict(zip(recipe.needs(call), recipe.needs(other), strict=True))
         if any(q not in left.estimates for q in needs.values()):
             return None
+        if any(q.kind in CHOSEN and not _as_near(q, needs[q], step, left, mine, theirs) for q in needs):
+            return None
         for contrast in recipe.contrasts(call):
+            if any(q.kind in CHOSEN for q in contrast):
+                continue
             asked = Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(mine)
             had = Linear.combine((left.estimates[needs[q]], w) for q, w in contrast.items()).variance(theirs)
             if had > asked * (1 + Fraction(1, 10**9)):
@@ -174,11 +234,21 @@ def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy 
     return replace(stored.noisy, step=replace(left, name=step.name, calls=tuple(calls)))
 
 
+def _as_near(
+    wanted: Quantity, other: Quantity, step: Step, left: Origin, mine: list[Fraction], theirs: list[Fraction]
+) -> bool:
+    """Is a value that was chosen before chosen among as many candidates, and with no more noise, as this one would?"""
+    assert wanted.value is not None and other.value is not None
+    ((asked, _), _), ((had, _), _) = step.estimates[wanted].terms[0], left.estimates[other].terms[0]
+    close = theirs[had] <= mine[asked] * (1 + Fraction(1, 10**9))
+    return close and other.value.grid.step <= wanted.value.grid.step
+
+
 def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> Call | None:
     """The call in the stored release's own names."""
     value, second, where = call.value, call.second, call.where
     if argument.value is not None and value is not None:
-        value = stored.values.get(names.value(argument.value))
+        value = stored.values.get(_value(names, argument))
         if value is None:
             return None
     if argument.second is not None and second is not None:
@@ -197,6 +267,12 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
     return replace(call, value=value, second=second, where=where, clip=clip)
 
 
+def _value(names: Names, argument: Argument) -> str:
+    """The name of an aggregated value; what is chosen by rank has a grid of its own."""
+    assert argument.value is not None
+    return names.counted(argument) + (" by rank" if argument.ordered else "")
+
+
 def _offers(step: Step) -> dict[Quantity, Linear]:
     """All that the measured statistics tell: what the query needed, and what they give besides."""
     found = dict(step.estimates)
@@ -208,5 +284,5 @@ def _offers(step: Step) -> dict[Quantity, Linear]:
 def _measured(step: Step) -> Iterator[tuple[Quantity, Linear]]:
     for index, measurement in enumerate(step.measurements):
         for quantity, weights in measurement.statistic.quantities().items():
-            whole = 1 if quantity.kind in ("units", "clipped") else 2**step.bits  # those are never weighted
+            whole = 1 if quantity.kind in UNWEIGHTED else 2**step.bits
             yield quantity, Linear.of({(index, column): w / whole for column, w in enumerate(weights)})

@@ -21,6 +21,7 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked, analyze
 from dpsql.answer import Answer
 from dpsql.archive import replays
+from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import Ask, Quote, calibrate
@@ -29,8 +30,8 @@ from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.release import Noisy, release
-from dpsql.reuse import find, keep, public_tables
+from dpsql.release import Noisy, Responded, release, respond
+from dpsql.reuse import find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 from dpsql.sql.parse import Tree, parse
@@ -79,17 +80,16 @@ class Session:
         """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
         engine, who = self._engine, self._analyst
         with _located(sql):
-            start = engine.versions()
+            data = engine.identities()
             quote = self._quote(sql, options)
-            versions = engine.identities(public_tables(quote))
-            if not options.get("fresh") and (found := find(quote, versions, engine.ledger)) is not None:
+            if not options.get("fresh") and (found := find(quote, data, engine.ledger)) is not None:
                 return finish(quote, found.noisy, found.receipt, engine.public)
             with self._loosest(sql, options):
                 receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
-            noisy = self._measure(quote)
-            engine.check_unchanged(start, versions, public_tables(quote))
+            noisy: list[Noisy | Responded] = [*self._measure(quote), *self._respond(quote)]
+            engine.check_unchanged(data)
             done = finish(quote, noisy, receipt, engine.public)
-            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, versions, noisy, [done])))
+            return replace(done, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
@@ -98,17 +98,16 @@ class Session:
         """
         engine, who = self._engine, self._analyst
         with _located(sql):
-            start = engine.versions()
+            data = engine.identities()
             together, quote = self._together(sql, options)
-            versions = engine.identities(public_tables(quote))
-            found = None if options.get("fresh") else find(quote, versions, engine.ledger)
+            found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
-            engine.check_unchanged(start, versions, public_tables(quote))
+            engine.check_unchanged(data)
             answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
-            done = engine.ledger.released(receipt, keep(quote, versions, noisy, answers))
+            done = engine.ledger.released(receipt, keep(quote, data, noisy, answers))
             return [replace(one, receipt=done) for one in answers]
 
     def explain(self, sql: str, **options: Any) -> Quote:
@@ -170,13 +169,14 @@ class Session:
             goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
             if goal is not None and error.fits is not None:
                 rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
-                loosest = goal.show(goal.loosest(self._quote(sql, {**rest, "epsilon": error.fits})))
-                error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
+                loosest = goal.offer(lambda e: self._quote(sql, {**rest, "epsilon": e}), error.fits)
+                if loosest is not None:
+                    error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
             raise
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether a stored release answers this query, so that it costs nothing."""
-        return find(quote, self._engine.identities(public_tables(quote)), self._engine.ledger) is not None
+        return find(quote, self._engine.identities(), self._engine.ledger) is not None
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
@@ -207,6 +207,14 @@ class Session:
         finally:
             cursor.close()
         return noisy
+
+    def _respond(self, quote: Quote) -> list[Responded]:
+        """The same for rows that leave one by one, randomised."""
+        cursor = self._engine.cursor()
+        try:
+            return [respond(step, encode(step, cursor)) for step in quote.responses]
+        finally:
+            cursor.close()
 
     @property
     def budget(self) -> Balance:

@@ -11,6 +11,7 @@ import pytest
 from support import Connect
 
 import dpsql
+from dpsql.accuracy import Goal
 from dpsql.errors import BudgetError, PrivacyError
 from dpsql.mechanisms.laplace import DiscreteLaplace
 
@@ -142,6 +143,22 @@ def test_an_accuracy_that_is_too_dear_says_which_one_fits(connect: Connect) -> N
     assert "the accuracy that fits is" in hint and "largest epsilon that fits is 0.1" in hint
     offered = hint.split("accuracy that fits is ")[1].splitlines()[0]
     assert session.query(COUNT, accuracy=offered).cost.epsilon <= Fraction(1, 10)
+
+
+@pytest.mark.parametrize("accountant", ["basic", "zcdp"])
+def test_the_accuracy_that_fits_does_fit(connect: Connect, accountant: str) -> None:
+    """What is left has more digits than the ε that an accuracy costs; what is offered must not round up past it."""
+    for i, sql in enumerate([COUNT, BY_KEY, "SELECT SUM(w) AS s FROM t"] * 3):
+        budget = {"epsilon": 1, "delta": 1e-6, "accountant": accountant}
+        session = connect({"t": TABLE}, POLICY | {"budget": budget})
+        session.query("SELECT COUNT(*) FROM t WHERE w > 1", epsilon=f"0.{8116424 - 5551 * i}")
+        goal = Goal.parse(1, None)
+        assert goal is not None
+        accuracy = goal.loosest(session.explain(sql, epsilon=1)) * 11 / 10
+        with pytest.raises(BudgetError) as refused:
+            session.query(sql, accuracy=accuracy)
+        offered = (refused.value.hint or "").split("accuracy that fits is ")[1].splitlines()[0]
+        assert session.query(sql, accuracy=offered).rows
 
 
 def test_accuracy_works_under_zcdp_and_with_gaussian_noise(connect: Connect) -> None:

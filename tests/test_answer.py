@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -353,3 +354,27 @@ def test_an_account_in_a_file_outlives_its_session(tmp_path: Any) -> None:
     session = dpsql.connect(policy, sources={"t": PEOPLE}, ledger=tmp_path / "l.sqlite")
     with session, pytest.raises(dpsql.BudgetError):
         session.query("SELECT COUNT(*) FROM t", epsilon="0.3", fresh=True)
+
+
+FAR = [
+    ("CAST('infinity' AS TIMESTAMP)", "infinity"),
+    ("CAST('-infinity' AS DATE)", "-infinity"),
+    ("CAST('20000-01-02' AS DATE)", "20000-01-02"),
+    ("CAST('20000-01-02 03:04:05' AS TIMESTAMP)", "20000-01-02 03:04:05"),
+    ("CAST('infinity' AS TIMESTAMPTZ)", "infinity"),
+    ("CAST('0044-03-15 (BC)' AS DATE)", "0044-03-15 (BC)"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), FAR)
+def test_a_date_that_python_has_no_place_for_is_shown_as_text(connect: Connect, value: str, text: str) -> None:
+    session = connect({"t": pa.table({"x": [0, 1] * 500})}, {"tables": {"t": {"unit": "row"}}}, delta=1e-6)
+    near = value.replace(text, "2020-01-01")
+    sql = f"SELECT CASE WHEN x > 0 THEN {value} ELSE {near} END AS k, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
+    answer = session.query(sql, epsilon=1000, delta=1e-6)
+    keys = {row[0] for row in answer.rows}
+    assert text in keys and any(isinstance(k, datetime.date) and k.year == 2020 for k in keys)
+    from dpsql.cli.render import as_csv, as_json, html_table, plain_table
+
+    for shown in (as_csv(answer), str(as_json(answer)), plain_table(answer), html_table(answer)):
+        assert text in shown and "2020-01-01" in shown

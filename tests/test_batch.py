@@ -57,6 +57,17 @@ def quoted(session: dpsql.Session, text: str, **options: Any) -> Quote:
     return calibrate(merge(text, [session._checked(parse(t), limits) for t in statements(text)]).checked, ask, ())
 
 
+def test_counts_of_distinct_values_are_measured_once_and_share_with_other_counts(session: dpsql.Session) -> None:
+    text = "SELECT k, COUNT(DISTINCT v), COUNT(*) FROM t GROUP BY k; SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k"
+    quote = share(quoted(session, text, epsilon=1))
+    assert [len(step.measurements) for step in quote.steps] == [2] and quote.price.epsilon <= 1
+    assert (
+        len({m.noise.scale / m.sensitivity.l1 for s in quote.steps for m in s.measurements}) == 1
+    )  # one kind of count
+    first, second = session.batch(text, epsilon=50)
+    assert [row[:2] for row in first.rows] == second.rows
+
+
 def test_statements_end_at_semicolons_that_are_not_in_texts_or_comments() -> None:
     assert [s.strip() for s in statements("SELECT ';'; -- a;b\n SELECT 2 /* ; */;;\n")] == [
         "SELECT ';'",

@@ -56,6 +56,17 @@ TABLES = {
     "items": pa.table({"order_id": pa.array([], pa.int64())}),
     "codes": pa.table({"code": ["x1", "x2"], "label": ["one", "two"]}),
 }
+POLL = pa.schema(
+    [
+        ("yes", pa.bool_()),
+        ("choice", pa.string()),
+        ("grade", pa.int32()),
+        ("age", pa.int32()),
+        ("single", pa.string()),
+        ("hidden", pa.bool_()),
+    ]
+)
+OWN = {"randomized_response": {"poll": POLL.empty_table()}}  # tables of the policy of that name alone
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,8 @@ def sessions() -> Iterator[Callable[[Path], dpsql.Session]]:
 
     def open_policy(path: Path) -> dpsql.Session:
         if path not in opened:
-            opened[path] = dpsql.connect(path, sources=TABLES, ledger=":memory:")
+            tables = {**TABLES, **OWN.get(path.stem, {})}
+            opened[path] = dpsql.connect(path, sources=tables, ledger=":memory:")
             engine = opened[path]._engine
             promise = str(rows_promise(engine.policy.tables["people"]))
             engine.ledger.record_promise("people", promise, engine.versions()["people"], True)
@@ -154,6 +166,9 @@ def plan_text(plan: Plan) -> str:
         lines += [f"r{i}:", *(f"  {line}" for line in described(release.input))]
         lines += [f"  key k{j} = {shown(key)}" for j, key in enumerate(release.keys)]
         lines += [f"  a{j} = {shown(call.node)}" for j, call in enumerate(release.aggregates)]
+    for name, rows in plan.responses:
+        lines += [f"{name}:", *(f"  {line}" for line in described(rows.input))]
+        lines += [f"  a{j} = {shown(call)}" for j, call in enumerate(rows.calls)]
     lines += ["post:", *(f"  {line}" for line in plan.post.sql(dialect="duckdb", pretty=True).splitlines())]
     return "\n".join(lines)
 

@@ -78,7 +78,8 @@ def test_a_repeat_shows_the_very_numbers_and_the_very_intervals(session: dpsql.S
 
 
 def test_an_average_from_a_stored_sum_and_count_is_their_quotient(session: dpsql.Session) -> None:
-    first = {row[0]: row for row in session.query(BY_KEY, epsilon=8).rows}
+    # COUNT(v), not COUNT(*): a double may be NaN, so the average is over the rows that have a number.
+    first = {row[0]: row for row in session.query("SELECT k, COUNT(v), SUM(v) FROM t GROUP BY k", epsilon=8).rows}
     average = session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=4)
     assert average.receipt.reused
     for key, mean in average.rows:
@@ -127,6 +128,17 @@ def test_a_smaller_epsilon_reuses_and_a_larger_one_pays(session: dpsql.Session) 
     assert session.query(BY_KEY, epsilon="0.5").receipt.reused
 
 
+def test_counts_of_distinct_values_are_found_again_and_are_no_counts_of_rows(session: dpsql.Session) -> None:
+    first = session.query("SELECT k, COUNT(DISTINCT v) AS n, COUNT(v) FROM t GROUP BY k", epsilon=1)
+    again = session.query("SELECT k, APPROX_COUNT_DISTINCT(V) FROM t GROUP BY 1", epsilon="0.5")
+    assert again.receipt.reused and again.rows == [row[:2] for row in first.rows]
+    assert session.query("SELECT k, COUNT(v) FROM t GROUP BY k", epsilon="0.5").rows == [r[::2] for r in first.rows]
+    for sql in ("COUNT(DISTINCT w)", "COUNT(DISTINCT v) FILTER (WHERE w > 1)", "COUNT(DISTINCT v::INTEGER)"):
+        assert not session.query(f"SELECT k, {sql} FROM t GROUP BY k", epsilon="0.1").receipt.reused
+    pooled = session.query("SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT w) FROM t GROUP BY k", epsilon="0.01")
+    assert pooled.receipt.reused and [row[:2] for row in pooled.rows] == again.rows
+
+
 def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon=1)
     second = session.query(BY_KEY, epsilon=1, fresh=True)
@@ -162,6 +174,14 @@ def test_a_stored_release_is_free_even_when_the_budget_is_gone(connect: Connect)
     assert session.query(BY_KEY, epsilon=1).rows == first.rows
     with pytest.raises(BudgetError):
         session.query(BY_KEY, epsilon=1, fresh=True)
+
+
+def test_many_releases_of_the_same_rows_are_all_found_again(session: dpsql.Session) -> None:
+    """A dashboard of many numbers over one table: its releases differ in nothing but what is summed."""
+    asked = [f"SELECT SUM(CASE WHEN w = 3 THEN v ELSE {i} END) FROM t" for i in range(60)]
+    first = [session.query(sql, epsilon=1).rows for sql in asked]
+    paid = spent(session)
+    assert [session.query(sql, epsilon=1).rows for sql in asked] == first and spent(session) == paid == 60
 
 
 def test_private_keys_are_the_ones_that_left(session: dpsql.Session) -> None:
@@ -223,6 +243,8 @@ ROWS = [
     ("SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)", None),
     ("SELECT COUNT(*) FROM (SELECT id, w FROM t UNION ALL SELECT id, w FROM t) WHERE w > 2", None),
     ("SELECT COUNT(*) FROM (SELECT w, ROW_NUMBER() OVER (PARTITION BY id ORDER BY w) AS r FROM t) WHERE r = 1", None),
+    ("SELECT SUM(LEAST((SELECT MIN(x.w) FROM t AS x WHERE x.id = t.id), 5)) FILTER (WHERE id IN "
+     "(SELECT y.id FROM t AS y WHERE y.w > 1 GROUP BY y.id HAVING COUNT(*) = 1)) FROM t", None),
     ("SELECT k, COUNT(*) FROM t GROUP BY ROLLUP (k)", None),
     ("SELECT SUM(v, contribution_bounds_per_group => (0, 40)) FROM t",
      "SELECT SUM(v, contribution_bounds_per_group => (0, 40)) AS s FROM t"),
@@ -260,14 +282,24 @@ def test_no_two_of_these_are_taken_for_one_another(connect: Connect) -> None:
         assert not session.query(sql, epsilon="0.5").receipt.reused, sql
 
 
-def test_a_noisy_constant_is_that_of_the_same_spend(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)",
+        "SELECT COUNT(*), (SELECT AVG(v) FROM t) FROM t WHERE v > (SELECT AVG(v) FROM t) OR w < (SELECT AVG(w) FROM t)",
+    ],
+)
+def test_a_noisy_constant_is_the_very_one_whatever_left_since(connect: Connect, sql: str) -> None:
     """A later step's rows depend on an earlier step's noise: another draw of it is another release."""
     session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
-    sql = "SELECT COUNT(*) FROM t WHERE v > (SELECT AVG(v) FROM t)"
     first = session.query(sql, epsilon=1)
-    session.query("SELECT AVG(v) FROM t", epsilon=5)  # a better draw of the constant, and newer
+    for other in ("SELECT AVG(v) FROM t", "SELECT SUM(v), COUNT(v) FROM t", "SELECT AVG(w), AVG(v) FROM t"):
+        session.query(other, epsilon=5)  # better draws of the constant, and newer
+    paid = spent(session)
     again = session.query(sql, epsilon=1)
-    assert not again.receipt.reused or again.rows == first.rows
+    assert again.receipt.reused and again.rows == first.rows and spent(session) == paid
+    second = session.query(sql, epsilon=1, fresh=True)
+    assert session.query(sql, epsilon=1).rows == second.rows  # a whole draw, never half of each
 
 
 def test_a_public_table_that_changed_is_another_release(tmp_path: Path) -> None:
@@ -364,6 +396,74 @@ def test_data_that_is_replaced_while_a_query_runs_is_not_released(
             session.query("SELECT SUM(v) FROM t", epsilon=1)
         assert refused.value.code == "data-changed"
         assert session.budget.spent.epsilon == 1
+
+
+def test_an_open_session_reads_no_other_version_not_even_an_accepted_one(tmp_path: Path) -> None:
+    """Its header, its schema and what was found readable are those of the version that it opened."""
+    from dpsql.cli.budget import _accept_data_change
+
+    def write(header: str, row: str, more: str = "") -> None:
+        (tmp_path / "t.csv").write_text(header + "".join(row.format(i=i) for i in range(100)) + more)
+
+    write("uid,v\n", "{i},1\n")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 1\n"
+        '[tables.t]\nsource = "t.csv"\nunit = "uid"\n'
+        '[tables.t.columns]\nuid = { type = "INTEGER" }\nv = { type = "INTEGER", min = 0, max = 9 }\n'
+    )
+    changes = (("v,uid\n", "1,{i}\n", ""), ("uid,v\n", "{i},1\n", '1,"2\n3,4\n'))
+    for asked in (False, True):
+        for change in changes:
+            write("uid,v\n", "{i},1\n")
+            _accept_data_change(dpsql.Policy.load(policy))
+            with dpsql.connect(policy) as session:
+                if asked:
+                    session.query("SELECT COUNT(*) FROM t", epsilon=100, fresh=True)
+                write(*change)  # the unit in the other column's place; a quote that swallows other people's rows
+                _accept_data_change(dpsql.Policy.load(policy))
+                spent = session.budget.spent
+                for _ in range(2):
+                    with pytest.raises(dpsql.DataError) as refused:
+                        session.query("SELECT SUM(v) FROM t", epsilon=100)
+                    assert refused.value.code == "data-changed" and session.budget.spent == spent
+
+
+def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join that was found to match one row must not match forty when it is run."""
+    from dpsql.steward.check import check
+
+    def public(times: int) -> None:
+        pq.write_table(pa.table({"code": [c for c in range(5) for _ in range(times)]}), tmp_path / "p.parquet")
+
+    public(1)
+    pq.write_table(pa.table({"uid": list(range(100)), "k": [i % 5 for i in range(100)]}), tmp_path / "t.parquet")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 50\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "uid"\nrows_per_unit = 1\n'
+        '[tables.p]\nsource = "p.parquet"\npublic = true\n'
+    )
+    assert not check(policy, steward=True).broken
+    sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.code"
+    with dpsql.connect(policy) as session:
+        assert session.explain(sql, epsilon=1).measured[0][0].l1 == 1
+        quote = session._quote
+
+        def racing(*arguments: Any) -> Any:
+            try:
+                return quote(*arguments)
+            finally:
+                public(40)
+
+        monkeypatch.setattr(session, "_quote", racing)
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query(sql, epsilon=1)
+        assert refused.value.code == "data-changed"
+        monkeypatch.setattr(session, "_quote", quote)
+        assert session.explain(sql, epsilon=1).measured[0][0].l1 > 1
 
 
 def test_other_bounds_in_the_policy_are_another_release(folder: Path) -> None:

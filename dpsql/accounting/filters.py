@@ -175,14 +175,22 @@ def refusal(filter_: Filter, spent: Cost, price: Cost, who: str = "") -> BudgetE
     costs = _figures(price, takes, with_delta=takes > 0, up=True)
     rest = _figures(left, left.delta, with_delta=total.delta > 0 or takes > 0, up=False)
     message = f"the query costs {costs}, and {rest} is left" + (f" of the quota of {who}" if who else "")
-    if fits < SMALLEST_EPSILON:
-        hint = "nothing more can be paid from this account: `dpsql budget --history` shows each release"
-        if who:
-            hint = f"nothing more can be paid from the quota of {who}: `dpsql budget` shows each analyst's"
-    else:
-        hint = f"the largest epsilon that fits is {show_rounded(fits, up=False)}"
-        if takes > left.delta:
-            hint += f", with delta at most {show_rounded(left.delta, up=False)}"
+    hints = []
+    if fits >= SMALLEST_EPSILON:
+        most = f", with delta at most {show_rounded(left.delta, up=False)}" if takes > left.delta else ""
+        hints.append(f"the largest epsilon that fits is {show_rounded(fits, up=False)}{most}")
+    if takes > left.delta and left.epsilon >= SMALLEST_EPSILON:
+        # Which of the two a query needs is for calibrate to say; --delta 0 is refused there where keys are selected.
+        noise = "" if price.rho is not None else "Laplace noise and "
+        hints.append(
+            f"without delta (--delta 0: {noise}public keys only) it is {show_rounded(left.epsilon, up=False)}"
+            if hints
+            else f"delta is used up: without it (--delta 0: {noise}public keys only) the largest epsilon that fits is "
+            f"{show_rounded(left.epsilon, up=False)}"
+        )
+    if not hints and who:
+        hints = [f"nothing more can be paid from the quota of {who}: `dpsql budget` shows each analyst's"]
+    hint = "\n".join(hints) or "nothing more can be paid from this account: `dpsql budget --history` shows each release"
     error = BudgetError(message, code="analyst-quota" if who else "budget-exhausted", hint=hint)
     error.fits = fits if fits >= SMALLEST_EPSILON else None
     return error

@@ -10,10 +10,11 @@ from dpsql.accounting.cost import ZERO, Cost, rounded
 from dpsql.accounting.filters import Basic, Filter, Zcdp
 from dpsql.accounting.zcdp import pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.response import RandomizedResponse
 
-Measured = tuple[Sensitivity, DiscreteLaplace | Gaussian]
+Measured = tuple[Sensitivity, Noise | RandomizedResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def zcdp_price(measured: Sequence[Measured], threshold: Fraction) -> Cost:
 
 def basic_price(account: Basic, measured: Sequence[Measured], threshold: Fraction) -> Cost:
     """What these noises subtract from a basic account; Gaussian noise where its δ is the share that its ε has."""
-    pure = sum((n.cost(s) for s, n in measured if isinstance(n, DiscreteLaplace)), ZERO)
+    pure = sum((n.cost(s) for s, n in measured if not isinstance(n, Gaussian)), ZERO)
     squared = sum((s.l2_squared / n.sigma**2 for s, n in measured if isinstance(n, Gaussian) and n.sigma), Fraction(0))
     if not squared:
         return Cost(pure.epsilon, threshold)

@@ -44,7 +44,11 @@ class Ledger:
         self._account = account
         self._store = Store(path, lambda db: _record_account(db, account))
         self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
-        self._seen, self._chain, self._period = 0, b"", ""  # of the last row that was added up
+        self._seen, self._chain, self._period = (
+            0,
+            b"",
+            "",
+        )  # of the rows that were added up: the last, the last, the latest
         try:
             with self._store.snapshot() as db:
                 self._agree(db)
@@ -251,7 +255,7 @@ class Ledger:
             # Spends are numbered without gaps and chained: a spend that was lost or altered is noticed here.
             if seq != seen + 1 or recorded != link(secret, chain, fields):
                 raise self._store.damaged()
-            seen, chain, period = seq, recorded, fields[2]
+            seen, chain, period = seq, recorded, max(period, fields[2])
             alike[tuple(fields[2:8])] += 1
         for (when, analyst, *price), times in alike.items():
             cost = self._cost(*price).times(times)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpsql.analyze.sensitivity import Sensitivity
-    from dpsql.mechanisms.budget import Noise
+    from dpsql.mechanisms.budget import Drawn
 
 INSTALL = "install dpsql[accounting] for the tightest figure (PLD)"
 SLOWEST = 200  # different mechanisms: more would keep people waiting
 
 
-def recorded(measured: Sequence[tuple[Sensitivity, Noise]]) -> list[list[str]]:
+def recorded(measured: Sequence[tuple[Sensitivity, Drawn]]) -> list[list[str]]:
     """The noises of a release as a ledger notes them: Laplace with its ε, Gaussian with (Δ₂/σ)²."""
     from dpsql.mechanisms.gaussian import Gaussian
 

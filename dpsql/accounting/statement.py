@@ -54,7 +54,7 @@ def statement(
     ]
     queries.sort(key=lambda line: line.spent.rho or line.spent.epsilon, reverse=True)
     named = tuple(analysts) if any(line.name for line in analysts) else ()
-    pld, note = _pld(account, balance, entries)
+    pld, note = _pld(account, current)
     return Statement(balance, tuple(entries), named, tuple(queries), groups(account, balance.spent), pld, note)
 
 
@@ -88,7 +88,7 @@ def _line(account: Account, name: str, entries: Sequence[Entry], quota: Fraction
     return Line(name, account.filter.shown(total), len(entries), quota)
 
 
-def _pld(account: Account, balance: Balance, entries: Sequence[Entry]) -> tuple[float | None, str]:
+def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]:
     """The figure, or why there is none."""
     if not account.delta:
         return None, "PLD needs δ > 0"

@@ -15,15 +15,18 @@ from dpsql.accounting.store import Store
 
 LARGEST = 64 << 20
 """Bytes. A larger answer isn't kept: asking again costs again."""
-NEWEST = 20
-"""Tables of one key that are looked through for one that answers."""
+MOST, MOST_BYTES = 500, 64 << 20
+"""Tables of one key that are looked through for one that answers: the newest, so many and no larger together."""
+
+_Kind = Literal["release", "answer"]
+_Row = tuple[str, _Kind, bytes, str, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A noisy table under the key of its release plan, or a finished answer (whose key is empty)."""
 
-    kind: Literal["release", "answer"]
+    kind: _Kind
     key: bytes
     facts: str
     data: bytes
@@ -41,12 +44,19 @@ def keep(db: sqlite3.Connection, secret: bytes, receipt: str, items: Sequence[Ke
 
 def releases(store: Store, key: bytes) -> list[tuple[str, Kept]]:
     """The newest tables stored under this key, the last first, each with the id of the spend that paid for it."""
+    rows: list[_Row] = []
     with store.snapshot() as db:
-        rows = db.execute(
+        found = db.execute(
             "SELECT receipt, kind, key, facts, data, digest FROM stored WHERE kind = 'release' AND key = ? "
             "ORDER BY seq DESC LIMIT ?",
-            (key, NEWEST),
-        ).fetchall()
+            (key, MOST),
+        )
+        size = 0
+        for row in found:
+            size += len(row[3]) + len(row[4])
+            if rows and size > MOST_BYTES:
+                break
+            rows.append(row)
         (secret,) = db.execute("SELECT key FROM secret").fetchone()
     return [(row[0], _checked(store, secret, row)) for row in rows]
 
@@ -61,9 +71,7 @@ def of_receipt(store: Store, receipt: str) -> list[Kept]:
     return [_checked(store, secret, row) for row in rows]
 
 
-def _checked(
-    store: Store, secret: bytes, row: tuple[str, Literal["release", "answer"], bytes, str, bytes, bytes]
-) -> Kept:
+def _checked(store: Store, secret: bytes, row: _Row) -> Kept:
     receipt, kind, key, facts, data, digest = row
     kept = Kept(kind, key, facts, data)
     if _digest(secret, receipt, kept) != digest:

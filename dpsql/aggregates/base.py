@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value, power_sum
+from dpsql.statistics.exact import top
 
 Arrow = Any  # a pyarrow array; pyarrow has no types of its own
 Floats = NDArray[np.float64]
@@ -27,6 +28,9 @@ class Call:
     where: str | None  # the FILTER's column
     units: bool = False  # COUNT(DISTINCT unit)
     clip: Clip | None = None  # contribution_bounds_per_group
+    at: tuple[Fraction, ...] = ()  # of a quantile
+    listed: bool = False  # its answer is a list
+    distinct: bool = False  # COUNT(DISTINCT x)
     second: Value | None = None  # the other value of a pair
 
     @property
@@ -73,7 +77,7 @@ class Rational:
         numbers = self.numerators
         if self.denominator == 1 and scale == 0:
             return numbers
-        if numbers.dtype != object and max(int(np.abs(numbers).max(initial=0)), 1) * factor + half >= 2**63:
+        if numbers.dtype != object and max(top(numbers) * factor + half, 2 * half) >= 2**63:
             numbers = numbers.astype(object)
         return np.asarray((numbers * factor + half) // (2 * self.denominator))
 
@@ -81,7 +85,7 @@ class Rational:
     def floats(self) -> Floats:
         if self.numerators.dtype == object:
             return np.array([float(Fraction(int(n), self.denominator)) for n in self.numerators], dtype=np.float64)
-        return self.numerators.astype(np.float64) / self.denominator
+        return self.numerators.astype(np.float64) / float(self.denominator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,19 +125,19 @@ def saturated(numbers: NDArray[Any]) -> Arrow:
     """BIGINT, saturating: clamping a released value is post-processing."""
     import pyarrow as pa
 
-    top = 2**63 - 1
+    most = 2**63 - 1
     if numbers.dtype == object:
-        return pa.array([None if n is None else max(-top, min(top, int(n))) for n in numbers], pa.int64())
+        return pa.array([None if n is None else max(-most, min(most, int(n))) for n in numbers], pa.int64())
     return pa.array(numbers.astype(np.int64))
 
 
-def decimals(numbers: NDArray[Any], scale: int) -> Arrow:
-    """DECIMAL(38, scale) from integers of 10^-scale, saturating."""
+def decimals(numbers: NDArray[Any], scale: int, width: int = 38) -> Arrow:
+    """DECIMAL(width, scale) from integers of 10^-scale, saturating."""
     from decimal import Context, Decimal
 
     import pyarrow as pa
 
-    top = 10**38 - 1
+    most = 10**width - 1
     exact = Context(prec=40)  # the default of 28 digits would round
-    clamped = (max(-top, min(top, int(n))) for n in numbers)
-    return pa.array([Decimal(n).scaleb(-scale, context=exact) for n in clamped], type=pa.decimal128(38, scale))
+    clamped = (max(-most, min(most, int(n))) for n in numbers)
+    return pa.array([Decimal(n).scaleb(-scale, context=exact) for n in clamped], type=pa.decimal128(width, scale))

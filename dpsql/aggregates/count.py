@@ -1,4 +1,4 @@
-"""COUNT(*), COUNT(x), COUNT(DISTINCT unit)."""
+"""COUNT(*), COUNT(x), COUNT(DISTINCT unit), COUNT(DISTINCT x)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ class Count:
     """A noisy integer; it may be negative."""
 
     name = "COUNT"
-    description = "COUNT(*), COUNT(x), COUNT(DISTINCT unit): an integer, may be negative"
+    description = (
+        "COUNT(*), COUNT(x), COUNT(DISTINCT x): an integer, may be negative; APPROX_COUNT_DISTINCT(x) is the same"
+    )
 
     def _quantity(self, call: Call) -> Quantity:
+        if call.distinct:
+            return Quantity("distinct", call.value, call.where)
         return Quantity("units", None, call.where) if call.units else call.present
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:

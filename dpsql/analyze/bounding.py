@@ -76,7 +76,7 @@ def bound(
     mass, enforced = _mass(owner, limits, table)
     peak, peak_enforced = mass, None
     per_group = limits.max_rows_per_group
-    if per_group is not None and per_group < mass:
+    if per_group is not None and per_group < mass and owner.unit is not None:  # rows without a name can't be told apart
         if keyed and not own_keys:
             peak = peak_enforced = per_group
         else:  # one group: its peak is the mass

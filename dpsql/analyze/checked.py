@@ -24,12 +24,18 @@ from dpsql.analyze.refusals import (
     unlisted,
 )
 from dpsql.analyze.relations import Catalog, Known, known_relation
+from dpsql.analyze.responses import CheckedResponses, check_responses
 from dpsql.errors import PrivacyError, SQLError
-from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, expressions_of, scanned
+from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
 from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
+from dpsql.sql.times import as_number
+from dpsql.sql.types import Type
+
+RANKED = frozenset({"MEDIAN", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "MIN", "MAX"})
+"""Aggregates that choose one of a value's possible values, by rank (Theorem QUANTILE-1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,18 @@ class Argument:
     where: Scalar | None
     units: bool
     clip: Bounds | None = None
+    kind: Type | None = None  # of a date or time that is counted as a number: what it was
+    distinct: bool = False  # are its different values counted?
     second: Scalar | None = None  # the other value of a pair
 
     @property
     def values(self) -> tuple[Scalar, ...]:
         return tuple(v for v in (self.value, self.second) if v is not None)
+
+    @property
+    def ordered(self) -> bool:
+        """Is a value chosen by its rank?"""
+        return self.call.function in RANKED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +74,7 @@ class CheckedRelease:
     bounding: Bounding
     min_units: int | None
     unlisted: Unlisted | None  # why the keys aren't public, where they are not
+    winners: Winners | None = None  # only these keys need to leave
 
     @property
     def private_keys(self) -> bool:
@@ -78,11 +92,13 @@ class Checked:
 
     plan: Plan
     releases: tuple[CheckedRelease, ...]
+    responses: tuple[CheckedResponses, ...] = ()  # rows that leave one by one, randomised
 
 
 def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
     """Bound what one unit can change. Whatever has no bound is refused here, before anything is paid or read."""
-    return Checked(plan, tuple(_release(r, limits, catalog) for r in plan.releases))
+    releases = tuple(_release(r, limits, catalog) for r in plan.releases)
+    return Checked(plan, releases, check_responses(plan, catalog))
 
 
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
@@ -95,7 +111,12 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
-    counted = _per_group(release, arguments, private, min_units)
+    clipped = any(a.clip is not None for a in arguments)
+    winners = release.winners if domains is not None and min_units is None and not clipped else None
+    if winners is not None and winners.present and any(d.values.null_count for d in domains or ()):
+        winners = None
+    # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
+    counted = _per_group(release, arguments, private, min_units) if winners is None else None
     bounding = bound(
         owner,
         limits,
@@ -106,7 +127,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
     )
-    return CheckedRelease(release, rows.relation, keys, domains, arguments, owner, bounding, min_units, private)
+    checked = CheckedRelease(release, rows.relation, keys, domains, arguments, owner, bounding, min_units, private)
+    return replace(checked, winners=winners)
 
 
 def _per_group(
@@ -128,14 +150,18 @@ def _per_group(
 
 def _key(node: exp.Expr, known: Mapping[str, Scalar]) -> Scalar:
     """A group key. Of a type whose equal values look alike: which of them a group shows must not depend on a row."""
+    return _groupable(node, known, "a group key", "group by")
+
+
+def _groupable(node: exp.Expr, known: Mapping[str, Scalar], role: str, verb: str) -> Scalar:
     key = scalar(node, known)
     if not key.type.is_key:
         raise refuse(
             SQLError,
-            f"{key.type.sql} can't be a group key",
+            f"{key.type.sql} can't be {role}",
             node,
             code="key-type",
-            hint="group by a number, text, a date or a timestamp: cast or extract a part of it",
+            hint=f"{verb} a number, text, a date or a timestamp: cast or extract a part of it",
         )
     return key
 
@@ -170,11 +196,17 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             return Argument(call, None, where, rows.owner.unit is not None or rows.owner.rows != 1)
         if call.function == "COUNT" and isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
-        raise not_distinct(call)
+        if call.function != "COUNT":
+            raise not_distinct(call)
+        value = _groupable(call.argument, known, "counted DISTINCT", "count")
+        return Argument(call, value, where, False, distinct=True)
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
         return Argument(call, None, where, False, clip)
     value = scalar(call.argument, known)
+    kind = None
+    if call.function in RANKED and (value.type.is_date or value.type.is_timestamp):
+        kind, value = value.type, as_number(value)
     if call.bounds is not None and clip is None and (value.type.is_numeric or value.type.is_boolean):
         # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
         narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
@@ -184,17 +216,18 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             raise no_condition(call.function, call.argument, value)
     elif call.function not in COUNTED:
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
-        if not (value.type.is_numeric or (value.type.is_boolean and call.function == "SUM")):
+        booleans = call.function == "SUM" or call.function in RANKED
+        if not (value.type.is_numeric or (value.type.is_boolean and booleans)):
             raise no_number(call, value)
         if clip is not None:
             check_clip(clip, value)
         elif not value.range.is_finite or value.range.magnitude > _largest(call):
             raise no_range(call, value, known, rows.columns)
     if call.second is None:
-        return Argument(call, value, where, False, clip)
+        return Argument(call, value, where, False, clip, kind)
     # The other value of a pair is an argument like the first: a message about it points at it.
     other = replace(call, argument=call.second, second=None, node=second_alone(call))
-    return Argument(call, value, where, False, clip, _argument(other, held, rows).value)
+    return Argument(call, value, where, False, clip, kind, second=_argument(other, held, rows).value)
 
 
 def _largest(call: Aggregate) -> int:

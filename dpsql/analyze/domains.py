@@ -8,7 +8,7 @@ Theorem KEYS-1: cells fixed without looking at private rows reveal nothing; rows
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor, prod
@@ -24,6 +24,8 @@ MAX_IMPLIED = 10_000
 MAX_CELLS = 1_000_000
 
 Arrow = Any  # pyarrow has no types of its own
+
+SUBQUERY = "a subquery"  # stands for the table of values that are answered first
 
 
 class PublicEngine(Protocol):
@@ -48,6 +50,7 @@ class KeyColumn:
     policy: Column | None
     scalar: Scalar
     values: exp.Query | None = None  # of a public column: the query that gives its values
+    rows: Mapping[str, Arrow] = field(default_factory=dict, compare=False)  # what that query reads besides tables
     parts: tuple[KeyColumn, ...] = ()  # of a union: the columns of its sides
     closed: frozenset[str] = frozenset()  # columns that may not be keys, and that it is made of
 
@@ -102,7 +105,7 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
         parts = [d for d in sides if d is not None]
         return _together(parts, known, nulls, public) if len(parts) == len(sides) else _implied(known, nulls)
     if column.values is not None:
-        return _of_public(column.values, known, nulls, public)
+        return _of_public(column, column.values, nulls, public)
     if said is not None and said.values is not None:
         remembered = (column.table, said.name, known.type, known.range.nullable)
         if remembered not in public.memo:
@@ -124,7 +127,7 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
     return _implied(known, nulls)
 
 
-def _of_public(values: exp.Query, known: Scalar, nulls: list[None], public: PublicEngine) -> Domain | None:
+def _of_public(column: KeyColumn, values: exp.Query, nulls: list[None], public: PublicEngine) -> Domain | None:
     """The values that a column of public rows has."""
     import pyarrow as pa
 
@@ -136,8 +139,8 @@ def _of_public(values: exp.Query, known: Scalar, nulls: list[None], public: Publ
         .order_by(_identifier("k"))
         .limit(MAX_CELLS + 1)
     )
-    found = public.table(query, {}).column("k").combine_chunks()
-    if len(found) > MAX_CELLS or not known.type.is_key:
+    found = public.table(query, column.rows).column("k").combine_chunks()
+    if len(found) > MAX_CELLS or not column.scalar.type.is_key:
         return None
     if pa.types.is_dictionary(found.type):
         found = found.cast(found.type.value_type)

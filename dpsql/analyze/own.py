@@ -16,7 +16,7 @@ from dpsql.analyze.ranges import Range
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.sql.functions.base import Scalar, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
-from dpsql.sql.gridded import cast, gridded, present
+from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_name, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
@@ -77,9 +77,9 @@ class _Call:
                 value = _number(scalar(arguments[0], known), arguments[0], name)
                 total = self._sum(value, arguments[0], distinct, wrapped)
                 return total if name == "SUM" else self._average(value, total, distinct, wrapped)
-            case "MIN" | "MAX" if len(arguments) == 1:
+            case "MIN" | "MAX" | "ANY_VALUE" if len(arguments) == 1:  # any value: the least is one, whatever the order
                 value = _comparable(scalar(arguments[0], known), arguments[0])
-                made = exp.Min(this=canonical(value)) if name == "MIN" else exp.Max(this=canonical(value))
+                made = exp.Max(this=canonical(value)) if name == "MAX" else exp.Min(this=canonical(value))
                 return Scalar(wrapped(made), value.type, value.range.with_nullable(True), value.extent)
             case "BOOL_AND" | "BOOL_OR" if len(arguments) == 1:
                 test = as_boolean(scalar(arguments[0], known), arguments[0])
@@ -91,7 +91,7 @@ class _Call:
                 value = _comparable(scalar(arguments[0], known), arguments[0])
                 ordered = [*(_ordered(o, known) for o in order), *ties([value])]
                 end = exp.First if name == "FIRST" else exp.Last
-                shown_value = end(this=exp.Order(this=value.sql.copy(), expressions=ordered))
+                shown_value = end(this=_sorted(value.sql.copy(), ordered))
                 return Scalar(wrapped(shown_value), value.type, value.range.with_nullable(True), value.extent)
             case _:
                 raise _unsupported(call)
@@ -143,8 +143,8 @@ class _Call:
             counted = exp.Case(ifs=[exp.If(this=finite, true=exp.Literal.number(1))])
         if distinct:
             counted = exp.Distinct(expressions=[counted])
-        number = exp.Nullif(this=wrapped(exp.Count(this=counted)), expression=exp.Literal.number(0))
-        sql = exp.Div(this=wrap(cast(total.sql, "DOUBLE")), expression=number)
+        values = exp.Nullif(this=wrapped(exp.Count(this=counted)), expression=exp.Literal.number(0))
+        sql = exp.Div(this=wrap(cast(total.sql, "DOUBLE")), expression=values)
         return Scalar(sql, DOUBLE, value.range.with_nullable(True))
 
     def _extreme(self, name: str, arguments: Sequence[Expr], known: Known, wrapped: Wrap) -> Scalar:
@@ -154,7 +154,7 @@ class _Call:
         ordered = [exp.Ordered(this=canonical(by), desc=name == "ARG_MAX", nulls_first=False), *ties([value])]
         kept = exp.Case(ifs=[exp.If(this=there, true=value.sql.copy())])
         first = exp.Ordered(this=exp.Not(this=exp.Paren(this=there.copy())), desc=False, nulls_first=False)
-        made = exp.First(this=exp.Order(this=kept, expressions=[first, *ordered]))
+        made = exp.First(this=_sorted(kept, [first, *ordered]))
         return Scalar(wrapped(made), value.type, value.range.with_nullable(True), value.extent)
 
 
@@ -179,7 +179,6 @@ _INSTEAD = {
     "LIST": "count or compare: COUNT(*), COUNT(DISTINCT x), BOOL_OR(x = 'a')",
     "STRING_AGG": "count or compare: COUNT(*), COUNT(DISTINCT x), BOOL_OR(x = 'a')",
     "MODE": "of several most frequent values it takes any one; take MIN(x) or MAX(x)",
-    "ANY_VALUE": "it takes any value; take MIN(x) or MAX(x)",
     "FIRST": "say which row is the first: FIRST(x ORDER BY day)",
     "LAST": "say which row is the last: LAST(x ORDER BY day)",
 }
@@ -226,11 +225,17 @@ def _narrow(value: Scalar, written: Expr) -> Scalar:
             to = decimal(digits + scale + 1, scale)
             clipped = convert(replace(value, extent=Range(low, high)), to)
             ends = [_decimal(_rounded(end, scale), to) for end in (low, high)]
-            inside = exp.Between(this=wrap(value.sql), low=ends[0], high=ends[1])
+            # In the value's own type: a HUGEINT beside a decimal would become one, and has no place there above 10^38.
+            floor, ceiling = (
+                cast(number(round(end)), "HUGEINT") if value.type.is_integer else decimal_end
+                for end, decimal_end in zip((low, high), ends, strict=True)
+            )
+            inside = exp.Between(this=wrap(value.sql), low=floor, high=ceiling)
+            narrow = exp.TryCast(this=value.sql.copy(), to=exp.DataType.build(to.sql, dialect="duckdb"))
             cases = [
-                exp.If(this=inside, true=exp.cast(value.sql.copy(), to.sql)),
-                exp.If(this=exp.GT(this=wrap(value.sql), expression=ends[1].copy()), true=ends[1].copy()),
-                exp.If(this=exp.LT(this=wrap(value.sql), expression=ends[0].copy()), true=ends[0].copy()),
+                exp.If(this=inside, true=narrow),
+                exp.If(this=exp.GT(this=wrap(value.sql), expression=ceiling.copy()), true=ends[1].copy()),
+                exp.If(this=exp.LT(this=wrap(value.sql), expression=floor.copy()), true=ends[0].copy()),
             ]
             return replace(clipped, sql=exp.Case(ifs=cases))
     raise refuse(
@@ -290,6 +295,12 @@ def ties(values: Sequence[Scalar]) -> list[exp.Expr]:
             sign = exp.Anonymous(this="signbit", expressions=[value.sql.copy()])
             found.append(exp.Ordered(this=sign, desc=False, nulls_first=False))
     return found
+
+
+def _sorted(value: Expr, ordered: Sequence[Expr]) -> Expr:
+    """value ORDER BY …; constants order nothing, and DuckDB refuses some of them there."""
+    listed = [o for o in ordered if o.find(exp.Column)]
+    return exp.Order(this=value, expressions=listed) if listed else value
 
 
 def _ordered(node: Expr, known: Known) -> exp.Expr:
@@ -389,6 +400,8 @@ def _shifted(call: Expr, known: Known, over: Wrap) -> Scalar:
         parts.append(scalar(default, known))
         nodes.append(default)
     aligned = align(parts, nodes)
+    if default is not None and value.type.is_numeric and aligned[0].type != value.type:  # as DuckDB has it
+        aligned = [value, convert(parts[1], value.type)]
     made = type(call)(this=aligned[0].sql.copy(), offset=offset.copy() if offset else None)
     if default is not None:
         made.set("offset", made.args.get("offset") or exp.Literal.number(1))

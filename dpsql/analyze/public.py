@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
 from dpsql.analyze.ranges import Range
 from dpsql.errors import SQLError
 from dpsql.plan.nodes import Expr, Given, PublicTable
 from dpsql.plan.rows import plan_column
 from dpsql.policy import Policy
 from dpsql.sql.refuse import offsets, refuse
-from dpsql.sql.scalar import Scalar
+from dpsql.sql.scalar import Scalar, post
 from dpsql.sql.types import Type
 
 Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
@@ -31,6 +31,7 @@ class PublicFacts:
     schema: Schema
     engine: PublicEngine
     describe: Describe
+    given: dict[str, Any]  # the rows of subqueries, which are computed once for all that is asked about them
 
     def columns(
         self, node: PublicTable | Given, used: Collection[str]
@@ -42,7 +43,7 @@ class PublicFacts:
         else:
             described = self.described(node)
             types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
-            name = "a subquery"
+            name = SUBQUERY
         listed = tuple((plan, column) for plan, column in node.columns if plan in used)
         wanted = [(plan, column, Type.parse(types[column.lower()])) for plan, column in listed]
         if isinstance(node, Given):
@@ -50,13 +51,13 @@ class PublicFacts:
             if node.noisy:
                 # A released value may be a constant of a later step, never a range or a domain (Theorem STEP-1).
                 return node, {p: KeyColumn(name, None, Scalar(plan_column(p), t, Range())) for p, _, t in wanted}
-        source = _source(node)
-        answer = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node)
+        source, rows = self.source(node)
+        answer = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node, rows)
         found: dict[str, KeyColumn] = {}
         for i, (plan, column, type_) in enumerate(wanted):
             values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
             known = Scalar(plan_column(plan), type_, _range(answer, i, type_))
-            found[plan] = KeyColumn(name, None, known, values)
+            found[plan] = KeyColumn(name, None, known, values, rows)
         return node, found
 
     def described(self, node: Given) -> tuple[tuple[str, str], ...]:
@@ -66,12 +67,26 @@ class PublicFacts:
             error.offsets = offsets(node.written)
             raise
 
-    def ask(self, query: exp.Query, about: PublicTable | Given) -> Any:
+    def source(self, node: PublicTable | Given) -> tuple[Expr, dict[str, Any]]:
+        """What to read public rows from. Those of a subquery are computed once, by the statement that publish runs.
+
+        A query around it could make the engine choose other rows, under a LIMIT for instance.
+        """
+        if isinstance(node, PublicTable):
+            return exp.Table(this=exp.to_identifier(node.table, quoted=True)), {}
+        if node.name not in self.given:
+            total = post(node.query.copy())
+            if total != node.query:  # a mistake is told before it is paid for
+                self.ask(node.query, node, {})
+            self.given[node.name] = self.ask(total, node, {})
+        return exp.Table(this=exp.to_identifier(node.name, quoted=True)), {node.name: self.given[node.name]}
+
+    def ask(self, query: exp.Query, about: PublicTable | Given, rows: dict[str, Any]) -> Any:
         """The answer to a query over public rows; where DuckDB can't give one, the analyst's query is refused."""
         import duckdb
 
         try:
-            return self.engine.table(query, {})
+            return self.engine.table(query, rows)
         except duckdb.Error as error:
             raise refuse(
                 SQLError,
@@ -86,36 +101,34 @@ class PublicFacts:
         if isinstance(node, Given) and node.noisy:
             return 1  # publish counts its rows
         columns = [_quoted(c) for p, c in node.columns if p in plan]
-        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(_source(node))
+        source, rows = self.source(node)
+        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(source)
         if columns:
             counted = counted.group_by(*columns)
         inner = exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("c")))
-        most = self.ask(exp.select(exp.alias_(exp.Max(this=_quoted("n")), "n")).from_(inner), node)
+        most = self.ask(exp.select(exp.alias_(exp.Max(this=_quoted("n")), "n")).from_(inner), node, rows)
         return max(1, int(most.column("n")[0].as_py() or 0))
 
     def unique(self, node: PublicTable | Given, plan: Collection[str]) -> bool:
         """Is there at most one public row for each value of these columns?"""
-        columns = [_quoted(c) for p, c in node.columns if p in plan]
-        source = _source(node)
-        several = (
-            exp.select(exp.alias_(exp.Literal.number(1), "k"))
-            .from_(source.copy())
-            .where(*(c.copy().is_(exp.null()).not_() for c in columns))
-            .group_by(*columns)
-            .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
-            .limit(1)
-        )
-        return not self.ask(several, node).num_rows
+        source, rows = self.source(node)
+        return not self.ask(several(source, [_quoted(c) for p, c in node.columns if p in plan]), node, rows).num_rows
+
+
+def several(source: Expr, columns: Sequence[Expr]) -> exp.Select:
+    """A value of these columns that several rows have: an equality never holds for NULL."""
+    return (
+        exp.select(exp.alias_(exp.Literal.number(1), "k"))
+        .from_(source.copy())
+        .where(*(c.copy().is_(exp.null()).not_() for c in columns))
+        .group_by(*(c.copy() for c in columns))
+        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
+        .limit(1)
+    )
 
 
 def _quoted(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
-
-
-def _source(node: PublicTable | Given) -> Expr:
-    if isinstance(node, PublicTable):
-        return exp.Table(this=exp.to_identifier(node.table, quoted=True))
-    return exp.Subquery(this=node.query.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
 
 
 def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:

@@ -10,7 +10,7 @@ from math import ceil, floor, prod
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, Domain, KeyColumn, PublicEngine, leaf_domain
+from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import Error, PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate
@@ -113,6 +113,8 @@ def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]
     if len(tables) != 1 or any(columns[n].values is not None or not columns[n].table for n in lacking):
         return None  # computed columns have no place in the policy
     table = tables.pop()
+    if table == SUBQUERY:
+        return None  # nor have values that are answered first
     for low, high in ((0, 500), (1, 500)):
         examples = {n: _example(known[n], low, high) for n in lacking}
         given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}
@@ -194,15 +196,16 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
 
 
 def not_distinct(call: Aggregate) -> PrivacyError:
-    """DISTINCT of anything but the unit."""
+    """Anything but a count of distinct values."""
     text = shown(_written(call), 40)
-    plain = "" if isinstance(call.argument, exp.Tuple) else f"; or leave DISTINCT out: {call.function}({text})"
     return refuse(
         PrivacyError,
-        f"{call.function}(DISTINCT {text}): only units can be counted DISTINCT",
+        f"{call.function}(DISTINCT {text}): distinct values can only be counted",
         call.node,
         code="distinct",
-        hint=f"count units: COUNT(DISTINCT PRIVACY_UNIT()){plain}",
+        hint=f"leave DISTINCT out: {call.function}({text})\n"
+        f"or keep the values that enough rows have: SELECT {call.function}(x) FROM "
+        f"(SELECT {text} AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)",
     )
 
 

@@ -6,8 +6,8 @@ The relation that comes out is the one that runs: every expression in it is tota
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import assert_never
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
 
 from sqlglot import exp
 
@@ -57,6 +57,7 @@ class Catalog:
     promises: Promises
     public: PublicEngine
     describe: Describe
+    given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class _Analyzer:
     @property
     def public(self) -> PublicFacts:
         known = self.catalog
-        return PublicFacts(known.policy, known.schema, known.public, known.describe)
+        return PublicFacts(known.policy, known.schema, known.public, known.describe, known.given)
 
     def relation(self, node: Relation) -> Known:
         match node:
@@ -184,6 +185,7 @@ class _Analyzer:
         hidden = None  # the right side's unit, where it isn't looked up
         if isinstance(node.right, PublicTable | Given):
             right_node, right = self.public.columns(node.right, self.used)
+            node = replace(node, right=right_node)
         else:
             right_node, right = _of(private).relation, _of(private).columns
             bare = self.unlinked(node.left, right_node, node.condition)
@@ -198,9 +200,12 @@ class _Analyzer:
         found = self.conditions(node.condition, known, "ON")
         if private is not None:
             self.check_units(left.owner, private.owner, known, node.node)
-        once = self.matches_once(node, left, private, known)
+        equated = self.equated(node, known)
+        once = self.matches_once(node, equated, private)
+        if once and isinstance(right_node, Given) and not right_node.one_row:
+            right_node = replace(right_node, unique=(tuple(sorted(equated)),))
         repeats = left.owner.repeats * (1 if private is None else private.owner.repeats)
-        repeats *= 1 if once or private is not None else self.fan_out(node, known)
+        repeats *= 1 if once or private is not None else self.fan_out(node, equated)
         if repeats > MAX_FAN_OUT:
             raise refuse(
                 PrivacyError,
@@ -239,12 +244,13 @@ class _Analyzer:
 
         A row that points to the key of a left row's order belongs to whom that order belongs to: no need to look it up.
         """
-        bottom = right
+        bottom, looked = right, conjuncts(condition)
         while isinstance(bottom, Filter):
+            looked = [*looked, bottom.condition]
             bottom = bottom.input
         if not isinstance(bottom, Scan) or not bottom.links:
             return None
-        if any(c.name == bottom.unit for e in conjuncts(condition) for c in e.find_all(exp.Column)):
+        if any(c.name == bottom.unit for e in looked for c in e.find_all(exp.Column)):
             return None
         link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
         pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))
@@ -292,15 +298,16 @@ class _Analyzer:
                 return False
         return True
 
-    def matches_once(self, node: Join, left: Known, private: Known | None, known: Mapping[str, Scalar]) -> bool:
-        """Does each row of the left side have at most one match, whatever the private data are?"""
+    def matches_once(self, node: Join, equated: set[str], private: Known | None) -> bool:
+        """Does each row of the left side have at most one match, whatever the private data are?
+
+        What is said here of a subquery's rows must also be said to publish, which checks it on those that are joined.
+        """
         if isinstance(node.right, Given) and node.right.one_row:
             return True
-        equated = self.equated(node, known)
         if private is not None:
-            if private.owner.unit is not None:
-                equated.add(private.owner.unit)
-            return any(one <= equated for one in private.owner.unique)
+            own = {private.owner.unit} if private.owner.unit is not None else set()
+            return any(one <= equated | own for one in private.owner.unique)
         assert isinstance(node.right, PublicTable | Given)
         noisy = isinstance(node.right, Given) and node.right.noisy
         return bool(equated) and not noisy and self.public.unique(node.right, equated)
@@ -317,11 +324,11 @@ class _Analyzer:
                     found |= {there for here, there in pairs if here in mine and there in theirs}
         return found
 
-    def fan_out(self, node: Join, known: Mapping[str, Scalar]) -> int:
+    def fan_out(self, node: Join, equated: set[str]) -> int:
         """How often a public side repeats a row at most. One person's must not become a million: that would cost
         time which only that person would (ATTACKS 11)."""
         assert isinstance(node.right, PublicTable | Given)
-        return self.public.fan_out(node.right, self.equated(node, known))
+        return self.public.fan_out(node.right, equated)
 
     def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
         """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
@@ -431,7 +438,7 @@ class _Analyzer:
         for name, e in node.keys:
             columns[name] = _computed(name, e, below.columns, known)
             total = scalar(e, known)
-            if not total.type.is_key:
+            if not total.type.is_key and not total.type.is_null:
                 raise refuse(
                     PrivacyError,
                     f"{total.type.sql} can't be a group key",

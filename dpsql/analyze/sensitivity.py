@@ -8,10 +8,15 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Bounds on ‖f(D) − f(D')‖ over neighbours, for the whole vector of cells, in the statistic's own units."""
+    """Bounds on ‖f(D) − f(D')‖ over neighbours, for the whole vector of cells, in the statistic's own units.
+
+    choice: of scores by which candidates are chosen; l1 is then the loss that Theorem CHOOSE-1 prices, and nothing of
+    the scores themselves may leave.
+    """
 
     l1: Fraction
     l2_squared: Fraction
+    choice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,11 @@ class Contribution:
         """The same in integer weights: a whole row weighs `weight`."""
         mass, peak = self._rows
         return replace(self, mass=mass * weight, peak=peak * weight)
+
+    def whole(self, weight: int) -> Contribution:
+        """The same in whole rows, where an integer weight of `weight` stands for one."""
+        mass, peak = self._rows
+        return replace(self, mass=mass / weight, peak=peak / weight)
 
     @property
     def _rows(self) -> tuple[Fraction, Fraction]:
@@ -61,6 +71,21 @@ class Contribution:
         mass, peak = self._rows
         times = 2 if self.replace else 1
         return Sensitivity(times * mass * span, times * mass * peak * span**2)
+
+    def single_cell(self, low: Fraction, high: Fraction) -> tuple[Fraction, bool]:
+        """How far any one cell moves, to which rows add numbers in [low, high]; do all move in the same direction?"""
+        # Theorem CHOOSE-1: a cell holds at most the peak of a unit's weights.
+        _, peak = self._rows
+        if self.replace:
+            return peak * (max(high, Fraction(0)) - min(low, Fraction(0))), False
+        return peak * max(abs(low), abs(high)), low >= 0 or high <= 0
+
+    def ranks(self, levels: int) -> Sensitivity:
+        """The loss of choosing by rank, on so many levels, each of which looks at every row once."""
+        # Theorem QUANTILE-1: scores aren't monotone, so twice the mass; under replace_one a unit leaves and one comes.
+        mass, _ = self._rows
+        loss = levels * 2 * mass * (2 if self.replace else 1)
+        return Sensitivity(loss, loss**2, choice=True)
 
     @property
     def once_per_group(self) -> Contribution:

@@ -10,11 +10,21 @@ _SHORT = (
     ("COUNT_IF(c)", "COUNT(*) FILTER (WHERE c)"),
     ("ANY_VALUE(k)", "of what depends on the keys of GROUP BY alone: no noise, and no FILTER"),
 )
+_CHOSEN = (
+    ("MODE(x)", "the most frequent value; chosen, so that no count is paid for; x needs public values or max_groups"),
+    ("ORDER BY COUNT(*) DESC LIMIT k", "where only public keys leave, the winners are chosen, by SUM(x), too"),
+    ("ARG_MAX(key, n), ARG_MIN(key, n)", "over SELECT key, COUNT(*) AS n … GROUP BY key: the same"),
+)
 _FORMS = (
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)", "options of the whole query, in its SQL"),
     ("SUM(x, contribution_bounds_per_row => (0, 100))", "each row's value is clipped; AVG, VAR… and STDDEV…, too"),
     ("SUM(x, contribution_bounds_per_group => (0, 500))", "what a unit adds to a group is clipped; COUNT, too"),
     ("DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)", "the 95% interval of COUNT(*) AS n, or of another aggregate"),
+)
+_ROWS = (
+    ("RANDOMIZED_RESPONSE(x)", "x, or another of its public values; for BOOLEAN and columns with values"),
+    ("RR_COUNT(r [, value])", "how many rows have the value, from randomised ones, without bias"),
+    ("RR_FREQUENCY(r [, value])", "the share of rows that have it"),
 )
 
 
@@ -29,9 +39,12 @@ def functions(policy: str) -> None:
     for recipe in RECIPES.values():
         forms, _, about = recipe.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
-    for forms, about in _SHORT:
-        click.echo(f"  {forms:<42} {about}")
+    for form, about in (*_SHORT, *_CHOSEN):
+        click.echo(f"  {form:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
+    click.echo('\nRows that leave one by one, each value randomised by itself (unit = "row", replace_one)')
+    for form, about in _ROWS:
+        click.echo(f"  {form:<42} {about}")
     click.echo("\nAs Google and Snowflake write it")
     for form, about in _FORMS:
         click.echo(f"  {form:<53} {about}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
@@ -45,7 +45,7 @@ class Target:
             if self.format == "table" and sys.stdout.isatty():
                 click.echo("\n".join(map(terminal_table, answers)), nl=False)
             else:
-                _stdout(encode_all(answers, self.format))
+                _stdout(encode_all(answers, self.format), answers[0])
             return
         try:
             self.handle.write(encode_all(answers, self.format))
@@ -54,7 +54,7 @@ class Target:
                 os.fsync(self.handle.fileno())
                 self.temporary.replace(self.path)
         except OSError as error:
-            _stdout(encode_all(answers, "csv"))
+            _stdout(encode_all(answers, "csv"), answers[0])
             raise DataError(
                 f"{self.path} can't be written: {error.strerror}",
                 code="output",
@@ -76,16 +76,26 @@ def choose(output: str | None, format_: str | None) -> Iterator[Target]:
     if path.is_dir():
         raise click.UsageError(f"-o {output}: is a folder")
     if path.exists() and not path.is_file():  # a pipe or a device: there is nothing to rename
-        with _device(path, output) as handle:
+        with _closed(_device(path, output)) as handle:
             yield Target(chosen, path, None, handle)
         return
     path = path.resolve()
     handle, temporary = _beside(path, output)
     try:
-        with handle:
+        with _closed(handle):
             yield Target(chosen, path, temporary, handle)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _closed(handle: BinaryIO) -> Iterator[BinaryIO]:
+    """Close a file in the end. Whatever was to be written was flushed, or its failure has been told."""
+    try:
+        yield handle
+    finally:
+        with suppress(OSError):  # a full disk fails once more
+            handle.close()
 
 
 def _format(path: Path, format_: str | None) -> str:
@@ -118,7 +128,7 @@ def _beside(path: Path, output: str) -> tuple[BinaryIO, Path]:
     return os.fdopen(number, "wb"), Path(name)
 
 
-def _stdout(data: bytes) -> None:
+def _stdout(data: bytes, answer: Answer) -> None:
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -128,5 +138,5 @@ def _stdout(data: bytes) -> None:
         raise DataError(
             f"standard output can't be written: {error.strerror}",
             code="output",
-            hint="the query stays charged",
+            hint=f"the query stays charged, and its answer is kept: dpsql budget --replay {answer.receipt.id[:8]}",
         ) from None

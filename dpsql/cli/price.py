@@ -82,7 +82,7 @@ def _lines(quotes: Sequence[Quote]) -> list[str]:
         row += [show_rounded(cost.delta, up=True, digits=3)] if deltas else []
         row += [show_rounded(cost.rho, up=True, digits=4) if cost.rho is not None else ""] if rhos else []
         more = quote.fits.more if quote.fits is not None else None
-        rows.append([*row, "for free" if more is None else f"{more:,} times"])
+        rows.append([*row, "for free" if more is None else "once" if more == 1 else f"{more:,} times"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     return ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
 

@@ -159,12 +159,14 @@ class Shown:
 
 def columns(answer: Answer, limit: int | None) -> list[Shown]:
     """The answer's columns as text, each that has noise of its own followed by its ±."""
+    from dpsql.answer import values as python_values
+
     table = answer.to_arrow() if limit is None else answer.to_arrow().slice(0, limit)
     names = Counter(answer.columns)
     intervals = answer.intervals(CONFIDENCE)
     shown = []
     for i, name in enumerate(answer.columns):
-        values = table.column(i).to_pylist()
+        values = python_values(table.column(i))
         found = intervals[name] if names[name] == 1 else None  # intervals go by name, which two columns may share
         widths = found[: len(values)] if found is not None else None
         digits = _digits(values, widths)

@@ -37,8 +37,8 @@ def half_width(terms: Sequence[tuple[Any, Noise]], confidence: float, cells: int
 def _laplace_sum(scales: list[Floats], miss: float) -> Floats:
     """Solve Pr[|S| > t] = miss for a sum of Laplace draws: Σᵢ Πⱼ λᵢ²/(λᵢ² − λⱼ²) · e^(−t/λᵢ)."""
     ordered = np.sort(np.stack(np.broadcast_arrays(*scales)).reshape(len(scales), -1), axis=0)[::-1]
-    tiny = np.maximum(ordered[0], 1e-100) * 1e-9  # its square is above 0
-    ordered = np.maximum(ordered, tiny)
+    largest = ordered[0].copy()  # 0 where nothing is off; else the unit, in which no square is too small for a float
+    ordered = np.maximum(ordered / np.where(largest > 0, largest, 1.0), 1e-9)
     # Equal scales would divide by zero; widening one by 0.1% moves the result by less.
     for i in range(1, len(ordered)):
         ordered[i] = np.minimum(ordered[i], ordered[i - 1] * 0.999)
@@ -54,7 +54,7 @@ def _laplace_sum(scales: list[Floats], miss: float) -> Floats:
         tail = (factors * np.exp(-middle / ordered)).sum(axis=0)
         low, high = np.where(tail > miss, middle, low), np.where(tail > miss, high, middle)
     shape = np.broadcast_shapes(*(s.shape for s in scales))
-    return np.asarray(high.reshape(shape))
+    return np.asarray((high * largest).reshape(shape))
 
 
 def _cornish_fisher(weights: list[Floats], noises: list[Noise], miss: float) -> Floats:

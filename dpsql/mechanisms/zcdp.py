@@ -12,9 +12,9 @@ from fractions import Fraction
 from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.mechanisms.budget import Noise, root_up
+from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise, root_up
 from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class _Spend:
             raise AssertionError("the noise costs more than it was calibrated to")
         return Cost(self.epsilon, self.conversion.delta, rho)  # Theorem ZCDP-2
 
+    def pure(self, count: int) -> Fraction:
+        """The ε of an ε-DP mechanism that costs an equal share of ρ (Theorem ZCDP-1)."""
+        return pure_epsilon(rounded(self.rho / max(1, count), up=False))
+
 
 @dataclass(frozen=True, slots=True)
 class ZcdpLaplace(_Spend):
@@ -43,41 +47,46 @@ class ZcdpLaplace(_Spend):
 
     name = "laplace"
 
-    def _pure(self, count: int) -> Fraction:
-        return pure_epsilon(rounded(self.rho / max(1, count), up=False))
-
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
-        share = self._pure(len(sensitivities))
-        return tuple(DiscreteLaplace.calibrate(s, share) for s in sensitivities)
+        share = self.pure(len(sensitivities))
+        return tuple(pure_noise(s, share) for s in sensitivities)
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        share = self._pure(len(sensitivities))
-        return [2 * (s.l1 / share) ** 2 for s in sensitivities]
+        share = self.pure(len(sensitivities))
+        return [(0 if s.choice else 2) * (s.l1 / share) ** 2 for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
         rho = Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert isinstance(noise, DiscreteLaplace)
-            rho += pure_rho(noise.cost(sensitivity).epsilon)  # Theorems LAP-1, ZCDP-1 and COMP-2
+            assert isinstance(noise, Pure)
+            rho += pure_rho(noise.cost(sensitivity).epsilon)  # Theorems LAP-1, CHOOSE-1, ZCDP-1 and COMP-2
         return self.guarantee(rho)
 
 
 @dataclass(frozen=True, slots=True)
 class ZcdpGaussian(_Spend):
-    """Equal shares of ρ: σ = Δ₂/√(2ρ/m) for each of m statistics."""
+    """Equal shares of ρ: σ = Δ₂/√(2ρ/m) for each of m statistics, and for a choice the ε that costs as much."""
 
     name = "gaussian"
 
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
-        scale = len(sensitivities) / (2 * self.rho)
-        return tuple(Gaussian(root_up(s.l2_squared * scale)) for s in sensitivities)
+        count = len(sensitivities)
+        scale = count / (2 * self.rho)
+        return tuple(
+            NoisyMax.calibrate(s, self.pure(count)) if s.choice else Gaussian(root_up(s.l2_squared * scale))
+            for s in sensitivities
+        )
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        return [len(sensitivities) * s.l2_squared / (2 * self.rho) for s in sensitivities]
+        count = len(sensitivities)
+        return [Fraction(0) if s.choice else count * s.l2_squared / (2 * self.rho) for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Noise]) -> Cost:
-        rho = Fraction(0)
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
+        vector, choices = Fraction(0), Fraction(0)
         for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert isinstance(noise, Gaussian)
-            rho += noise.rho(sensitivity)  # Theorems GAUSS-1 and COMP-2
-        return self.guarantee(rounded(rho, up=True))
+            if isinstance(noise, NoisyMax):
+                choices += pure_rho(noise.cost(sensitivity).epsilon)  # Theorems CHOOSE-1 and ZCDP-1
+            else:
+                assert isinstance(noise, Gaussian)
+                vector += noise.rho(sensitivity)  # Theorems GAUSS-1 and COMP-2
+        return self.guarantee(rounded(vector + choices, up=True))

@@ -13,15 +13,29 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.correlated import Around
+from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
+from dpsql.plan.estimates import trace_estimates
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
-from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
+from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Responses, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
-from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
+from dpsql.plan.refusals import (
+    check_distinct,
+    lateral_rows,
+    not_yet_correlated,
+    only_counted,
+    results_only,
+    returns_rows,
+    unit_in_sets,
+)
+from dpsql.plan.responses import check_alone, check_places, holds_response, no_private_rows, responses
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
+from dpsql.plan.unmatched import check_kept, rows_without_match
+from dpsql.plan.winners import with_winners
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
@@ -40,7 +54,13 @@ def build(bound: Bound, policy: Policy) -> Plan:
         raise returns_rows(bound.root, scanned(post.relation), "the query")
     check_post(post)
     public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
-    return Plan(bound.text, tuple(builder.releases), tuple(builder.names), post, public)
+    named = list(zip(builder.names, builder.releases, strict=True))
+    names = tuple(name for name, one in named if isinstance(one, Release))
+    releases = tuple(one for one in builder.releases if isinstance(one, Release))
+    responses = tuple((name, one) for name, one in named if isinstance(one, Responses))
+    check_alone(releases, responses)
+    trace_estimates(post, dict(responses))
+    return with_winners(Plan(bound.text, releases, names, post, public, responses))
 
 
 def scan_of(policy: Policy, table: Table, columns: tuple[tuple[str, str], ...], node: exp.Expr | None = None) -> Scan:
@@ -66,9 +86,9 @@ class Builder:
 
     def __init__(self, policy: Policy, taken: Iterable[str]) -> None:
         self.policy = policy
-        self.releases: list[Release] = []
+        self.releases: list[Release | Responses] = []
         self.nodes = 0
-        self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
+        self.around: list[Around] = []  # the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
@@ -78,7 +98,7 @@ class Builder:
         """The names of the noisy tables."""
         return [f"{self.prefix}{i}" for i in range(len(self.releases))]
 
-    def add(self, found: Release) -> str:
+    def add(self, found: Release | Responses) -> str:
         """The name of a release's noisy table; an equal one that was there already is measured once."""
         if found not in self.releases:
             self.releases.append(found)
@@ -108,13 +128,19 @@ class Builder:
     # ---------------------------------------------------------------- one SELECT
 
     def select(self, node: exp.Select) -> exp.Query | Private:
-        found = self.rows_of(node)
+        check_places(node)
+        found = self.rows_of(node, aggregated=True)
         if isinstance(found, Rows):
             return self.private(node, found)
+        if holds_response(node):
+            raise no_private_rows(node)
         return self.public(node, found)
 
-    def rows_of(self, node: exp.Select) -> Rows | list[exp.Expr]:
-        """FROM and WHERE: private rows, or the sources of a public scope."""
+    def rows_of(self, node: exp.Select, *, aggregated: bool = False) -> Rows | list[exp.Expr]:
+        """FROM and WHERE: private rows, or the sources of a public scope.
+
+        aggregated: the caller makes sure that public rows without a match (Rows.unmatched) aren't missed.
+        """
         from_ = node.args.get("from_")
         joins = node.args.get("joins") or []
         trees = ([from_.this] if from_ else []) + [j.this for j in joins]
@@ -139,6 +165,10 @@ class Builder:
         foreign = [c for c in conditions if not free_aliases(c) <= known]
         rows = joined(listed, [c for c in conditions if c not in foreign], self.policy, self.row_level)
         rows.foreign = foreign
+        if rows.unmatched is not None:
+            if not aggregated:
+                raise rows_without_match(rows.unmatched)
+            check_kept(conditions, rows.private_aliases, rows.unmatched)
         return rows
 
     def public_rows(self, written: exp.Expr, built: exp.Expr) -> PublicRows:
@@ -171,7 +201,10 @@ class Builder:
             copy.args["from_"].set("this", sources[0])
             for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
                 join.set("this", source)
-        self.public_aliases.append({s.alias_or_name for s in sources})
+        where = node.args.get("where")
+        self.around.append(
+            Around({s.alias_or_name: s for s in sources}, tuple(conjuncts(where.this if where else None)))
+        )
         for key, value in list(copy.args.items()):
             if key == "from_":
                 continue
@@ -183,7 +216,7 @@ class Builder:
                 copy.set(key, self.subqueries(value))
             elif isinstance(value, list):
                 copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
-        self.public_aliases.pop()
+        self.around.pop()
         return copy
 
     def subqueries(self, node: exp.Expr) -> exp.Expr:
@@ -249,13 +282,19 @@ class Builder:
     def private(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
         if (column := unit_column(node)) is not None:
             check_unit(column, self.column(column, rows), rows.relation, self.policy)
+        if holds_response(node):
+            return responses(self, node, rows)
         parts = [*node.selects, *(node.args[k] for k in ("having", "qualify", "order") if node.args.get(k))]
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
-            return group_units(self, node, rows) if self.keeps_units(node, rows) else release(self, node, rows)
+            return self.grouped(node, rows)
         if node.args.get("distinct"):
-            self.check_distinct(node)
-            grouped = _distinct_as_group(node)
-            return group_units(self, grouped, rows) if self.keeps_units(grouped, rows) else release(self, grouped, rows)
+            if not (on := node.args["distinct"].args.get("on")) and not any(o.find(exp.Window) for o in node.selects):
+                return self.grouped(distinct_as_group(node), rows)
+            if on and (node.args.get("qualify") or not self.tells_unit(on.expressions, rows)):
+                check_distinct(node)
+            node = first_rows(node) if on else node
+        if rows.unmatched is not None:
+            raise rows_without_match(rows.unmatched)
         self.check_limits(node)
         if rows.foreign:
             raise not_yet_correlated(next(c for c in rows.foreign[0].find_all(exp.Column)))
@@ -264,15 +303,30 @@ class Builder:
         if qualify := node.args.get("qualify"):
             condition = self.row_level(qualify.this, rows)
             rows.relation = Filter(rows.relation, condition)
-        return Private(rows.relation, outputs)
+        found = Private(rows.relation, outputs)
+        return distinct_rows(self, node, found) if node.args.get("distinct") else found
+
+    def grouped(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
+        if not self.keeps_units(node, rows):
+            return release(self, node, rows)
+        if rows.unmatched is not None:
+            raise rows_without_match(rows.unmatched)
+        return group_units(self, node, rows)
 
     def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
         """Is each group of one unit alone? Then the result is private rows like any other."""
         sets = grouping_sets(node.args.get("group"))
-        if len(sets) > 1:
-            return False
+        for one in sets:
+            if self.tells_unit(one, rows):
+                if len(sets) > 1:
+                    raise unit_in_sets(one)
+                return True
+        return False
+
+    def tells_unit(self, keys: Iterable[Expr], rows: Rows) -> bool:
+        """Do all rows with the same values of these keys belong to one unit?"""
         found = []
-        for key in sets[0]:
+        for key in keys:
             if is_privacy_unit(key):
                 if unit_of(rows.relation) is None:
                     raise only_counted(key)
@@ -280,17 +334,6 @@ class Builder:
             if isinstance(key, exp.Column):
                 found.append(self.column(key, rows))
         return determine(found, ways(rows.relation, self.policy))
-
-    def check_distinct(self, node: exp.Select) -> None:
-        clause = node.args.get("distinct")
-        if clause is not None and clause.args.get("on"):
-            raise refuse(
-                PrivacyError,
-                "DISTINCT ON over private rows picks some people's rows and not others'",
-                clause.args["on"],
-                code="limit-private",
-                hint="aggregate first; DISTINCT ON works on the result",
-            )
 
     def check_limits(self, node: exp.Select) -> None:
         for part in ("limit", "offset"):
@@ -338,15 +381,3 @@ def _is_one_row(node: exp.Expr) -> bool:
     if node.args.get("offset") is not None or any(o.find(exp.Window) for o in node.selects):
         return False
     return any(holds_aggregate(o) for o in node.selects)
-
-
-def _distinct_as_group(node: exp.Select) -> exp.Select:
-    """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
-    grouped = node.copy()
-    grouped.set("distinct", None)
-    keys: list[Expr] = []
-    for output in node.selects:
-        if output.this not in keys:
-            keys.append(output.this.copy())
-    grouped.set("group", exp.Group(expressions=keys))
-    return grouped

@@ -24,8 +24,10 @@ from dpsql.plan.nodes import (
     Scan,
     Union,
     Windows,
+    columns_of,
 )
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import explicit
 from dpsql.statistics.base import Clip
 
 
@@ -71,6 +73,8 @@ class Names:
                 sides = self._both(relation.input, relation.other)
                 member = None if relation.member is None else [self.expression(e) for e in relation.member]
                 found = ["mark", *sides, *self._condition(relation.condition, relation.units), member]
+                # The other side's columns end here: elsewhere the same names may be those of another relation.
+                self.columns = {name: self.columns[name] for name in columns_of(relation.input)}
                 return [*found, self._add(relation.column)]
             case Union():
                 parts = []
@@ -134,7 +138,7 @@ class Names:
         self.tables |= {name.lower() for name in used if name not in self._earlier}
         if given.noisy and not released:
             raise UnknownNode
-        text = given.query.sql(dialect="duckdb", comments=False)
+        text = explicit(given.query).sql(dialect="duckdb", comments=False)
         return [text, [[name, self._earlier[name]] for name in released]]
 
     def expression(self, node: exp.Expr) -> str:
@@ -146,12 +150,19 @@ class Names:
             if column.table:
                 raise UnknownNode
             column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
-        return str(copy.sql(dialect="duckdb", comments=False))
+        return str(explicit(copy).sql(dialect="duckdb", comments=False))
 
     def value(self, value: Scalar) -> str:
         """An aggregated value: its expression, its type, the range that it is clipped to, and whether it may lack."""
         found = value.range
         return json.dumps([self.expression(value.sql), value.type.sql, str(found.low), str(found.high), found.nullable])
+
+    def counted(self, argument: Argument) -> str:
+        """What is aggregated, as far as its column goes: distinct values are neither clipped nor on a grid."""
+        assert argument.value is not None
+        if not argument.distinct:
+            return self.value(argument.value)
+        return json.dumps(["distinct", self.expression(argument.value.sql), argument.value.type.sql])
 
     def clip(self, argument: Argument, clip: Clip) -> str:
         """A clip per unit and group: of what, and to which bounds."""
@@ -163,9 +174,10 @@ class Names:
         """What an aggregate is taken of."""
         clip = argument.clip
         return [
-            None if argument.value is None else self.value(argument.value),
+            None if argument.value is None else self.counted(argument),
             None if argument.where is None else self.expression(argument.where.sql),
             argument.units,
+            argument.distinct,
             None if clip is None else [clip.per, str(clip.low), str(clip.high)],
             *([] if argument.second is None else [self.value(argument.second)]),
         ]

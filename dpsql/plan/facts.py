@@ -22,19 +22,26 @@ from dpsql.aggregates.either import Either
 from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.mechanisms.budget import Pure
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.describe import described
+from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
+from dpsql.plan.show_responses import response_facts
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import as_written
-from dpsql.statistics.base import Quantity
+from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
+from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.strategy import Linear
+from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -53,23 +60,34 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
         steps[step.name] = _release(step, quote.price, before, verbose, count)
-    lineages = _lineage(quote.plan.post, set(steps))
+    responses: dict[str, Facts] = {}
+    for response in quote.responses:
+        known = sum(len(r["aggregates"]) for r in responses.values())
+        responses[response.name] = response_facts(response, quote.price, known, verbose)
+    lineages = _lineage(quote.plan.post, {*steps, *responses})
     facts: Facts = {
         "sql": quote.plan.text,
         "price": _cost(quote.price),
         "mechanism": quote.split.name,
         "other": None if quote.other is None else {"mechanism": quote.other[0], "error": quote.other[1]},
         "columns": [
-            _column(name, kind, lineage, steps) for (name, kind), lineage in zip(quote.result, lineages, strict=True)
+            _column(name, kind, lineage, steps, responses)
+            for (name, kind), lineage in zip(quote.result, lineages, strict=True)
         ],
         "releases": list(steps.values()),
+        "responses": list(responses.values()),
     }
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
     if quote.fits is not None:
         facts["fits"] = {"more": quote.fits.more, **quote.fits.whole}
     if verbose:
-        facts["post_processing"] = quote.plan.post.sql(dialect="duckdb", pretty=True)
+        noises = {
+            Source(r.name, i): (m, c.type)
+            for r in quote.responses
+            for i, (m, c) in enumerate(zip(r.mechanisms, r.checked.columns, strict=True))
+        }
+        facts["post_processing"] = estimated(quote.plan.post.copy(), noises).sql(dialect="duckdb", pretty=True)
     return facts
 
 
@@ -104,16 +122,19 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
         "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
     }
     if verbose:
+        from dpsql.backends.duckdb.distinct import render_matching
         from dpsql.backends.duckdb.render import render
 
-        facts["statement"] = render(step.statement).sql(dialect="duckdb", pretty=True)
+        statements = [render(step.statement)] if step.tallies or not step.matchings else []
+        statements += [render_matching(matching) for matching in step.matchings]
+        facts["statement"] = ";\n\n".join(s.sql(dialect="duckdb", pretty=True) for s in statements)
     return facts
 
 
 def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int) -> Facts:
     step = _grid_step(m, bits)
     # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has the same share.
-    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, DiscreteLaplace) else None
+    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, Pure) else None
     share = Fraction(1, count)
     if epsilon is not None and price.rho is None:
         share = epsilon / price.epsilon if price.epsilon else Fraction(0)
@@ -127,19 +148,20 @@ def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int
         "l1": float(m.sensitivity.l1 * step),
         "l2": sqrt(m.sensitivity.l2_squared) * float(step),
         "mechanism": m.noise.name,
-        "scale": float((m.noise.scale if isinstance(m.noise, DiscreteLaplace) else m.noise.sigma) * step),
+        "scale": float((m.noise.scale if isinstance(m.noise, Pure) else m.noise.sigma) * step),
         "grid": float(step),
     }
 
 
 def _grid_step(m: Measurement, bits: int) -> Fraction:
     """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
-    weight = 1 if isinstance(m.statistic, Units | Clipped) else 2**bits
+    score = m.statistic.score if isinstance(m.statistic, Top) else m.statistic
+    weight = 1 if isinstance(score, Units | Clipped | Distinct) else 2**bits
     if isinstance(m.statistic, Clipped):
         return m.statistic.step
     if isinstance(m.statistic, Moments):
         return Fraction(1, m.statistic.resolution * weight)
-    return (m.statistic.value.grid.step if isinstance(m.statistic, Sum | Joint) else Fraction(1)) / weight
+    return (score.value.grid.step if isinstance(score, Sum | Joint) else Fraction(1)) / weight
 
 
 def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
@@ -181,6 +203,8 @@ def _error(step: Step, call: Call) -> Facts | None:
     Counts and sums have one error whatever the data. An average's is given for groups of EXAMPLE_ROWS rows and the
     least favourable average; that of other moments for such groups with values that are spread over their range.
     """
+    if (ranks := _rank_error(step, call)) is not None:
+        return {"confidence": CONFIDENCE, **ranks}
     recipe = RECIPES[call.function]
     if isinstance(recipe, Either):
         return _decided(step, recipe.decides(call))
@@ -200,6 +224,35 @@ def _error(step: Step, call: Call) -> Facts | None:
         weight, noise = found[0][0]
         facts["all_cells_laplace"] = abs(weight) * noise.laplace_within(CONFIDENCE, max(step.count or 1, 1))
     return facts
+
+
+def _rank_error(step: Step, call: Call) -> Facts | None:
+    """Of a choice: by how many rows its rank may be off, and among how many candidates it was made."""
+    found = [place[0] for need in _needs(call) for place, _ in step.estimates[need].terms]
+    chosen = [(m.statistic, m.noise) for m in (step.measurements[i] for i in dict.fromkeys(found))]
+    if not chosen or not isinstance(chosen[0][1], NoisyMax):
+        return None
+    if isinstance(chosen[0][0], Top):
+        return _top_error(step, chosen[0][0], chosen[0][1])
+    off = [
+        statistic.ranks(noise.worst(statistic.candidates, CONFIDENCE)) / 2**step.bits
+        for statistic, noise in chosen
+        if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
+    ]
+    points = max(s.value.grid.span + 1 for s, _ in chosen if isinstance(s, Quantiles | Extreme))
+    return {"ranks": max(off), "candidates": points}
+
+
+def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:
+    """How far below the best a winner's score may be, and what all the scores would cost with the same noise."""
+    grid = _grid_step(step.measurements[0], step.bits)
+    unit = step.checked.bounding.contribution
+    counted = not isinstance(top.score, Units)
+    whole = unit.weighted(2**step.bits) if counted else unit
+    histogram = None
+    if counted or unit.groups is not None:
+        histogram = float(top.score.sensitivity(whole).l1 / noise.scale) if noise.scale else 0.0
+    return {"below_best": noise.worst(step.count or 1, CONFIDENCE) * float(grid), "histogram_epsilon": histogram}
 
 
 def _cells(step: Step, call: Call) -> list[dict[Quantity, float]]:
@@ -231,15 +284,20 @@ def _terms(step: Step, call: Call, sums: Mapping[Quantity, float]) -> list[tuple
             weights[place] = weights.get(place, 0.0) + float(slope[0]) * float(weight)
     if not all(isfinite(w) for w in weights.values()):  # a deviation of 0 has no first-order error
         return None
-    return [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w] or None
+    drawn = [(w, step.measurements[place[0]].noise) for place, w in weights.items() if w]
+    return [(w, noise) for w, noise in drawn if not isinstance(noise, NoisyMax)] or None
 
 
-def _column(name: str, type_: str, lineage: Lineage, steps: Mapping[str, Facts]) -> Facts:
+def _column(
+    name: str, type_: str, lineage: Lineage, releases: Mapping[str, Facts], responses: Mapping[str, Facts]
+) -> Facts:
     """Where an output column comes from: a key or an aggregate as it stands, an expression over them, or neither."""
+    steps = {**releases, **responses}
     places, unchanged = sorted(lineage[0], key=lambda p: (list(steps).index(p[0]), p[1])), lineage[1]
     kind = "public"
     if places:
         kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
+        kind = "response" if unchanged and places[0][0] in responses else kind
         kind = "interval" if unchanged and interval_of(places[0][1]) is not None else kind
     return {
         "name": name,

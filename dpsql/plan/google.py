@@ -56,7 +56,7 @@ def contribution(call: Expr, name: str, distinct: bool) -> Bounds | None:
     if bounds is None:
         return None
     if distinct:
-        raise _wrong(bounds, "units are counted once each, so there is nothing to clip", "leave the bounds out")
+        raise _wrong(bounds, "what is DISTINCT is counted once, so there is nothing to clip", "leave the bounds out")
     if name in PAIRS or name in ("BOOL_AND", "BOOL_OR", "COUNT_IF", "GEOMEAN"):
         instead = f"clip: {name}(CLIP(y, 0, 100), CLIP(x, 0, 100))" if name in PAIRS else f"leave them out: {name}(x)"
         raise _wrong(bounds, f"contribution bounds don't say what they clip in {name}", instead)

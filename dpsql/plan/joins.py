@@ -6,7 +6,7 @@ Inner joins, commas and WHERE say the same thing, so they are one pool of condit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from dpsql.plan.rows import (
     Rows,
     all_of,
     apart,
+    computed,
     conjuncts,
     factored,
     fresh,
@@ -25,6 +26,7 @@ from dpsql.plan.rows import (
     renamed,
     renamed_public,
 )
+from dpsql.plan.unmatched import rows_without_match
 from dpsql.policy import Policy
 from dpsql.sql.refuse import refuse
 
@@ -58,6 +60,7 @@ class _Joiner:
         self.rows: Rows | None = None
         self.waiting: list[Source] = []
         self.pool: list[Expr] = []
+        self.unmatched: Expr | None = None
 
     def run(self, sources: Sequence[Source]) -> Rows:
         for source in sources:
@@ -65,12 +68,16 @@ class _Joiner:
                 case "":
                     self.waiting.append(source)
                     self.pool += factored(conjuncts(source.on))
+                case "LEFT" if self.is_public() and isinstance(source.rows, Rows):
+                    self.preserved(source, source.node)
                 case "LEFT":
                     self.flush(source)
                     self.outer(source, source.on)
                 case "SEMI" | "ANTI":
                     self.flush(source)
                     self.semi(source, keep=source.side == "SEMI")
+                case "RIGHT" if not self.is_public() and self.rows is None and isinstance(source.rows, PublicRows):
+                    self.preserved(source, self.waiting[0].node)
                 case "RIGHT":
                     self.right(source)
                 case _:
@@ -86,7 +93,24 @@ class _Joiner:
         condition = all_of([_as_filter(self.expression(c, rows)) for c in [*self.pool, *self.where]])
         if condition is not None:
             rows.relation = Filter(rows.relation, condition)
+        if self.unmatched is not None:
+            rows.unmatched = self.unmatched
+            private = (s.aliases for s in sources if isinstance(s.rows, Rows))
+            rows.private_aliases = frozenset().union(*private)
         return rows
+
+    def is_public(self) -> bool:
+        """Is there nothing private yet?"""
+        return self.rows is None and not any(isinstance(s.rows, Rows) for s in self.waiting)
+
+    def preserved(self, source: Source, private: Expr) -> None:
+        """public LEFT JOIN private, without the public rows that nobody matches: whoever takes it must not miss them.
+
+        What is left is an inner join (Theorem OWN-3).
+        """
+        self.unmatched = private
+        self.waiting.append(source)
+        self.pool += factored(conjuncts(source.on))
 
     def right(self, source: Source) -> None:
         """a RIGHT JOIN b is b LEFT JOIN a, where a is one source."""
@@ -116,13 +140,7 @@ class _Joiner:
             first = next((s for s in self.waiting if isinstance(s.rows, Rows)), None)
             if first is None:
                 assert before is not None
-                raise refuse(
-                    PrivacyError,
-                    "a row of the public side without a match would show that nobody has one",
-                    before.node,
-                    code="outer-join",
-                    hint="put the private table on the left of the LEFT JOIN, or aggregate it before you join",
-                )
+                raise rows_without_match(before.node)
             assert isinstance(first.rows, Rows)
             self.rows = first.rows
             self.waiting.remove(first)
@@ -189,6 +207,10 @@ class _Joiner:
     # ---------------------------------------------------------------- joins that stay in their place
 
     def outer(self, source: Source, on: Expr | None) -> None:
+        if isinstance(
+            source.rows, Rows
+        ):  # a computed column is NULL without a match, whatever its expression makes of it
+            source = replace(source, rows=computed(source.rows))
         both, added = self.beside(source)
         self.join(both, added, "left", self.matching(source, on, both, added), source)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import assert_never
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from sqlglot import exp
 from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
 
 Expr = exp.Expr
 Named = tuple[str, Expr]
@@ -69,6 +70,7 @@ class Given:
     one_row: bool
     noisy: bool
     types: tuple[str, ...] = ()  # of the columns, once they are known: Arrow has no HUGEINT
+    unique: tuple[tuple[str, ...], ...] = ()  # plan columns with at most one row for each value: checked before use
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,21 @@ class Aggregate:
     where: Expr | None
     node: Expr = field(compare=False)  # as written, for messages
     bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
+    at: tuple[Fraction, ...] = ()  # of a quantile: the shares of the rows
+    listed: bool = False  # they were given as a list, and are answered as one
     second: Expr | None = None  # the other argument of an aggregate of pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order.
+
+    present: those with a NULL key are passed over.
+    """
+
+    count: int
+    largest: bool
+    present: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +275,19 @@ class Release:
     input: Relation
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
+    winners: Winners | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Columns of a table, each value of each row randomised by itself: a noisy row for each row (Theorem RR-1).
+
+    Each row is a unit, and nothing stands between the table and this node. The noisy table's columns are a0, a1, …
+    """
+
+    input: Scan
+    columns: tuple[str, ...]  # plan columns
+    calls: tuple[Expr, ...] = field(compare=False)  # as written, for messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +299,7 @@ class Plan:
     tables: tuple[str, ...]  # the names of the noisy tables
     post: exp.Query
     public: frozenset[str]
+    responses: tuple[tuple[str, Responses], ...] = ()  # with the names of their noisy tables
 
 
 # ---------------------------------------------------------------- how the integers are made
@@ -296,7 +326,12 @@ class OnDomain:
     types: tuple[str, ...]
 
 
-Gridded = ToGrid | OnDomain
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The rows that a WeightRows around it has read."""
+
+
+Gridded = ToGrid | OnDomain | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +382,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Encode:
+    """For each row, in any order, and each column the place of its value in a public list; 0 where it isn't there."""
+
+    input: Scan
+    columns: tuple[tuple[str, str, str | None], ...]  # (new column, plan column, type of the list; None: a boolean)
+
+
+@dataclass(frozen=True, slots=True)
 class OnCells:
     """Exactly the public cells, in their order; 0 where a cell has no rows, and nothing else."""
 
@@ -355,3 +398,42 @@ class OnCells:
 
 
 Statement = Group | OnCells
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRows:
+    """Each row with its unit's weight in its group (WEIGHT-2), without the groups that the unit lost (CAP-1)."""
+
+    input: Gridded
+    units: PerUnit | CapGroups | WeightUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many rows have each integer of a value, for each cell; cells and integers without rows are left out.
+
+    Its cells are those of the statement beside it: public ones, or the private keys that occur there.
+    """
+
+    input: Gridded | Weight | WeightRows
+    keys: tuple[str, ...]
+    types: tuple[str, ...]
+    spectrum: Spectrum
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which units have which values, for each cell: a value counts if it can be assigned to a unit (DISTINCT-1).
+
+    A unit takes at most `peak` values in a cell and `mass` in all of them; None: all that it has. Its cells are those
+    of the statement beside it.
+    """
+
+    input: Gridded | WeightRows
+    keys: tuple[str, ...]
+    types: tuple[str, ...]
+    tally: Tally
+    mass: int | None
+    peak: int | None
+    secret: int
+    by_unit: bool = True  # False: the hash by which places are shared out is of the key alone

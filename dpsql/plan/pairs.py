@@ -41,9 +41,13 @@ def any_value(e: Expr, rewrite: Rewrite) -> Expr | None:
         raise unsupported_aggregate("ANY_VALUE", e) from None
 
 
-def second_argument(call: Expr, name: str) -> Expr | None:
-    """The other value of an aggregate of pairs; None for an aggregate of one value."""
-    extra = [v for k, v in call.args.items() if v and k not in _OTHER and call.key != "anonymous"]
+def second_argument(call: Expr, name: str, *, shares: bool = False) -> Expr | None:
+    """The other value of an aggregate of pairs; None for an aggregate of one value.
+
+    shares: it is a quantile, whose shares are no value.
+    """
+    own = (*_OTHER, *(("expression", "quantile") if shares else ()))
+    extra = [v for k, v in call.args.items() if v and k not in own and call.key != "anonymous"]
     further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
     given = [*further, *(v for v in extra if isinstance(v, exp.Expr) or (isinstance(v, list) and v))]
     if name not in PAIRS:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Scan
-from dpsql.sql.nodes import is_aggregate
+from dpsql.sql.nodes import is_aggregate, is_estimate
 from dpsql.sql.refuse import offsets, refuse, shown
 
 
@@ -29,6 +31,42 @@ def returns_rows(node: Expr, scan: Scan, what: str) -> PrivacyError:
         code="returns-rows",
         hint="aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY",
     )
+
+
+def unit_in_sets(keys: Sequence[Expr]) -> PrivacyError:
+    """A grouping set whose groups are single units, beside others."""
+    return refuse(
+        PrivacyError,
+        "one of these grouping sets keeps the unit: each of its groups would be one person's",
+        list(keys),
+        code="returns-rows",
+        hint="leave the unit out of the grouping sets; or group by it in a derived table, and aggregate once more",
+    )
+
+
+def not_selected(node: Expr) -> SQLError:
+    """ORDER BY of a SELECT DISTINCT that names something else."""
+    return refuse(
+        SQLError,
+        "ORDER BY of a SELECT DISTINCT takes what is selected",
+        node,
+        code="order-by",
+        hint="order by an output column",
+    )
+
+
+def check_distinct(node: exp.Select) -> None:
+    """DISTINCT ON takes rows of each unit, or it is refused."""
+    clause = node.args.get("distinct")
+    if clause is not None and clause.args.get("on"):
+        raise refuse(
+            PrivacyError,
+            "DISTINCT ON over private rows picks some people's rows and not others'",
+            clause.args["on"],
+            code="limit-private",
+            hint="take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works "
+            "on the result",
+        )
 
 
 def only_counted(node: Expr) -> PrivacyError:
@@ -113,10 +151,20 @@ def misplaced(node: Expr) -> SQLError:
     return refuse(SQLError, message, node, code="misplaced-aggregate", hint=hint)
 
 
+def no_response(node: Expr) -> PrivacyError:
+    """RR_COUNT or RR_FREQUENCY of anything but a column of randomised values as it stands."""
+    return refuse(
+        PrivacyError,
+        f"{node.name.upper()} estimates from a column that RANDOMIZED_RESPONSE made, and this is none as it stands",
+        node,
+        code="randomized-response",
+        hint=f"write SELECT {node.name.upper()}(x) FROM (SELECT RANDOMIZED_RESPONSE(b) AS x FROM t)",
+    )
+
+
 _SHOWS_ROWS = {"ANY_VALUE", "FIRST", "LAST", "ARG_MAX", "ARG_MIN", "LIST", "STRING_AGG"}
 _INSTEAD = {
     "ANY_VALUE": "it can be taken of what depends on the keys alone: ANY_VALUE(UPPER(k)) … GROUP BY k",
-    "APPROX_COUNT_DISTINCT": "count people: COUNT(DISTINCT PRIVACY_UNIT())",
     "HISTOGRAM": "count by value: SELECT x, COUNT(*) … GROUP BY x",
     "MODE": "count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1",
 }
@@ -124,6 +172,8 @@ _INSTEAD = {
 
 def unsupported_aggregate(name: str, node: Expr) -> PrivacyError:
     """An aggregate without a recipe."""
+    if is_estimate(node):
+        return no_response(node)
     known = ", ".join(sorted(RECIPES))
     return refuse(
         PrivacyError,

@@ -19,7 +19,7 @@ from dpsql.plan.nodes import (
     columns_of,
     unit_of,
 )
-from dpsql.sql.trees import rebuilt
+from dpsql.sql.trees import explicit, rebuilt
 
 Names = Mapping[str, str]
 Columns = Mapping[tuple[str, str], Expr]  # (source alias, column) -> an expression over plan columns
@@ -34,6 +34,8 @@ class Rows:
     windows: Mapping[str, exp.Window] | None = None  # named ones; None: no window can stand here yet
     made: dict[object, Expr] = field(default_factory=dict)  # what an equal subquery or window became
     foreign: list[Expr] = field(default_factory=list)  # conditions of WHERE that look at a row of an outer query
+    unmatched: Expr | None = None  # the private side of a public LEFT JOIN private, whose rows without a match are out
+    private_aliases: frozenset[str] = frozenset()  # the private sources, where some of them are unmatched
 
     @property
     def aliases(self) -> set[str]:
@@ -140,6 +142,20 @@ def renamed(relation: Relation, new: Names) -> Relation:
     return Project(relation, listed, own)
 
 
+def computed(rows: Rows) -> Rows:
+    """The same rows, each of their columns a plan column: what is computed of others is computed here."""
+    own = columns_of(rows.relation)
+    made: dict[Expr, str] = {}
+    for e in rows.columns.values():
+        if not isinstance(e, exp.Column) and e not in made:
+            made[e] = fresh("computed", (*own, *made.values()))
+    if not made:
+        return rows
+    listed = (*((name, plan_column(name)) for name in own), *((name, e) for e, name in made.items()))
+    relation = Project(rows.relation, listed, unit_of(rows.relation))
+    return Rows(relation, {place: plan_column(made[e]) if e in made else e for place, e in rows.columns.items()})
+
+
 def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | Given:
     """The same rows under other plan names."""
     return replace(relation, columns=tuple((new.get(plan, plan), column) for plan, column in relation.columns))
@@ -148,5 +164,5 @@ def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | G
 def given(query: exp.Query, outputs: Iterable[str], written: exp.Query, releases: set[str], *, one_row: bool) -> Given:
     """Rows computed before the statement. Its name is made of its text, so that equal releases stay equal."""
     noisy = any(t.name in releases for t in query.find_all(exp.Table))
-    name = f"dpsql_given_{sha256(query.sql(dialect='duckdb').encode()).hexdigest()[:16]}"
+    name = f"dpsql_given_{sha256(explicit(query).sql(dialect='duckdb').encode()).hexdigest()[:16]}"
     return Given(name, query, tuple((o.lower(), o) for o in outputs), written, one_row, noisy)

@@ -8,6 +8,7 @@ from typing import Any
 from dpsql.accounting.cost import show_rounded
 from dpsql.calibrate import Quote
 from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
+from dpsql.plan.show_responses import response_head, response_lines, response_rows
 
 __all__ = ["as_dict", "show"]
 
@@ -30,9 +31,11 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
     for release in facts["releases"]:
         lines += ["", *_release_lines(release, len(facts["releases"]) > 1)]
+    for rows in facts["responses"]:
+        lines += ["", *response_head(rows, len(facts["responses"]) > 1), *_aligned(response_rows(rows), left=(0, 1, 4))]
     lines += ["", "output", *_output_lines(facts)]
     if verbose:
-        for release in facts["releases"]:
+        for release in (*facts["releases"], *facts["responses"]):
             lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
         lines += ["", "on the noisy results", _indented(facts["post_processing"])]
     return "\n".join(lines)
@@ -85,6 +88,7 @@ def _cell_lines(release: Facts) -> Iterable[str]:
 
 def _output_lines(facts: Facts) -> Iterable[str]:
     releases = {r["name"]: r for r in facts["releases"]}
+    randomised = {r["name"]: r for r in facts["responses"]}
     width = max((len(c["name"]) for c in facts["columns"]), default=0)
     shown: set[str] = set()
     for column in facts["columns"]:
@@ -95,6 +99,10 @@ def _output_lines(facts: Facts) -> Iterable[str]:
                 for place in column["from"]:  # several: one of each grouping set
                     release, number = releases[place.split(".")[0]], int(place.split(".a")[1])
                     lines += _aggregate_lines(release, release["aggregates"][number])
+                shown.update(column["from"])
+            case "response":
+                rows, place = column["from"][0].split(".a")
+                lines = response_lines(randomised[rows]["aggregates"][int(place)])
                 shown.update(column["from"])
             case "key":
                 lines = [f"key {column['of'][0]}: no noise"]
@@ -110,6 +118,12 @@ def _output_lines(facts: Facts) -> Iterable[str]:
         for i, aggregate in enumerate(release["aggregates"]):
             if f"{release['name']}.a{i}" not in shown:
                 lines = _aggregate_lines(release, aggregate)
+                yield f"  not an output itself: {lines[0]}"
+                yield from (f"    {line}" for line in lines[1:])
+    for rows in facts["responses"]:
+        for i, column in enumerate(rows["aggregates"]):
+            if f"{rows['name']}.a{i}" not in shown:
+                lines = response_lines(column)
                 yield f"  not an output itself: {lines[0]}"
                 yield from (f"    {line}" for line in lines[1:])
 
@@ -129,6 +143,21 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     percent = f"{error['confidence']:.0%}"
     if count := error.get("decided_by"):
         return [*lines, f"right with {percent} where at least {count:,} rows decide it; where none does, noise may"]
+    if (below := error.get("below_best")) is not None:
+        histogram = error["histogram_epsilon"]
+        cost = "a limit on groups, too" if histogram is None else f"ε = {_number(histogram)}"
+        return [
+            *lines,
+            f"chosen, not counted: only keys leave; the numbers themselves, with the same noise, would cost {cost}",
+            f"a winner is at most {_number(below)} below the best, with {percent}",
+        ]
+    if (ranks := error.get("ranks")) is not None:
+        approximate = ", approximate" if aggregate["aggregate"].upper().startswith(("MIN(", "MAX(")) else ""
+        return [
+            *lines,
+            f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
+            f"for one cell with {percent}",
+        ]
     if rows := error.get("rows"):
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
         if cells is not None and cells > 1:

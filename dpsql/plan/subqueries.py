@@ -140,12 +140,20 @@ def _constant(builder: Builder, value: Expr, written: Expr, rows: Rows) -> Expr:
     made = rows.made.get(queries[0])
     if made is not None:
         return made.copy()
-    found = given(queries[0], ["value"], queries[1], set(builder.names), one_row=True)
+    found = _given(builder, queries[0], ["value"], queries[1], one_row=True)
     new, _ = apart({}, found, columns_of(rows.relation))
     right = renamed_public(found, new)
     rows.relation = Join(rows.relation, right, "inner", None, None)
     rows.made[queries[0]] = plan_column(right.columns[0][0])
     return plan_column(right.columns[0][0])
+
+
+def _given(builder: Builder, query: exp.Query, outputs: list[str], written: exp.Query, *, one_row: bool) -> Given:
+    """Rows that are computed before the statement, and so can't look at a row of any query around them."""
+    outer = free_aliases(written)
+    if outer:
+        raise not_yet_correlated(next(c for c in written.find_all(exp.Column) if c.table in outer))
+    return given(query, outputs, written, set(builder.names), one_row=one_row)
 
 
 # ---------------------------------------------------------------- IN and EXISTS
@@ -174,7 +182,7 @@ def _member(builder: Builder, node: exp.In, value: Expr, rows: Rows) -> Expr:
                 code="unsupported",
                 hint="write EXISTS (SELECT 1 FROM … WHERE … = … AND … = …)",
             )
-        found = given(built, [_only_output(inner)], inner.copy(), set(builder.names), one_row=False)
+        found = _given(builder, built, [_only_output(inner)], inner.copy(), one_row=False)
         new, _ = apart({}, found, columns_of(rows.relation))
         other = renamed_public(found, new)
         return _marked(rows, other, None, None, (values[0], plan_column(other.columns[0][0])))
@@ -231,6 +239,8 @@ def _exists(builder: Builder, node: exp.Exists, rows: Rows) -> Expr:
     select, outer = _split(inner, rows)
     found = builder.rows_of(select)
     if isinstance(found, Rows):
+        if found.foreign:  # they look at a row further out
+            raise not_yet_correlated(next(found.foreign[0].find_all(exp.Column)))
         new, columns = apart(found.columns, found.relation, columns_of(rows.relation))
         relation = renamed(found.relation, new)
         both = Rows(rows.relation, {**rows.columns, **columns})
@@ -289,7 +299,7 @@ def _public_rows(builder: Builder, select: exp.Select, outer: list[Expr], rows: 
     bare.set("expressions", listed)
     bare.set("distinct", exp.Distinct())
     bare.set("order", None)
-    found = given(builder.answered(bare), names, bare, set(builder.names), one_row=False)
+    found = _given(builder, builder.answered(bare), names, bare, one_row=False)
     columns: dict[tuple[str, str], Expr] = {
         (c.table, c.name): plan_column(n) for c, n in zip(needed, names, strict=False)
     }
@@ -386,7 +396,7 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
     grouped.set("group", exp.Group(expressions=[theirs.copy() for _, theirs in pairs]))
     built = builder.query(grouped)
     if not isinstance(built, Private):
-        raise _strangers(inner, "this query")
+        return _looked_up(builder, built, grouped, [mine for mine, _ in pairs], rows)
     new, _ = apart({}, built.relation, columns_of(rows.relation))
     relation = renamed(built.relation, new)
     conditions: list[Expr] = [
@@ -398,6 +408,22 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
     rows.relation = Join(rows.relation, relation, "left", more, _units(rows, relation))
     counts = {new.get(name, name) for name in _counts(built.relation)}
     return _or_zero(substituted(built.outputs["value"], new), counts)
+
+
+def _looked_up(builder: Builder, built: exp.Query, written: exp.Select, mine: list[Expr], rows: Rows) -> Expr:
+    """The same of everybody's rows, by keys: a release that is answered first, and whose group each row looks up.
+
+    Its noisy values are constants of this step (Theorem STEP-1); that a key has one group bounds nothing.
+    """
+    names = [o.alias for o in written.selects]
+    found = given(built, names, written, set(builder.names), one_row=False)
+    new, _ = apart({}, found, columns_of(rows.relation))
+    other = renamed_public(found, new)
+    *keys, value = (plan_column(plan) for plan, _ in other.columns)
+    same: list[Expr] = [exp.EQ(this=builder.row_level(m, rows), expression=k) for m, k in zip(mine, keys, strict=True)]
+    rows.relation = Join(rows.relation, other, "left", all_of(same), None)
+    counts = isinstance(written.selects[-1].unalias(), exp.Count | exp.CountIf)
+    return exp.func("coalesce", value, exp.Literal.number(0)) if counts else value
 
 
 def _counts(relation: Relation) -> set[str]:

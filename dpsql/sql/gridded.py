@@ -8,6 +8,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.sql.functions.base import wrap
 from dpsql.statistics.grid import Grid
 
 
@@ -17,6 +18,7 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
     The clip bounds are grid points, so that low ≤ integer ≤ high whatever the row holds. NaN sorts above every
     number in DuckDB, so it falls through all three branches.
     """
+    value = wrap(value)
     storage = "INTEGER" if grid.magnitude < 2**31 else "BIGINT"
     low, high = number(grid.low), number(grid.high)
     floor: exp.Expr
@@ -59,7 +61,7 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
 
 def present(value: exp.Expr) -> exp.Expr:
     """value IS NOT NULL."""
-    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+    return exp.Not(this=exp.Is(this=wrap(value), expression=exp.Null()))
 
 
 def number(value: int) -> exp.Expr:

@@ -14,7 +14,7 @@ _AGGREGATE_NODES: dict[type[exp.Expr], str] = {
     exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX", exp.Median: "MEDIAN",
     exp.Variance: "VAR_SAMP", exp.VariancePop: "VAR_POP", exp.Stddev: "STDDEV_SAMP", exp.StddevPop: "STDDEV_POP",
     exp.StddevSamp: "STDDEV_SAMP", exp.CountIf: "COUNT_IF", exp.AnyValue: "ANY_VALUE", exp.First: "FIRST",
-    exp.Last: "LAST", exp.ArgMax: "ARG_MAX", exp.ArgMin: "ARG_MIN", exp.Mode: "MODE", exp.Quantile: "QUANTILE",
+    exp.Last: "LAST", exp.ArgMax: "ARG_MAX", exp.ArgMin: "ARG_MIN", exp.Mode: "MODE", exp.Quantile: "QUANTILE_DISC",
     exp.PercentileCont: "QUANTILE_CONT", exp.PercentileDisc: "QUANTILE_DISC", exp.ApproxDistinct:
     "APPROX_COUNT_DISTINCT", exp.ApproxQuantile: "APPROX_QUANTILE", exp.LogicalAnd: "BOOL_AND", exp.LogicalOr:
     "BOOL_OR", exp.Corr: "CORR", exp.CovarPop: "COVAR_POP", exp.CovarSamp: "COVAR_SAMP", exp.ArrayAgg: "LIST",
@@ -29,6 +29,7 @@ _AGGREGATE_NAMES = {
     "QUANTILE_DISC": "QUANTILE_DISC", "RESERVOIR_QUANTILE": "RESERVOIR_QUANTILE", "HISTOGRAM": "HISTOGRAM",
     "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
     "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS_POP",
+    "RR_COUNT": "RR_COUNT", "RR_FREQUENCY": "RR_FREQUENCY",  # over randomised values alone (plan/estimates.py)
 }  # fmt: skip
 _WINDOW_NODES = tuple(
     getattr(exp, n)
@@ -46,6 +47,8 @@ _PARTS = (
     exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier, exp.If,
     exp.Interval,
 )  # fmt: skip
+
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 
 MAX_LIST = 2_000
 
@@ -76,6 +79,16 @@ def is_privacy_unit(node: object) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PRIVACY_UNIT"
 
 
+def is_randomized(node: object) -> bool:
+    """Is this node a call of RANDOMIZED_RESPONSE()?"""
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "RANDOMIZED_RESPONSE"
+
+
+def is_estimate(node: object) -> bool:
+    """Is this node a call of RR_COUNT or RR_FREQUENCY, estimates from randomised values?"""
+    return isinstance(node, exp.Anonymous) and node.name.upper() in ("RR_COUNT", "RR_FREQUENCY")
+
+
 def interval_end(node: object) -> str | None:
     """low for a call of DP_INTERVAL_LOW, high for one of DP_INTERVAL_HIGH, None for all else."""
     if isinstance(node, exp.Anonymous):
@@ -100,6 +113,8 @@ def check_node(node: exp.Expr) -> None:
     """Refuse a node that no list knows. Columns and subqueries are the binder's own business."""
     if isinstance(node, _STRUCTURE + _PARTS) or is_aggregate(node) or is_window_function(node):
         return
+    if isinstance(node, exp.Array) and isinstance(node.parent, _QUANTILES):
+        return  # the shares of the rows; what they must be is build's business
     if is_privacy_unit(node):
         if node.expressions:
             raise refuse(
@@ -108,6 +123,16 @@ def check_node(node: exp.Expr) -> None:
                 node,
                 code="privacy-unit",
                 hint="write COUNT(DISTINCT PRIVACY_UNIT())",
+            )
+        return
+    if is_randomized(node):
+        if len(node.expressions) != 1:
+            raise refuse(
+                SQLError,
+                "RANDOMIZED_RESPONSE takes one column",
+                node,
+                code="randomized-response",
+                hint="write RANDOMIZED_RESPONSE(x) for each column",
             )
         return
     if end := interval_end(node):

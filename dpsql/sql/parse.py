@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Span, SQLError, nearest
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
+from dpsql.sql.within import ordered_inside
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000
@@ -72,7 +73,8 @@ def parse(text: str) -> Tree:
         raise _not_a_query(text, tokens[0], type(root).__name__.upper())
     if named := root.find(exp.Placeholder):
         raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
-    frozen = _freeze_now(root)
+    _check_calls(text, root, tokens)
+    frozen = ordered_inside(_freeze_now(root))
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
     return Tree(text, frozen, lifted.options)
@@ -138,6 +140,16 @@ def _parameter(text: str, first: Token, last: Token) -> SQLError:
 
 def _at(text: str, token: Token, message: str, code: str, hint: str) -> SQLError:
     return SQLError(message, code=code, hint=hint, span=Span.of(text, token.start, token.end + 1))
+
+
+def _check_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
+    """The parser lets CEIL() pass, whose argument nobody would find."""
+    for node in root.find_all(exp.Ceil, exp.Floor, exp.Date):
+        if node.args.get("this") is None:
+            name = node.sql_name()
+            token = next((t for t in tokens if t.text.upper() in node.sql_names()), tokens[0])
+            hint = f"write {name}(x)"
+            raise _at(text, token, f"{name} takes an argument", "wrong-arguments", hint)
 
 
 # ---------------------------------------------------------------- what can't be parsed

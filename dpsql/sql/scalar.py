@@ -69,6 +69,8 @@ class _Scope:
                 code="unknown-column",
                 hint=f"columns here: {', '.join(self.columns) or 'none'}",
             )
+        if known.type.is_null:  # NULL AS x: there is nothing else that it could be
+            return null()
         return replace(known, sql=exp.column(exp.to_identifier(node.name, quoted=True)))
 
 

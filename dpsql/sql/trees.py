@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from sqlglot import exp
 
+Tree = TypeVar("Tree", bound=exp.Expr)
 Rewrite = Callable[[exp.Expr], exp.Expr]
+
+_CHAINS = (exp.And, exp.Or, exp.Add, exp.Mul, exp.DPipe)  # (a + b) + c is written as a + b + c
+_LOGIC = (exp.And, exp.Or)
+_OPERATORS = (
+    *_CHAINS, exp.Sub, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.Not, exp.Is, exp.Between, exp.In,
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
+    exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.Collate, exp.AtTimeZone,
+    exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
+)  # fmt: skip
 
 
 def rebuilt(node: exp.Expr, rewrite: Rewrite) -> exp.Expr:
@@ -33,3 +44,19 @@ def as_written(node: exp.Expr) -> exp.Expr:
         return e
 
     return node.transform(plain) if node.find(exp.LogicalAnd, exp.LogicalOr) else node
+
+
+def explicit(tree: Tree) -> Tree:
+    """The same tree with parentheses around each operand that is an operation itself.
+
+    A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
+    """
+    copy = tree.copy()
+    for node in list(copy.walk()):
+        if isinstance(node, _OPERATORS):
+            for key in ("this", "expression", "low", "high"):
+                operand = node.args.get(key)
+                chained = type(operand) is type(node) and isinstance(node, _LOGIC if key == "expression" else _CHAINS)
+                if isinstance(operand, _OPERATORS) and not chained:
+                    node.set(key, exp.Paren(this=operand))
+    return copy

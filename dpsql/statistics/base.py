@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.exact import Integers
 from dpsql.statistics.grid import Grid
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
 
-__all__ = ["Clip", "Integers", "Quantity", "Statistic", "Value", "power_sum"]
+if TYPE_CHECKING:
+    from dpsql.mechanisms.noisy_max import NoisyMax
+
+__all__ = ["CHOSEN", "UNWEIGHTED", "Choice", "Clip", "Integers", "Quantity", "Statistic", "Value", "power_sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +39,25 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact number per cell that an aggregate needs: rows, present, total (of a value), units or clipped.
+    """An exact number per cell that an aggregate needs: rows, present, total, distinct (of a value), units, clipped, …
 
     With u = (x − L)/(U − L) also first (Σu), second (Σu²) and moment: Σ of a power of it, or, over the rows that have
-    a second value, too, of a product of powers of both.
+    a second value, too, of a product of powers of both. Or a value that is chosen: quantile (at a share of the rows),
+    least, greatest.
     """
 
     kind: str
     value: Value | None = None
     where: str | None = None
     clip: Clip | None = None
+    at: Fraction | None = None
     second: Value | None = None
     powers: tuple[int, int] = (0, 0)
+
+
+CHOSEN = ("quantile", "least", "greatest")
+UNWEIGHTED = ("units", "clipped", "distinct", *CHOSEN)
+"""Quantities that row weights don't scale."""
 
 
 def power_sum(x: Value, where: str | None, i: int, y: Value | None = None, j: int = 0) -> Quantity:
@@ -91,3 +101,26 @@ class Statistic(Protocol):
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
         """Which quantities are linear in the columns, and how."""
+
+
+@runtime_checkable
+class Choice(Statistic, Protocol):
+    """Values that are chosen, by a score that rests on how often each value occurs; the scores never leave."""
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """What the backend must count."""
+
+    @property
+    def candidates(self) -> int:
+        """Of one cell."""
+
+    @property
+    def reach(self) -> Fraction:
+        """The largest factor by which a choice's noise is scaled."""
+
+    def ranks(self, distance: float) -> float:
+        """By how many rows (in integer weights) the rank is off, at most, if the noise is within this distance."""
+
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
+        """The choices in one cell, one for each column."""

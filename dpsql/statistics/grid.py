@@ -14,6 +14,7 @@ FINE_BITS = 20  # a float's grid is this much finer than its noise: rounding 10�
 MAX_SCALE = Fraction(2**40)  # noise scale in grid units: the sampler's fast path stays unambiguous
 MAX_INTEGER = 2**62  # a gridded value fits BIGINT; 2⁴⁰ rows of them fit HUGEINT below 10³⁸
 MAX_FLOAT = 2**50  # a gridded double stays exact
+TINY = Fraction(1, 2**1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,21 @@ def choose_grid(type_: Type, range_: Range, noise: Fraction, *, bits: int = 0) -
     return grid
 
 
+def ranked_grid(type_: Type, range_: Range, points: int) -> Grid:
+    """The grid whose points are the candidates of a choice: at most so many, all of them inside of the range."""
+    low, high = range_.low, range_.high
+    assert isinstance(low, Fraction) and isinstance(high, Fraction)
+    grid = choose_grid(type_, range_, Fraction(1))
+    if grid.source in ("integer", "decimal") and grid.span < points:
+        return grid
+    step = _power_of_two_at_least(max((high - low) / (points - 1), max(abs(low), abs(high)) / MAX_FLOAT, TINY))
+    if ceil(low / step) > floor(high / step):  # a range narrower than any step: its middle, on a grid of its own
+        step = _power_of_two_at_least(max(max(abs(low), abs(high)) / MAX_FLOAT, TINY))
+        middle = floor((low + high) / 2 / step)
+        return Grid(step, middle, middle, "float")
+    return Grid(step, ceil(low / step), floor(high / step), "float")
+
+
 def coarsened(grid: Grid, range_: Range, span: int) -> Grid:
     """The same value on a grid with at most so many points."""
     if grid.span <= span:
@@ -77,7 +93,7 @@ def coarsened(grid: Grid, range_: Range, span: int) -> Grid:
 def _binary(low: Fraction, high: Fraction, noise: Fraction, bits: int) -> Grid:
     """A grid of 2^k, finer than the noise by FINE_BITS, unless doubles could not hold it."""
     magnitude = max(abs(low), abs(high))
-    wanted = max(noise / 2**FINE_BITS, magnitude / (MAX_FLOAT >> bits), Fraction(1, 2**1000))
+    wanted = max(noise / 2**FINE_BITS, magnitude / (MAX_FLOAT >> bits), TINY)
     step = _power_of_two_at_least(wanted)
     # Rounded outwards, so that the clip bounds are grid points and clipping implies low ≤ integer ≤ high (GRID-1).
     return Grid(step, floor(low / step), ceil(high / step), "float")

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution
-from dpsql.statistics.base import Quantity, Statistic, Value, power_sum
+from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
+from dpsql.statistics.ranks import Extreme, Quantiles
+from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
 Place = tuple[int, int]  # (statistic, column)
+MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class Strategy:
     statistics: tuple[Statistic, ...]
     estimates: Mapping[Quantity, Linear]
 
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """What choices look at."""
+        return tuple(dict.fromkeys(s.spectrum for s in self.statistics if isinstance(s, Choice)))
+
 
 @dataclass(frozen=True, slots=True)
 class Fine:
@@ -71,12 +80,15 @@ def strategies(
     weight: int,
     rows_are_units: bool,
     fine: Fine,
+    candidates: int,
 ) -> list[Strategy]:
     """The candidates: sum and count measured jointly, or apart with the sums centred; several values at once.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
-    counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both).
+    counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
+    many a choice may have in one cell.
     """
+    chosen = list(_choices(needs, where_text, unit, weight, candidates))
     wanted = list(dict.fromkeys(_plain(needs)))
     shared = _shared(wanted) if rows_are_units else []
     asks = _asks([q for q in wanted if q not in shared])
@@ -85,7 +97,8 @@ def strategies(
         together = _together(asks, size, fine.resolution, where_text)
         if together is None:
             continue
-        statistics = [*together, *_alone(wanted, together, where_text, joint, shared, rows_are_units)]
+        alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units)
+        statistics = [*chosen, *together, *alone]
         if all(tuple(statistics) != other.statistics for other in found):
             estimates = _estimates(wanted, statistics, unit, weight, shared)
             found.append(Strategy(tuple(statistics), estimates))
@@ -139,7 +152,9 @@ def _alone(
     wanted: Sequence[Quantity],
     together: Sequence[Moments],
     where_text: Mapping[str | None, str],
+    unit: Contribution,
     joint: bool,
+    weight: int,
     shared: Sequence[Quantity],
     rows_are_units: bool,
 ) -> list[Statistic]:
@@ -165,9 +180,30 @@ def _alone(
         elif need.kind == "clipped":
             assert need.clip is not None
             statistics.append(Clipped(need.value, need.where, need.clip, where_text[need.where]))
+        elif need.kind == "distinct":
+            assert need.value is not None and unit.mass is not None
+            statistics.append(Distinct(need.value, need.where, int(unit.mass / weight), weight, where_text[need.where]))
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     return statistics
+
+
+def _choices(
+    needs: Sequence[Quantity], where_text: Mapping[str | None, str], unit: Contribution, weight: int, candidates: int
+) -> Iterator[Statistic]:
+    """Extremes one by one; all quantiles of one value together."""
+    single = unit.replace and not unit.keyed
+    shares: dict[tuple[Value, str | None], set[Fraction]] = {}
+    for need in dict.fromkeys(needs):
+        if need.kind == "quantile":
+            assert need.value is not None and need.at is not None
+            shares.setdefault((need.value, need.where), set()).add(need.at)
+        elif need.kind in ("least", "greatest"):
+            assert need.value is not None
+            yield Extreme(need.value, need.where, need.kind == "greatest", weight, single, where_text[need.where])
+    for (value, where), at in shares.items():
+        parts = 1 if len(at) == 1 else max(1, min(MAX_PARTS, candidates // (value.grid.span + 1)))
+        yield Quantiles(value, where, tuple(sorted(at)), parts, single, where_text[where])
 
 
 def _shared(wanted: Sequence[Quantity]) -> list[Quantity]:
@@ -185,7 +221,7 @@ def _estimates(
     offers: dict[Quantity, list[Linear]] = {}
     for index, statistic in enumerate(statistics):
         for quantity, weights in _offers(statistic, wanted):
-            whole = 1 if quantity.kind in ("units", "clipped") else weight  # those are never weighted
+            whole = 1 if quantity.kind in UNWEIGHTED else weight
             linear = Linear.of({(index, column): w / whole for column, w in enumerate(weights)})
             offers.setdefault(quantity, []).append(linear)
             if quantity.kind == "units" and Quantity("rows", None, quantity.where) in shared:

@@ -11,11 +11,22 @@ class Tally:
     """Over the rows of a group where `where` (a boolean column, or None for all rows) is TRUE:
 
     rows: how many there are; present: how many have a value; total: the sum of the values (integers on their grid);
-    units: how many distinct units they belong to. clip: for each unit by itself, moved into these bounds and then added
-    up; a unit without such a row adds nothing.
+    units: how many distinct units they belong to; distinct: how many different values they have. clip: for each unit by
+    itself, moved into these bounds and then added up; a unit without such a row adds nothing.
     """
 
-    kind: Literal["rows", "present", "total", "units"]
+    kind: Literal["rows", "present", "total", "units", "distinct"]
     value: str | None = None
     where: str | None = None
     clip: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """For each cell and each integer of a value on its grid: how many rows have it, in integer weights.
+
+    Only over the rows where `where` (a boolean column, or None for all rows) is TRUE and the value is there.
+    """
+
+    value: str
+    where: str | None = None

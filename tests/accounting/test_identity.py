@@ -143,21 +143,24 @@ def test_two_policies_that_disagree_cannot_use_one_ledger(folder: Path) -> None:
         dpsql.connect(folder / "policy.toml")
 
 
-@pytest.mark.parametrize("name", ["people", "persons"])
+@pytest.mark.parametrize(
+    ("name", "ledger"), [("people", "two.sqlite"), ("persons", "two.sqlite"), ("people", "two.db")]
+)
 def test_check_warns_of_another_account_of_the_same_data(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, name: str, ledger: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the table's name, or by the file, whatever the table is called."""
+    """By the table's name, or by the file, whatever the table and the ledger are called."""
     monkeypatch.setattr(fingerprint, "SETTLED_NS", -(10**18))  # files are remembered at once, not after two seconds
     assert "WARNING" not in run("check", "--policy", str(folder / "policy.toml")).stdout
-    changes = ("one.sqlite", "two.sqlite"), ("tables.people", f"tables.{name}")
+    changes = ("one.sqlite", ledger), ("tables.people", f"tables.{name}")
     second = edited(folder, *changes, name="second.toml")
     with dpsql.connect(second) as session:
         session.query(f"SELECT COUNT(*) FROM {name}", epsilon="0.1")
-    for policy, beside in ((folder / "policy.toml", "two.sqlite"), (second, "one.sqlite")):
+    for policy, beside in ((folder / "policy.toml", ledger), (second, "one.sqlite")):
         done = run("check", "--policy", str(policy))
         assert done.exit_code == 0 and "WARNING" in done.stdout
         assert beside in done.stdout and "(1 release)" in done.stdout
+    assert not [*folder.glob("*-wal"), *folder.glob("*-shm")]  # nothing is left behind that its owner can't write
 
 
 def test_ledgers_of_other_data_are_not_warned_of(folder: Path) -> None:

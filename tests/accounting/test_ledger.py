@@ -14,9 +14,11 @@ from fractions import Fraction
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import Connect
 
 from dpsql.accounting.cost import Cost, show_rounded
 from dpsql.accounting.ledger import Account, Ledger
@@ -65,6 +67,25 @@ def test_a_refusal_names_the_price_what_is_left_and_the_largest_epsilon_that_fit
         with pytest.raises(BudgetError) as empty:
             ledger.reserve(price("0.5"), {})
         assert "nothing more can be paid" in (empty.value.hint or "")
+
+
+@pytest.mark.parametrize("accountant", ["basic", "zcdp"])
+def test_delta_that_is_used_up_leaves_what_needs_none(accountant: str, connect: Connect) -> None:
+    policy = {
+        "privacy": {"max_rows": 1, "max_groups": 1},
+        "tables": {"t": {"unit": "row", "columns": {"k": {"values": ["a", "b"]}}}},
+        "budget": {"epsilon": 1, "delta": 1e-6, "accountant": accountant},
+    }
+    session = connect({"t": pa.table({"k": ["a", "b"] * 50, "s": ["x"] * 100})}, policy)
+    left = session.budget.remaining.delta if accountant == "basic" else session.budget.remaining.parts
+    session.query("SELECT s, COUNT(*) FROM t GROUP BY s", epsilon="0.1", delta=left, mechanism="laplace")
+    wide = "SELECT s, k, COUNT(*) FROM t GROUP BY s, k"
+    with pytest.raises(BudgetError) as refused:
+        session.query(wide, epsilon="0.2")
+    assert "delta is used up" in (refused.value.hint or "") and "--delta 0" in (refused.value.hint or "")
+    offered = (refused.value.hint or "").split("fits is ")[1]
+    session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=offered, delta=0)
+    assert session.budget.remaining.epsilon < Fraction(1, 10**4)
 
 
 def test_prices_are_shown_rounded_up_and_what_is_left_rounded_down() -> None:

@@ -208,6 +208,22 @@ def test_renewal_is_the_accounts_and_a_change_of_it_the_stewards(tmp_path: Path)
         assert ledger.balance.spent.epsilon == 1
 
 
+def test_a_spend_for_life_in_between_lets_no_clock_go_back(clock: Clock, tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    clock.set("2026-05-15")
+    with Ledger(path, MONTHLY) as ledger:
+        ledger.reserve(Cost(Fraction(9, 10)), {})
+    Ledger.accept_policy_change(path, ACCOUNT)
+    with Ledger(path, ACCOUNT) as ledger:
+        ledger.reserve(Cost(Fraction(1, 10)), {})
+    Ledger.accept_policy_change(path, MONTHLY)
+    clock.set("2026-04-15")
+    with Ledger(path, MONTHLY) as ledger:
+        assert ledger.balance.period == "2026-05"
+        with pytest.raises(BudgetError):
+            ledger.reserve(Cost(Fraction(1, 1000)), {})
+
+
 @settings(max_examples=60, deadline=None)
 @given(spends=st.lists(st.tuples(st.integers(1, 9), amounts), max_size=25))
 def test_no_order_of_clock_times_overspends_a_month(spends: list[tuple[int, Fraction]]) -> None:

@@ -219,6 +219,9 @@ def test_functions_lists_aggregates_and_scalars(dpsql: Run) -> None:
         "CASE",
         "COALESCE",
         "DP_INTERVAL_LOW",
+        "RANDOMIZED_RESPONSE(x)",
+        "RR_COUNT",
+        "RR_FREQUENCY",
         "contribution_bounds_per",
     ):
         assert name in shown

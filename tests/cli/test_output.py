@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -208,6 +209,20 @@ def test_markup_in_a_value_is_shown_and_not_obeyed(session: package.Session) -> 
     with session:
         answer = session.query("SELECT COUNT(*) AS n, '[red]<b>&' AS text FROM people")
     assert "[red]<b>&" in plain_table(answer) and "[red]&lt;b&gt;&amp;" in html_table(answer)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_device_is_no_bug_and_the_answer_is_shown_or_kept(folder: Path) -> None:
+    query = [sys.executable, "-m", "dpsql", "query", "SELECT COUNT(*) FROM people", "--epsilon", "1"]
+    run: dict[str, Any] = {"cwd": folder, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*query, "-o", "/dev/full", "--format", "csv"], **run)
+    assert done.returncode == 6 and "standard output instead" in done.stderr and len(done.stdout.splitlines()) == 2
+    with Path("/dev/full").open("wb") as full:
+        lost = subprocess.run(query, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert lost.returncode == 6 and "No space left" in lost.stderr
+    id = lost.stderr.split("--replay ")[1].strip()
+    replayed = subprocess.run([*query[:3], "budget", "--replay", id], **run)
+    assert replayed.returncode == 0 and replayed.stdout == done.stdout
 
 
 def test_a_long_answer_prints_in_full_to_a_file_and_cut_in_a_notebook(session: package.Session) -> None:

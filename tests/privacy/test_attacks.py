@@ -22,6 +22,7 @@ from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb import run as run_module
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms import sampler
+from dpsql.statistics.distinct import Distinct
 
 HUGE = 2**63 - 1
 SCHEMA = pa.schema(
@@ -559,8 +560,6 @@ def test_22_the_clock_is_a_constant_of_the_query() -> None:
         "'https://example.com/x.csv'",
         "memory.main.t",
         "main.t",
-        "range(10)",
-        "generate_series(1, 10)",
         "unnest([1])",
         "repeat_row(1, num_rows = 5)",
         "duckdb_secrets()",
@@ -569,6 +568,15 @@ def test_22_the_clock_is_a_constant_of_the_query() -> None:
 def test_23_files_and_table_functions_are_refused(source: str) -> None:
     refused(f"SELECT COUNT(*) FROM {source}", "unknown-table", "unsupported", "syntax")
     refused(f"SELECT * FROM (SELECT COUNT(*) FROM t) a, {source} b", "unknown-table", "unsupported", "syntax")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["range(v)", "range(1000000000)", "range((SELECT COUNT(*) FROM t))", "generate_series(0, 9, -1)", "range(NULL)"],
+)
+def test_23_a_series_of_anything_but_a_few_constants_is_refused(source: str) -> None:
+    refused(f"SELECT COUNT(*) FROM t, {source}", "literal-needed", "too-large")
+    refused(f"SELECT COUNT(*) FROM {source}", "literal-needed", "too-large")
 
 
 @pytest.mark.parametrize(
@@ -685,8 +693,13 @@ def test_24_text_in_a_literal_stays_text() -> None:
         'SELECT COUNT(DISTINCT "UID") FROM (SELECT v AS "UID" FROM t)',
     ],
 )
-def test_25_a_forged_unit_is_not_counted_as_one(sql: str) -> None:
-    refused(sql, "distinct", unit="uid")
+def test_25_a_forged_unit_is_a_value_like_any_other(sql: str) -> None:
+    # Not a unit, of which one person is one: a person's rows may hold as many values as max_rows.
+    policy = {"budget": {"epsilon": 1, "delta": 0}, "tables": {"t": {"unit": "uid"}}}
+    data = table([*OTHERS, PERSON])
+    with dpsql.connect(dpsql.Policy.from_dict(policy), sources={"t": data}, ledger=":memory:") as session:
+        (m,) = session.explain(sql, epsilon=1, max_rows=7).steps[0].measurements
+        assert isinstance(m.statistic, Distinct) and m.sensitivity.l1 == 7
 
 
 @pytest.mark.parametrize(

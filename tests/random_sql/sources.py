@@ -23,7 +23,7 @@ class Sources(Scalars):
         written = {
             "users": [("city", "text", 1), ("age", "int", 0), ("score", "float", 0), ("vip", "bool", 1),
                       ("name", "text", 0), ("born", "date", 0)],
-            "orders": [("day", "date", 0), ("amount", "decimal", 0), ("kind", "text", 1), ("at", "time", 0)],
+            "orders": [("day", "date", 0), ("amount", "decimal", 0), ("kind", "text", 1), ("placed", "time", 0)],
             "items": [("sku", "text", 1), ("qty", "int", 0), ("price", "float", 0)],
             "survey": [("answer", "int", 1), ("weight", "float", 0), ("grp", "text", 1), ("note", "text", 0)],
         }[table]  # fmt: skip

@@ -47,7 +47,7 @@ SCHEMAS: dict[str, Any] = {
             ("day", pa.date32()),
             ("amount", pa.decimal128(9, 2)),
             ("kind", pa.string()),
-            ("at", pa.timestamp("us")),
+            ("placed", pa.timestamp("us")),
         ]
     ),
     "items": pa.schema([("oid", pa.int64()), ("sku", pa.string()), ("qty", pa.int32()), ("price", pa.float64())]),
@@ -82,7 +82,7 @@ TABLES: dict[str, dict[str, Any]] = {
             "day": {"min": FIRST, "max": LAST},
             "amount": {"min": 0, "max": 500},
             "kind": {"values": KINDS},
-            "at": {"min": datetime(2024, 1, 1), "max": datetime(2024, 7, 1)},
+            "placed": {"min": datetime(2024, 1, 1), "max": datetime(2024, 7, 1)},
         },
     },
     "items": {
@@ -165,6 +165,8 @@ def open_session(world: World, *, adjacency: str = "add_remove") -> dpsql.Sessio
 def open_plain(world: World) -> duckdb.DuckDBPyConnection:
     """Plain DuckDB over the same rows, without those that belong to nobody."""
     db = duckdb.connect(config={"threads": 1})
+    # DuckDB 2.0.0 takes COALESCE(SUM(x), 0) > 1.234 over a join to be never true, by statistics of the wrong scale.
+    db.execute("SET disabled_optimizers = 'statistics_propagation'")
     for name, table in world.tables().items():
         db.register(f"all_{name}", table)
     for name in SCHEMAS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -10,12 +11,14 @@ from sqlglot import exp
 from dpsql.backends.duckdb.divide import divided
 from dpsql.calibrate import UNIT
 from dpsql.plan.nodes import (
+    Again,
     CapGroups,
     Filter,
     Given,
     Gridded,
     Group,
     GroupUnits,
+    Histogram,
     Join,
     Mark,
     OnCells,
@@ -29,17 +32,19 @@ from dpsql.plan.nodes import (
     ToGrid,
     Union,
     Weight,
+    WeightRows,
     WeightUnits,
     Windows,
     columns_of,
 )
 from dpsql.plan.rows import conjuncts
 from dpsql.sql.gridded import cast, gridded, number, present
+from dpsql.sql.trees import explicit
 from dpsql.statistics.tally import Tally
 
 CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
 CELL = "cell"
-OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
+OWNED, MANY, WEIGHED, HEAVY, ROWS_READ = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy", "dpsql_rows"
 WEIGHT = "w"
 ROWS = "m"  # a unit's number of rows
 
@@ -50,9 +55,9 @@ def render(statement: Statement) -> exp.Select:
         case Group():
             query = _group(statement)
             order = [exp.Ordered(this=_column(k), nulls_first=False) for k in statement.keys]
-            return query.order_by(*order, copy=False) if order else query
+            return explicit(query.order_by(*order, copy=False) if order else query)
         case OnCells():
-            return _on_cells(statement)
+            return explicit(_on_cells(statement))
         case _:
             assert_never(statement)
 
@@ -62,15 +67,54 @@ def _on_cells(node: OnCells) -> exp.Select:
     tallies = [_alias(_or_zero(_column(name, "g")), name) for name, _ in group.tallies]
     return (
         exp.select(_column(CELL, CELLS), *tallies)
-        .from_(_cells(group.keys, node.types), copy=False)
+        .from_(public_cells(group.keys, node.types), copy=False)
         .join(_subquery(_group(group), "g"), on=_same(group.keys, CELLS, "g"), join_type="LEFT", copy=False)
     )
 
 
-def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
+def public_cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
     """The public cells, their keys in the very types that the rows' keys have."""
     typed = [_alias(cast(_column(k), t), k) for k, t in zip(keys, types, strict=True)]
     return _subquery(exp.select(_column(CELL), *typed).from_(exp.to_table(CELLS), copy=False), CELLS)
+
+
+# ---------------------------------------------------------------- values
+
+
+def render_histogram(node: Histogram) -> exp.Select:
+    """The number of rows (in integer weights) by cell and value, in their order."""
+    weighted = not isinstance(node.input, ToGrid | OnDomain | Again)
+    count = _weighted_tally("", Tally("rows")) if weighted else _row_tally("", Tally("rows"))
+    outputs = {"x": node.spectrum.value, **({WEIGHT: WEIGHT} if weighted else {})}
+    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.spectrum.where)
+    listed = [_column(CELL), _alias(cast(_column("x"), "BIGINT"), "x"), _alias(count, "n")]
+    return exp.select(*listed).from_(_subquery(rows, "y"), copy=False).group_by(_column(CELL), _column("x"), copy=False)
+
+
+def rows_in_cells(
+    node: Gridded | Weight | WeightRows,
+    keys: tuple[str, ...],
+    types: tuple[str, ...],
+    outputs: Mapping[str, str],
+    where: str | None,
+) -> exp.Select:
+    """The cell of each row where x is present and `where` TRUE, with these columns, by their new names."""
+    match node:
+        case ToGrid() | OnDomain() | Again():
+            source = _gridded_rows(node)
+        case Weight():
+            source = _weight(node)
+        case WeightRows():
+            source = _weight_rows(node)
+        case _:
+            assert_never(node)
+    cell = _column(CELL, CELLS) if keys else cast(number(0), "BIGINT")
+    listed = [_alias(_column(column, "v"), name) for name, column in outputs.items()]
+    query = exp.select(_alias(cell, CELL), *listed).from_(_subquery(source, "v"), copy=False)
+    if keys:
+        query = query.join(public_cells(keys, types), on=_same(keys, CELLS, "v"), join_type="INNER", copy=False)
+    there = present(_column(outputs["x"], "v"))
+    return query.where(there if where is None else exp.and_(there, _column(where, "v")), copy=False)
 
 
 # ---------------------------------------------------------------- sums
@@ -79,7 +123,7 @@ def _cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
 def _group(node: Group) -> exp.Select:
     keys: list[exp.Expr] = [_column(k) for k in node.keys]
     match node.input:
-        case ToGrid() | OnDomain():
+        case ToGrid() | OnDomain() | Again():
             source, tally = _gridded_rows(node.input), _row_tally
         case Weight():
             source, tally = _weight(node.input), _weighted_tally
@@ -104,6 +148,9 @@ def _row_tally(name: str, tally: Tally) -> exp.Expr:
             count = exp.Count(this=_column(tally.value))
         case "units":
             count = exp.Count(this=exp.Distinct(expressions=[_column(UNIT)]))
+        case "distinct":
+            assert tally.value is not None
+            count = exp.Count(this=exp.Distinct(expressions=[_column(tally.value)]))
         case "total":
             assert tally.value is not None
             count = exp.Sum(this=_column(tally.value))
@@ -128,6 +175,8 @@ def _weighted_tally(name: str, tally: Tally) -> exp.Expr:
         case "total":
             assert tally.value is not None
             weighted = exp.Sum(this=exp.Mul(this=_column(tally.value), expression=_column(WEIGHT)))
+        case "distinct":
+            raise AssertionError("values have no weights")
         case _:
             assert_never(tally.kind)
     return _or_zero(_filtered(weighted, tally))
@@ -197,6 +246,7 @@ def _own_tally(tally: Tally) -> exp.Expr:
     """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
     if tally.clip is not None:
         return _own_clipped(tally, tally.clip)
+    assert tally.kind != "distinct", "units may have values in common"
     if tally.kind != "units":
         return _row_tally("", tally)
     if tally.where is None:
@@ -241,10 +291,11 @@ def _cap(node: CapGroups) -> exp.Select:
         .group_by(_column(UNIT), copy=False)
         .having(exp.GT(this=count, expression=limit), copy=False)
     )
+    secret = keyed_hash(UNIT if node.by_unit else None, inner.keys, node.secret)
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_column(UNIT)],
-        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (_hash(node), *map(_column, inner.keys))]),
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (secret, *map(_column, inner.keys))]),
     )
     light = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="ANTI", copy=False)
     heavy = _owned().join(MANY, on=_equal(UNIT, OWNED, MANY), join_type="SEMI", copy=False)
@@ -266,27 +317,32 @@ def _owned() -> exp.Select:
     return exp.select(f"{OWNED}.*").from_(OWNED, copy=False)
 
 
-def _hash(node: CapGroups) -> exp.Expr:
+def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr:
     """A hash of unit and keys under a secret, which is mixed in before the last round of hashing.
 
     Of the keys alone where rows are only numbered: another row would change everybody's number.
     """
-    unit = [_column(UNIT)] if node.by_unit else []
-    inner = exp.Anonymous(this="hash", expressions=[*unit, *map(_column, node.input.keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(node.secret), "UBIGINT")])
+    inner = exp.Anonymous(this="hash", expressions=[_column(c) for c in (*((unit,) if unit else ()), *keys)])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Literal.number(secret), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
 def _weight_units(node: WeightUnits) -> exp.Select:
-    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
+    """A unit's tallies in each group times its weight there."""
     per_unit = node.input.input if isinstance(node.input, CapGroups) else node.input
+    keys = [_column(k) for k in per_unit.keys]
+    weighed = _subquery(_unit_weights(node), "n")
+    return exp.select(*keys, *_weighted(per_unit, _column(WEIGHT))).from_(weighed, copy=False)
+
+
+def _unit_weights(node: WeightUnits) -> exp.Select:
+    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
     peaked: exp.Expr = _whole(node.bits)
     if node.peak is not None:
         peaked = exp.func("least", _whole(node.bits), _heavy_weight(node.peak, node.bits, _column(ROWS)))
-    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"), copy=False)
-    keys = [_column(k) for k in per_unit.keys]
     if node.mass is None:
-        return exp.select(*keys, *_weighted(per_unit, _column("p"))).from_(_subquery(rows, "n"), copy=False)
+        return exp.select("*", _alias(peaked, WEIGHT)).from_(_subquery(_units(node.input), "q"), copy=False)
+    rows = exp.select("*", _alias(peaked, "p")).from_(_subquery(_units(node.input), "q"), copy=False)
     limit = exp.Literal.number(node.mass * 2**node.bits)
     whole = exp.Sum(this=exp.Mul(this=_column("p"), expression=_column(ROWS)))
     heavy = (
@@ -302,16 +358,9 @@ def _weight_units(node: WeightUnits) -> exp.Select:
     )
     weight = exp.func("coalesce", cast(scaled, "BIGINT"), _column("p"))
     return (
-        exp.select(*keys, *_weighted(per_unit, _column(WEIGHT)))
-        .from_(
-            _subquery(
-                exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
-                .from_(WEIGHED, copy=False)
-                .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT", copy=False),
-                "n",
-            ),
-            copy=False,
-        )
+        exp.select(f"{WEIGHED}.*", _alias(weight, WEIGHT))
+        .from_(WEIGHED, copy=False)
+        .join(HEAVY, on=_equal(UNIT, WEIGHED, HEAVY), join_type="LEFT", copy=False)
         .with_(WEIGHED, as_=rows, materialized=True, copy=False)
         .with_(HEAVY, as_=heavy, materialized=True, copy=False)
     )
@@ -331,6 +380,22 @@ def _weighted(node: PerUnit, weight: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def _weight_rows(node: WeightRows) -> exp.Select:
+    """Rows are read once: where they are only numbered as they are read, a second look could number them anew."""
+    units, per_unit = node.units, node.units
+    while not isinstance(per_unit, PerUnit):
+        per_unit = per_unit.input
+    weighed = _unit_weights(units) if isinstance(units, WeightUnits) else _units(units)
+    weight: exp.Expr = _column(WEIGHT, "h") if isinstance(units, WeightUnits) else cast(number(1), "BIGINT")
+    same = [_equal(UNIT, "r", "h"), *([_same(per_unit.keys, "r", "h")] if per_unit.keys else [])]
+    return (
+        exp.select("r.*", _alias(weight, WEIGHT))
+        .from_(_subquery(_gridded_rows(Again()), "r"), copy=False)
+        .join(_subquery(weighed, "h"), on=exp.and_(*same), join_type="INNER", copy=False)
+        .with_(ROWS_READ, as_=_gridded_rows(node.input), materialized=True, copy=False)
+    )
+
+
 def _whole(bits: int) -> exp.Expr:
     return cast(exp.Literal.number(2**bits), "BIGINT")
 
@@ -346,8 +411,12 @@ def _gridded_rows(node: Gridded) -> exp.Select:
             return (
                 exp.select("d.*")
                 .from_(_subquery(_to_grid(node.input), "d"), copy=False)
-                .join(_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False)
+                .join(
+                    public_cells(node.keys, node.types), on=_same(node.keys, CELLS, "d"), join_type="SEMI", copy=False
+                )
             )
+        case Again():
+            return exp.select("*").from_(ROWS_READ, copy=False)
         case _:
             assert_never(node)
 

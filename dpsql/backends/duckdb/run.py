@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.backends.duckdb.render import CELL, CELLS, render
+from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
+from dpsql.backends.duckdb.render import CELL, CELLS, render, render_histogram
 from dpsql.errors import DataError
 from dpsql.statistics.base import Integers
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
     import duckdb
+    from sqlglot import exp
 
     from dpsql.calibrate import Step
+    from dpsql.plan.nodes import Histogram, Matching
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """A spectrum: how often each value occurs in each cell, in the order of cells and values."""
+
+    cells: Integers
+    values: Integers
+    counts: Integers
+
+    def cell(self, index: int) -> tuple[Integers, Integers]:
+        """The values that occur in one cell, ascending, and how often."""
+        start, end = np.searchsorted(self.cells, [index, index + 1])
+        return self.values[start:end], self.counts[start:end]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,40 +45,76 @@ class Exact:
 
     tallies: dict[Tally, Integers]
     cells: Any = None
+    spectra: dict[Spectrum, Counts] = field(default_factory=dict)
 
 
 def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, Any] | None = None) -> Exact:
-    """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9).
+    """Run a step's statements. Whatever fails, fails with one and the same message (ATTACKS 9).
 
-    given: public values that it takes as constants, by the names under which it reads them.
+    given: public values that they take as constants, by the names under which they read them.
     """
     import duckdb
-    import pyarrow as pa
 
-    if not step.tallies:
-        return Exact({})
+    named = given or {}
     try:
-        for name, values in (given or {}).items():
+        for name, values in named.items():
             cursor.register(name, values)
-        if step.cells is not None:
-            index = pa.array(np.arange(step.cells.num_rows, dtype=np.int64))
-            cursor.register(CELLS, step.cells.append_column(CELL, index))
-        result = cursor.sql(render(step.statement).sql(dialect="duckdb")).to_arrow_table()
+        exact = _tallied(step, cursor) if step.tallies else Exact({})
+        cells = exact.cells if step.cells is None else step.cells
+        found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
+        matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
+        return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
     except duckdb.Error:
-        raise DataError(
-            "the engine failed while it read the data; the query stays charged",
-            code="engine",
-            hint="the steward can look at the sources with dpsql check --steward",
-        ) from None
+        raise engine_failed() from None
     finally:
-        for name in [*(given or {}), *([CELLS] if step.cells is not None else [])]:
+        for name in named:
             cursor.unregister(name)
+
+
+def _tallied(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
+    result = _run(render(step.statement), step.cells, cursor)
     tallies = {tally: integers(result.column(f"t{i}")) for i, tally in enumerate(step.tallies)}
     if step.cells is not None:
         order = np.argsort(integers(result.column(CELL)), kind="stable")
         return Exact({tally: numbers[order] for tally, numbers in tallies.items()})
     keys = [name for name in result.column_names if name.startswith("k")]
     return Exact(tallies, result.select(keys) if keys else None)
+
+
+def _counted(histogram: Histogram, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Counts:
+    result = _run(render_histogram(histogram), cells if histogram.keys else None, cursor)
+    cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
+    order = np.lexsort((value, cell))
+    return Counts(cell[order], value[order], count[order])
+
+
+def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Integers:
+    result = _run(render_matching(matching), cells if matching.keys else None, cursor)
+    cell, unit, value, capacity = (np.asarray(integers(result.column(name)), dtype=np.int64) for name in OUTPUTS)
+    return counted((cell, unit, value, capacity), cells.num_rows if matching.keys else 1)
+
+
+def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
+    """The result of a statement that may look at these cells."""
+    import pyarrow as pa
+
+    try:
+        if cells is not None:
+            index = pa.array(np.arange(cells.num_rows, dtype=np.int64))
+            cursor.register(CELLS, cells.append_column(CELL, index))
+        return cursor.sql(query.sql(dialect="duckdb")).to_arrow_table()
+    finally:
+        if cells is not None:
+            cursor.unregister(CELLS)
+
+
+def engine_failed() -> DataError:
+    """What is said whenever a statement over private rows fails."""
+    return DataError(
+        "the engine failed while it read the data; the query stays charged",
+        code="engine",
+        hint="the steward can look at the sources with dpsql check --steward",
+    )
 
 
 def integers(column: Any) -> Integers:

@@ -13,7 +13,7 @@ import csv
 import gzip
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from dpsql.accounting.fingerprint import Source
 from dpsql.errors import DataError, PolicyError, SQLError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.parse import Tree
-from dpsql.sql.trees import as_written
+from dpsql.sql.trees import as_written, explicit
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -166,16 +166,15 @@ def lock(connection: Connection, files: list[Path]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def attached_files(located: tuple[Located, ...]) -> dict[Path, tuple[int, ...]]:
-    """Which files are behind the DuckDB sources: an open session keeps reading the one that it attached."""
+def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
+    """Which files are behind the sources: an open session keeps reading the DuckDB files that it attached."""
     found: dict[Path, tuple[int, ...]] = {}
-    for one in located:
-        if one.object is None and one.table.kind == "duckdb":
-            try:
-                stat = one.files[0].stat()
-                found[one.files[0]] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            except OSError:
-                found[one.files[0]] = ()
+    for file in (f for one in located for f in one.files):
+        try:
+            stat = file.stat()
+            found[file] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        except OSError:
+            found[file] = ()
     return found
 
 
@@ -411,7 +410,7 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            relation = cursor.sql(query.sql(dialect="duckdb"))
+            relation = cursor.sql(explicit(query).sql(dialect="duckdb"))
             return relation.to_arrow_table(), [str(t) for t in relation.types]
 
     @contextmanager
@@ -450,6 +449,10 @@ class TwinDatabase:
         self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
         for end in ("low", "high"):
             self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
+        self._connection.execute("CREATE MACRO randomized_response(x) AS x")
+        for name in ("rr_count", "rr_frequency"):
+            estimates = "(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
+            self._connection.execute(f"CREATE MACRO {name}{estimates}")
         for table, columns in schema.items():
             listed = ", ".join(f"{_name(c)} {text}" for c, text in columns)
             self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")
@@ -467,7 +470,7 @@ class TwinDatabase:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
             try:
-                rows = cursor.execute(f"DESCRIBE {as_written(query).sql(dialect='duckdb')}").fetchall()
+                rows = cursor.execute(f"DESCRIBE {explicit(as_written(query)).sql(dialect='duckdb')}").fetchall()
             except duckdb.Error as error:
                 message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
                 raise SQLError(

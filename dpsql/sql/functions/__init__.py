@@ -96,7 +96,9 @@ def function_name(node: exp.Expr) -> str:
 def lookup(node: exp.Expr) -> Function | None:
     """The entry for a node, by its class, or by name where sqlglot has no class for it."""
     if isinstance(node, exp.Anonymous):
-        return _BY_NAME.get(str(node.this).lower())
+        found = _BY_NAME.get(str(node.this).lower())
+        operator = found is not None and found.nodes and not any(issubclass(n, exp.Func) for n in found.nodes)
+        return None if operator else found  # NEG(x) is no way to write -x
     return _BY_NODE.get(type(node))
 
 

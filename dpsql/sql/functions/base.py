@@ -21,7 +21,8 @@ class Scalar:
     """A row's value. `sql` never raises, whatever the row holds, and is a function of that row alone (TOTAL-1).
 
     `range` may rest on the policy's word. `extent` holds whatever the data are: it decides what can overflow and what
-    can be zero. None stands for all that the type can hold.
+    can be zero. None stands for all that the type can hold. A value that may be NULL has an extent that says so from
+    the start, and no condition takes that back: an engine may compute the value before it looks at the condition.
     """
 
     sql: exp.Expr
@@ -29,11 +30,15 @@ class Scalar:
     range: Range
     extent: Range | None = None
 
+    def __post_init__(self) -> None:
+        if self.extent is not None and self.range.nullable and not self.extent.nullable:
+            object.__setattr__(self, "extent", self.extent.with_nullable(True))
+
     @property
     def hard(self) -> Range:
         """The extent, by the type where nothing better is known; not NULL only if that holds whatever the data are."""
         if self.extent is not None:
-            return self.extent.with_nullable(self.extent.nullable or self.range.nullable)
+            return self.extent
         limits = self.type.limits
         return Range(*limits) if limits else Range()
 
@@ -90,6 +95,18 @@ def only(node: exp.Expr, *names: str) -> None:
             node,
             code="unsupported-expression",
             hint="use its plain form; `dpsql functions` lists it",
+        )
+
+
+def needs(node: exp.Expr, *names: str) -> None:
+    """Refuses a call that lacks one of these arguments."""
+    if any(node.args.get(name) is None for name in names):
+        raise refuse(
+            SQLError,
+            f"{shown(node)} takes {len(names)} arguments",
+            node,
+            code="wrong-arguments",
+            hint="give it all of them; `dpsql functions` says what they are",
         )
 
 

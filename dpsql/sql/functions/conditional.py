@@ -207,9 +207,8 @@ def cast(node: exp.Expr, scope: Scope) -> Scalar:
 def cast_to(node: exp.Expr, to: Type, scope: Scope) -> Scalar:
     s = scope(node.this)
     if not (to.is_numeric or to.is_boolean or to.name == "VARCHAR" or to.is_date or to.is_timestamp):
-        raise refuse(
-            SQLError, f"a cast to {to} isn't supported", node, code="unsupported-type", hint=f"cast to {_TARGETS}"
-        )
+        hint = f"cast to {_TARGETS}" if to.name != "UHUGEINT" else "cast to HUGEINT"
+        raise refuse(SQLError, f"a cast to {to} isn't supported", node, code="unsupported-type", hint=hint)
     if s.text is not None and not isinstance(node, exp.TryCast):
         return literal_as(s, to, node)
     if s.type == to:

@@ -27,8 +27,6 @@ def gcd(node: exp.Expr, scope: Scope) -> Scalar:
     """The greatest common divisor, in a type that holds |a| and |b|; the least HUGEINT is NULL."""
     first, second = arguments(node, 2)
     a, b = (mirrored(_whole(n, scope, 128)) for n in (first, second))
-    if not (a.type.is_integer and b.type.is_integer):  # of UHUGEINT, which no signed type holds
-        raise mismatch(node, f"{shown(node)} takes numbers up to 2^127", "cast them to BIGINT")
     hard = a.hard.abs().hull(b.hard.abs())
     to = BIGINT if BIGINT.holds(*ends(hard)) else HUGEINT
     known = Range(Fraction(0), a.range.abs().hull(b.range.abs()).high, a.nullable or b.nullable)

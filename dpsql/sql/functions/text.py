@@ -19,6 +19,7 @@ from dpsql.sql.functions.base import (
     cast_node,
     ends,
     mismatch,
+    needs,
     number,
     only,
     wrap,
@@ -292,6 +293,7 @@ def bad_regex(pattern: str, node: exp.Expr) -> SQLError:
 
 def split_part(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "delimiter", "part_index")
+    needs(node, "this", "delimiter", "part_index")
     s = as_text(scope(node.this), node.this)
     mark = short_text(node.args["delimiter"], "the delimiter")
     index = constant_integer(node.args["part_index"], "the part", -1000, 1000)

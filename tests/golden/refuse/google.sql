@@ -432,7 +432,7 @@ help: clip each row: VAR_POP(x, contribution_bounds_per_row => (0, 100))
 SELECT COUNT(DISTINCT id, contribution_bounds_per_group => (0, 1)) FROM people
 
 SQLError contribution-bounds at 1:27+39
-error: units are counted once each, so there is nothing to clip
+error: what is DISTINCT is counted once, so there is nothing to clip
    1 | SELECT COUNT(DISTINCT id, contribution_bounds_per_group => (0, 1)) FROM people
      |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: leave the bounds out

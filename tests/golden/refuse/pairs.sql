@@ -86,10 +86,11 @@ help: check it near the mark
 SELECT KURTOSIS(DISTINCT age) FROM people
 
 PrivacyError distinct at 1:8+22
-error: KURTOSIS(DISTINCT age): only units can be counted DISTINCT
+error: KURTOSIS(DISTINCT age): distinct values can only be counted
    1 | SELECT KURTOSIS(DISTINCT age) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: KURTOSIS(age)
+help: leave DISTINCT out: KURTOSIS(age)
+      or keep the values that enough rows have: SELECT KURTOSIS(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
 -- two arguments of a shape
 SELECT SEM(age, height) FROM people

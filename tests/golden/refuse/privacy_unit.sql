@@ -34,15 +34,6 @@ error: PRIVACY_UNIT() stands for the owner of a private row, and can only be cou
      |        ^^^^^^^^^^^^^^^^^^^
 help: write COUNT(DISTINCT PRIVACY_UNIT()) over a private table
 ----
--- computed with
-SELECT COUNT(DISTINCT PRIVACY_UNIT() % 2) FROM people
-
-PrivacyError distinct at 1:8+34
-error: COUNT(DISTINCT PRIVACY_UNIT() % 2): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT PRIVACY_UNIT() % 2) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(PRIVACY_UNIT() % 2)
-----
 -- beside an aggregate
 SELECT COUNT(*) + PRIVACY_UNIT() FROM people
 

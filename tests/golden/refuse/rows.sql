@@ -213,7 +213,7 @@ PrivacyError limit-private at 1:21+6
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT DISTINCT ON (region) region, age FROM people
      |                     ^^^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
 ----
 -- UNION of rows
 SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
@@ -278,32 +278,34 @@ error: a subquery returns rows of a private table, people
      |                                               ^^^^
 help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
--- minimum
-SELECT MIN(age) FROM people
+-- minimum without a range
+SELECT MIN(debt) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+8
-error: MIN of private rows is not supported by this version
-   1 | SELECT MIN(age) FROM people
-     |        ^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+PrivacyError needs-range at 1:12+4
+error: MIN needs a range for people.debt
+   1 | SELECT MIN(debt) FROM people
+     |            ^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
+      or clip it in the query: MIN(CLIP(debt, 0, 500))
 ----
--- maximum
-SELECT MAX(age) FROM people
+-- maximum of text
+SELECT MAX(name) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+8
-error: MAX of private rows is not supported by this version
-   1 | SELECT MAX(age) FROM people
-     |        ^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+SQLError type at 1:12+4
+error: MAX takes a number, not VARCHAR
+   1 | SELECT MAX(name) FROM people
+     |            ^^^^
+help: write MAX(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
 ----
--- median
-SELECT MEDIAN(age) FROM people
+-- median of distinct values
+SELECT MEDIAN(DISTINCT age) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+11
-error: MEDIAN of private rows is not supported by this version
-   1 | SELECT MEDIAN(age) FROM people
-     |        ^^^^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+PrivacyError distinct at 1:8+20
+error: MEDIAN(DISTINCT age): distinct values can only be counted
+   1 | SELECT MEDIAN(DISTINCT age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^
+help: leave DISTINCT out: MEDIAN(age)
+      or keep the values that enough rows have: SELECT MEDIAN(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
 -- list
 SELECT LIST(name) FROM people
@@ -312,7 +314,7 @@ PrivacyError unsupported-aggregate at 1:8+10
 error: LIST shows single rows, and no noise hides that
    1 | SELECT LIST(name) FROM people
      |        ^^^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- string_agg
 SELECT STRING_AGG(name, ',') FROM people
@@ -321,7 +323,7 @@ PrivacyError unsupported-aggregate at 1:8+21
 error: STRING_AGG shows single rows, and no noise hides that
    1 | SELECT STRING_AGG(name, ',') FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- any_value
 SELECT ANY_VALUE(name) FROM people
@@ -339,52 +341,36 @@ PrivacyError unsupported-aggregate at 1:8+18
 error: ARG_MAX shows single rows, and no noise hides that
    1 | SELECT ARG_MAX(name, age) FROM people
      |        ^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- mode
 SELECT MODE(name) FROM people
 
-PrivacyError unsupported-aggregate at 1:8+10
-error: MODE of private rows is not supported by this version
+PrivacyError private-keys at 1:13+4
+error: the values of name are not public; selecting keys privately takes δ > 0
    1 | SELECT MODE(name) FROM people
-     |        ^^^^^^^^^^
-help: count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1
-----
--- count distinct of a column
-SELECT COUNT(DISTINCT region) FROM people
-
-PrivacyError distinct at 1:8+22
-error: COUNT(DISTINCT region): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT region) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(region)
+     |             ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
 -- count distinct of two
 SELECT COUNT(DISTINCT (id, age)) FROM people
 
-PrivacyError distinct at 1:8+25
-error: COUNT(DISTINCT (id, age)): only units can be counted DISTINCT
+SQLError distinct at 1:8+25
+error: DISTINCT takes one expression here
    1 | SELECT COUNT(DISTINCT (id, age)) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT())
+help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
 ----
 -- sum distinct
 SELECT SUM(DISTINCT age) FROM people
 
 PrivacyError distinct at 1:8+17
-error: SUM(DISTINCT age): only units can be counted DISTINCT
+error: SUM(DISTINCT age): distinct values can only be counted
    1 | SELECT SUM(DISTINCT age) FROM people
      |        ^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: SUM(age)
-----
--- approximate count distinct
-SELECT APPROX_COUNT_DISTINCT(name) FROM people
-
-PrivacyError unsupported-aggregate at 1:8+27
-error: APPROX_COUNT_DISTINCT of private rows is not supported by this version
-   1 | SELECT APPROX_COUNT_DISTINCT(name) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count people: COUNT(DISTINCT PRIVACY_UNIT())
+help: leave DISTINCT out: SUM(age)
+      or keep the values that enough rows have: SELECT SUM(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
 -- histogram
 SELECT HISTOGRAM(age) FROM people
@@ -411,7 +397,7 @@ PrivacyError limit-private at 1:21+6
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT DISTINCT ON (region) region, age FROM people
      |                     ^^^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
 ----
 -- lateral over private rows
 SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
@@ -465,4 +451,121 @@ PrivacyError limit-private at 1:43+4
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
      |                                           ^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
+----
+-- quantile without a share
+SELECT QUANTILE_CONT(age) FROM people
+
+SQLError arity at 1:8+18
+error: QUANTILE_CONT needs a share of the rows
+   1 | SELECT QUANTILE_CONT(age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile above one
+SELECT QUANTILE_CONT(age, 1.5) FROM people
+
+SQLError quantile at 1:8+23
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT QUANTILE_CONT(age, 1.5) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile at a column
+SELECT QUANTILE_DISC(age, height) FROM people
+
+SQLError quantile at 1:8+26
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT QUANTILE_DISC(age, height) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantile with too many digits
+SELECT region, QUANTILE_CONT(age, 0.12345678) FROM people GROUP BY region
+
+SQLError quantile at 1:16+30
+error: a quantile's share is a number from 0 to 1, with at most 6 digits
+   1 | SELECT region, QUANTILE_CONT(age, 0.12345678) FROM people GROUP BY region
+     |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)
+----
+-- quantiles in an empty list
+SELECT QUANTILE_CONT(age, []) FROM people
+
+SQLError quantile at 1:8+22
+error: a list of quantiles has 1 to 100 shares
+   1 | SELECT QUANTILE_CONT(age, []) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, [0.25, 0.5, 0.75])
+----
+-- within group of two columns
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age, height) FROM people
+
+SQLError within-group at 1:52+11
+error: WITHIN GROUP takes one ORDER BY expression
+   1 | SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age, height) FROM people
+     |                                                    ^^^^^^^^^^^
+help: write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
+----
+-- maximum of several
+SELECT MAX(age, 3) FROM people
+
+SQLError arity at 1:8+11
+error: MAX takes one argument
+   1 | SELECT MAX(age, 3) FROM people
+     |        ^^^^^^^^^^^
+help: write MAX(x) for each of them
+----
+-- list of something else
+SELECT AVG(age), [1, 2] FROM people
+
+SQLError unsupported-expression at 1:19+4
+error: lists, structs and maps can't be built or opened in a query
+   1 | SELECT AVG(age), [1, 2] FROM people
+     |                   ^^^^
+help: use columns that are numbers, texts, dates or booleans; `dpsql functions` lists what can be used
+----
+-- randomized response under add_remove
+SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+
+PrivacyError randomized-response at 1:8+27
+error: RANDOMIZED_RESPONSE shows how many rows there are, which adjacency = "add_remove" protects
+   1 | SELECT RANDOMIZED_RESPONSE(answer) FROM survey
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: it needs [privacy] adjacency = "replace_one"; here, aggregate: SELECT x, COUNT(*) … GROUP BY x
+----
+-- count distinct of two without parentheses
+SELECT COUNT(DISTINCT id, age) FROM people
+
+SQLError distinct at 1:8+23
+error: DISTINCT takes one expression here
+   1 | SELECT COUNT(DISTINCT id, age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^
+help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
+----
+-- count distinct of everything
+SELECT COUNT(DISTINCT *) FROM people
+
+SQLError unsupported at 1:23+1
+error: * can't stand here
+   1 | SELECT COUNT(DISTINCT *) FROM people
+     |                       ^
+help: name one column, or choose several: COLUMNS('^a')
+----
+-- count distinct lists
+SELECT COUNT(DISTINCT tags) FROM people
+
+SQLError key-type at 1:23+4
+error: VARCHAR[] can't be counted DISTINCT
+   1 | SELECT COUNT(DISTINCT tags) FROM people
+     |                       ^^^^
+help: count a number, text, a date or a timestamp: cast or extract a part of it
+----
+-- count distinct without a limit
+SELECT COUNT(DISTINCT age) FROM visits
+
+PrivacyError needs-max-rows at 1:33+6
+error: one unit may have any number of rows of visits
+   1 | SELECT COUNT(DISTINCT age) FROM visits
+     |                                 ^^^^^^
+help: say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the policy

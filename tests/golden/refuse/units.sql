@@ -71,13 +71,13 @@ error: nothing says that joined rows of people and people belong to the same uni
 help: join on the unit of both: people.id = people.id
 ----
 -- left join from a public table
-SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
+SELECT label, COUNT(*) FROM codes LEFT JOIN people USING (code) GROUP BY label
 
-PrivacyError outer-join at 1:46+6
-error: a row of the public side without a match would show that nobody has one
-   1 | SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) GROUP BY label
-     |                                              ^^^^^^
-help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+PrivacyError outer-join at 1:15+8
+error: COUNT(*) would look at public rows without a match, and show that nobody has one
+   1 | SELECT label, COUNT(*) FROM codes LEFT JOIN people USING (code) GROUP BY label
+     |               ^^^^^^^^
+help: aggregate columns of people: COUNT(its column), SUM(its column); or use JOIN, all public keys are shown anyway
 ----
 -- full join
 SELECT COUNT(*) FROM people FULL JOIN codes ON people.code = codes.code
@@ -145,38 +145,11 @@ help: let it look at the same unit: unit IN (SELECT unit FROM …), or EXISTS (S
 -- scalar subquery inside an aggregate
 SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
 
-PrivacyError unsupported-aggregate at 1:26+8
-error: MAX of private rows is not supported by this version
+PrivacyError needs-range at 1:12+35
+error: SUM needs a range for age - (SELECT MAX(age) AS "max(age)" FROM people AS people_…
    1 | SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
-     |                          ^^^^^^^^
-help: what can be asked of private rows: AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
-----
--- a forged unit
-SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id, age FROM people)
-
-PrivacyError distinct at 1:8+18
-error: COUNT(DISTINCT id): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id, age FROM people)
-     |        ^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(id)
-----
--- a shifted unit
-SELECT COUNT(DISTINCT id + 1) FROM people
-
-PrivacyError distinct at 1:8+22
-error: COUNT(DISTINCT id + 1): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT id + 1) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(id + 1)
-----
--- a unit in disguise
-SELECT COUNT(DISTINCT id) FROM (SELECT age AS id FROM people)
-
-PrivacyError distinct at 1:8+18
-error: COUNT(DISTINCT id): only units can be counted DISTINCT
-   1 | SELECT COUNT(DISTINCT id) FROM (SELECT age AS id FROM people)
-     |        ^^^^^^^^^^^^^^^^^^
-help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(id)
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: clip it in the query: SUM(CLIP(age - (SELECT MAX(age) AS "max(age)" FROM people AS people_2), 0, 500))
 ----
 -- rows without a limit, in a CTE
 WITH c AS (
@@ -260,11 +233,92 @@ error: items belongs to its units through orders, whose key (order_id) has not b
      |                      ^^^^^
 help: the steward runs: dpsql check --steward
 ----
--- approximately distinct units
-SELECT APPROX_COUNT_DISTINCT(id) FROM people
+-- left join from a public table, its rows
+SELECT label FROM codes LEFT JOIN people USING (code)
 
-PrivacyError unsupported-aggregate at 1:8+25
-error: APPROX_COUNT_DISTINCT of private rows is not supported by this version
-   1 | SELECT APPROX_COUNT_DISTINCT(id) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count people: COUNT(DISTINCT PRIVACY_UNIT())
+PrivacyError outer-join at 1:35+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT label FROM codes LEFT JOIN people USING (code)
+     |                                   ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, rows that nobody matches
+SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) WHERE people.id IS NULL GROUP BY label
+
+PrivacyError outer-join at 1:46+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT label, COUNT(id) FROM codes LEFT JOIN people USING (code) WHERE people.id IS NULL GROUP BY label
+     |                                              ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, an average that sees them
+SELECT label, AVG(COALESCE(age, 0)) FROM codes LEFT JOIN people USING (code) GROUP BY label
+
+PrivacyError outer-join at 1:15+21
+error: AVG(COALESCE(age, 0)) would look at public rows without a match, and show that nobody has one
+   1 | SELECT label, AVG(COALESCE(age, 0)) FROM codes LEFT JOIN people USING (code) GROUP BY label
+     |               ^^^^^^^^^^^^^^^^^^^^^
+help: aggregate columns of people: COUNT(its column), SUM(its column); or use JOIN, all public keys are shown anyway
+----
+-- left join from a public table, groups of a unit
+SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM codes LEFT JOIN people USING (code) GROUP BY id)
+
+PrivacyError outer-join at 1:67+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM codes LEFT JOIN people USING (code) GROUP BY id)
+     |                                                                   ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- left join from a public table, in EXISTS
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM codes LEFT JOIN people q ON q.code = codes.code WHERE q.id = p.id)
+
+PrivacyError outer-join at 1:75+6
+error: a row of the public side without a match would show that nobody has one
+   1 | SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM codes LEFT JOIN people q ON q.code = codes.code WHERE q.id = p.id)
+     |                                                                           ^^^^^^
+help: put the private table on the left of the LEFT JOIN, or aggregate it before you join
+----
+-- the unit in one of several grouping sets
+SELECT id, region, COUNT(*) FROM people GROUP BY ROLLUP (id, region)
+
+PrivacyError returns-rows at 1:58+10
+error: one of these grouping sets keeps the unit: each of its groups would be one person's
+   1 | SELECT id, region, COUNT(*) FROM people GROUP BY ROLLUP (id, region)
+     |                                                          ^^^^^^^^^^
+help: leave the unit out of the grouping sets; or group by it in a derived table, and aggregate once more
+----
+-- a correlated release without equality
+SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age > p.age)
+
+PrivacyError correlated at 1:92+3
+error: age belongs to an outer query, and this subquery can't look at it
+   1 | SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age > p.age)
+     |                                                                                            ^^^
+help: aggregate in a CTE and join the result; or compare the unit of both queries with =
+----
+-- distinct on something else than the unit
+SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) id FROM people ORDER BY region, age)
+
+PrivacyError limit-private at 1:43+6
+error: DISTINCT ON over private rows picks some people's rows and not others'
+   1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) id FROM people ORDER BY region, age)
+     |                                           ^^^^^^
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
+----
+-- distinct windows, ordered by something else
+SELECT DISTINCT region, COUNT(*) OVER (PARTITION BY id) AS n FROM people ORDER BY age
+
+SQLError order-by at 1:83+3
+error: ORDER BY of a SELECT DISTINCT takes what is selected
+   1 | SELECT DISTINCT region, COUNT(*) OVER (PARTITION BY id) AS n FROM people ORDER BY age
+     |                                                                                   ^^^
+help: order by an output column
+----
+-- IN beside groups of one unit
+SELECT COUNT(*) FROM (SELECT id FROM people GROUP BY id HAVING COUNT(*) IN (SELECT 1))
+
+PrivacyError unsupported at 1:84+1
+error: a subquery here, beside groups of one unit, can only be a value that doesn't look at them
+   1 | SELECT COUNT(*) FROM (SELECT id FROM people GROUP BY id HAVING COUNT(*) IN (SELECT 1))
+     |                                                                                    ^
+help: group in a derived table, and put the condition into the WHERE around it

@@ -1,0 +1,91 @@
+"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, APPROX_QUANTILE; MIN and MAX as about the least and the greatest value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.sql.types import Type
+from dpsql.statistics.base import Quantity
+
+_DAY = 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A value that was chosen near the exact one. It has no interval: how far off it is depends on the data."""
+
+    name: str
+    description: str
+
+    def needs(self, call: Call) -> tuple[Quantity, ...]:
+        if self.name in ("MIN", "MAX"):
+            return (Quantity("least" if self.name == "MIN" else "greatest", call.value, call.where),)
+        extremes = {Fraction(0): "least", Fraction(1): "greatest"}
+        return tuple(
+            Quantity(extremes[q], call.value, call.where)
+            if q in extremes
+            else Quantity("quantile", call.value, call.where, at=q)
+            for q in call.at
+        )
+
+    def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
+        # In ranks: that is what the noise of a choice is counted in.
+        assert call.value is not None
+        return [{need: 1 / call.value.grid.step} for need in self.needs(call)]
+
+    def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
+        import pyarrow as pa
+
+        assert call.type is not None
+        columns = [_typed(noisy[need], call.type, self.name) for need in self.needs(call)]
+        if not call.listed:
+            return columns[0]
+        rows = zip(*(c.to_pylist() for c in columns), strict=True)
+        return pa.array([list(row) for row in rows], pa.list_(columns[0].type))
+
+    def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
+        need = self.needs(call)[0]
+        unknown = np.full_like(noisy[need].floats, np.nan)
+        return Spread(unknown, [(need, unknown)])
+
+    def bounds(self, call: Call) -> tuple[float, float] | None:
+        return None
+
+
+def _typed(value: Rational, type_: Type, function: str) -> Arrow:
+    """The chosen values in the type that DuckDB would answer with; dates and times were counted from 1970 on."""
+    import pyarrow as pa
+
+    between = function in ("MEDIAN", "QUANTILE_CONT")
+    if type_.is_date or type_.is_timestamp:
+        whole = [int(n) for n in value.rounded()]
+        if type_.is_date and not between:
+            return pa.array([date(1970, 1, 1) + timedelta(days=n) for n in whole], pa.date32())
+        unit = _DAY if type_.is_date else 1
+        zone = "UTC" if type_.has_zone else None
+        times = [datetime(1970, 1, 1) + timedelta(microseconds=n * unit) for n in whole]
+        return pa.array(times, pa.timestamp("us")).cast(pa.timestamp("us", zone)) if zone else pa.array(times)
+    if type_.is_boolean:
+        return pa.array([n > 0 for n in value.rounded()], pa.bool_())
+    if type_.is_integer and not between:
+        return saturated(value.rounded())
+    if type_.is_decimal:
+        return decimals(value.rounded(type_.scale or 0), type_.scale or 0, type_.width or 38)
+    return pa.array(value.floats)
+
+
+_NEAR = "x's values near that share of the rows; x needs a range"
+RECIPES = (
+    Chosen("MEDIAN", f"MEDIAN(x): {_NEAR}"),
+    Chosen("QUANTILE_CONT", f"QUANTILE_CONT(x, q), also PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x): {_NEAR}"),
+    Chosen("QUANTILE_DISC", f"QUANTILE_DISC(x, q), also QUANTILE and PERCENTILE_DISC: {_NEAR}"),
+    Chosen("APPROX_QUANTILE", f"APPROX_QUANTILE(x, q): {_NEAR}"),
+    Chosen("MIN", "MIN(x): approximate, a small value within x's range that a few rows are below"),
+    Chosen("MAX", "MAX(x): approximate, a large value within x's range that a few rows are above"),
+)

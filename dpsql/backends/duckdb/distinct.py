@@ -1,0 +1,110 @@
+"""Which units have which values: Matching -> a sqlglot tree, and its result -> the number of values for each cell."""
+
+from __future__ import annotations
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.backends.duckdb.render import CELL, CELLS, keyed_hash, public_cells, rows_in_cells
+from dpsql.calibrate import UNIT
+from dpsql.plan.nodes import Matching
+from dpsql.statistics.matching import Numbers, assigned
+
+EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned", "over", "heavy", "light", "rest"))
+OUTPUTS = (CELL, "u", "v", "c")  # cell; unit, value and capacity in it; where u = −1 another v values, which all count
+
+
+def render_matching(node: Matching) -> exp.Select:
+    """How many values count in any case, by cell, and who has the others (Theorem DISTINCT-1).
+
+    A unit is heavy in a cell where it has more values than it may take; what any other unit has counts. All of it
+    comes from one look at the rows: where they are only numbered as they are read, a second one could number them anew.
+    """
+    assert node.tally.value is not None
+    rows = rows_in_cells(node.input, node.keys, node.types, {UNIT: UNIT, "x": node.tally.value}, node.tally.where)
+    edges = exp.select("*").distinct().from_(rows.subquery("r"))
+    certain = exp.select("cell", "-1 AS u", "COUNT(*) AS v", "0 AS c").from_(LIGHT).group_by("cell")
+    if node.mass is None and node.peak is None:
+        values = exp.select("cell", "x").distinct().from_(edges.subquery("e"))
+        return certain.with_(LIGHT, as_=values)
+    pair, value = _equal(EDGES, HEAVY, "cell", UNIT), _equal(EDGES, LIGHT, "cell", "x")
+    light = exp.select("cell", "x").distinct().from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
+    rest = exp.select(f"{EDGES}.cell", f"{EDGES}.x", "u", "c").from_(EDGES).join(HEAVY, on=pair)
+    rest = rest.join(LIGHT, on=value, join_type="ANTI")
+    values = exp.select("cell", "x").distinct().from_(REST)
+    numbers = exp.select("*", "ROW_NUMBER() OVER () AS v").from_(values.subquery("n")).subquery("b")
+    uncertain = (
+        exp.select("a.cell", "u", "v", "c").from_(f"{REST} AS a").join(numbers, on=_equal("a", "b", "cell", "x"))
+    )
+    query = exp.select("*").from_(exp.union(certain, uncertain, distinct=False).subquery("w"))
+    parts = {EDGES: edges, OWNED: _owned(node), OVER: _over(node), HEAVY: _heavy(node), LIGHT: light, REST: rest}
+    for name, part in parts.items():
+        if part is not None:
+            query = query.with_(name, as_=part, materialized=True)
+    return query
+
+
+def _owned(node: Matching) -> exp.Select:
+    """How many values m each unit has in each cell, and p of them within the peak."""
+    peaked = "COUNT(*)" if node.peak is None else f"LEAST(COUNT(*), {node.peak})"
+    return exp.select("cell", UNIT, "COUNT(*) AS m", f"{peaked} AS p").from_(EDGES).group_by("cell", UNIT)
+
+
+def _over(node: Matching) -> exp.Select | None:
+    """The units with more values than the mass; None where no values are shared out over cells."""
+    if node.mass is None or not node.keys:
+        return None
+    return exp.select(UNIT, "SUM(p) AS s").from_(OWNED).group_by(UNIT).having(f"SUM(p) > {node.mass}")
+
+
+def _heavy(node: Matching) -> exp.Select:
+    """The units and cells where a unit has more values than its capacity c there; u numbers them."""
+    if node.mass is None or not node.keys:
+        c = "p" if node.mass is None else f"LEAST(p, {node.mass})"
+        pairs: exp.Query = exp.select("cell", UNIT, "m", f"{c} AS c").from_(OWNED)
+    else:
+        within = exp.select("cell", UNIT, "m", "p AS c").from_(OWNED)
+        within = within.join(OVER, on=_equal(OWNED, OVER, UNIT), join_type="ANTI")
+        pairs = exp.union(within, _shares(node, node.mass), distinct=False)
+    return exp.select("*", "ROW_NUMBER() OVER () AS u").from_(pairs.subquery("h")).where("c < m")
+
+
+def _shares(node: Matching, mass: int) -> exp.Select:
+    """⌊mass · p / s⌋ in each cell; the places that are left go to the unit's cells one by one, by a keyed hash."""
+    own = exp.select(f"{OWNED}.*", "s").from_(OWNED).join(OVER, on=_equal(OWNED, OVER, UNIT))
+    order = [keyed_hash(UNIT if node.by_unit else None, node.keys, node.secret), *map(exp.column, node.keys)]
+    turn = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(UNIT)],
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in order]),
+    )
+    floor = f"CAST(CAST({mass} AS HUGEINT) * p // s AS BIGINT) AS q"
+    shared = exp.select("o.cell", UNIT, "m", _parsed(floor), exp.alias_(turn, "turn")).from_(own.subquery("o"))
+    shared = shared.join(public_cells(node.keys, node.types), on=_equal("o", CELLS, "cell"))
+    more = f"CAST(turn <= {mass} - SUM(q) OVER (PARTITION BY {UNIT}) AS BIGINT)"
+    return exp.select("cell", UNIT, "m", f"q + {more} AS c").from_(shared.subquery("q"))
+
+
+def _parsed(text: str) -> exp.Expr:
+    return exp.maybe_parse(text, dialect="duckdb")
+
+
+def _equal(left: str, right: str, *names: str) -> str:
+    return " AND ".join(f"{left}.{n} = {right}.{n}" for n in names)
+
+
+def counted(columns: tuple[Numbers, Numbers, Numbers, Numbers], cells: int) -> Numbers:
+    """The number of values for each cell, from a statement's OUTPUTS."""
+    cell, unit, value, capacity = columns
+    certain = unit < 0
+    found = np.zeros(cells, dtype=np.int64)
+    found[cell[certain]] = value[certain]
+    cell, unit, value, capacity = (column[~certain] for column in columns)
+    if len(cell):
+        values, value = np.unique(value, return_inverse=True)
+        _, first, unit = np.unique(unit, return_index=True, return_inverse=True)
+        home = np.zeros(len(values), dtype=np.int64)
+        home[value] = cell
+        taken = assigned(unit, value, capacity[first], len(values))
+        found += np.bincount(home[taken], minlength=cells)
+    return found

@@ -1,0 +1,129 @@
+"""One aggregate of private rows, as the query writes it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.aggregates import RECIPES
+from dpsql.errors import SQLError
+from dpsql.plan.google import contribution
+from dpsql.plan.nodes import Aggregate, Expr, Relation, unit_of
+from dpsql.plan.owners import units, ways
+from dpsql.plan.pairs import second_argument
+from dpsql.plan.refusals import only_counted, unsupported_aggregate
+from dpsql.plan.rows import Rows, all_of, plan_column
+from dpsql.plan.unmatched import check_unseen
+from dpsql.policy import Policy
+from dpsql.sql.nodes import aggregate_name, is_privacy_unit
+from dpsql.sql.refuse import refuse
+from dpsql.sql.within import shares
+
+if TYPE_CHECKING:
+    from dpsql.plan.build import Builder
+
+
+_COMBINED = "count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))"
+
+
+def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
+    """An aggregate call, with or without FILTER, over row-level expressions."""
+    if rows.unmatched is not None:
+        check_unseen(node, rows.private_aliases, rows.unmatched)
+    where = None
+    call = node
+    if isinstance(node, exp.Filter):
+        where = builder.row_level(node.expression.this, rows)
+        call = node.this
+    name = aggregate_name(call)
+    distinct = name == "APPROX_COUNT_DISTINCT"  # noise is all that is approximate about it
+    name = "COUNT" if distinct else name
+    if name not in RECIPES and name != "COUNT_IF":
+        raise unsupported_aggregate(name, call)
+    at, listed = _shares(name, call)
+    second = second_argument(call, name, shares=bool(at))
+    argument = call.args.get("this")
+    if isinstance(call, exp.Anonymous):
+        argument = call.expressions[0] if call.expressions else None
+    if isinstance(argument, exp.Distinct):
+        if len(argument.expressions) != 1 or isinstance(argument.expressions[0].unnest(), exp.Tuple):
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
+        argument = argument.expressions[0]
+        distinct = name not in ("MIN", "MAX")  # theirs are the same of distinct values
+    bounds = contribution(call, name, distinct)
+    if is_privacy_unit(second):
+        raise only_counted(call)
+    if is_privacy_unit(argument):
+        return _count_units(call, name, distinct, where, node, rows)
+    if isinstance(argument, exp.Order):
+        argument = argument.this  # the order can't matter for what is supported here
+    if isinstance(argument, exp.Star):
+        if distinct:
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
+        argument = None
+    if argument is None and name != "COUNT":
+        raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
+    plan = builder.row_level(argument, rows) if argument is not None else None
+    if name == "COUNT_IF" and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
+        return Aggregate("COUNT", None, False, all_of([*([] if where is None else [where]), plan]), node)
+    if name == "GEOMEAN" and plan is not None:  # Theorem POST-1: e to the average of the logarithms
+        plan = exp.Ln(this=plan)
+    if name == "COUNT" and distinct and plan is not None:
+        counted = _counted_unit(plan, rows.relation, builder.policy)
+        if counted is not None:
+            plan, conditions = counted
+            where = all_of([*([] if where is None else [where]), *conditions])
+    other = builder.row_level(second, rows) if second is not None else None
+    return Aggregate(name, plan, distinct, where, node, bounds, at=at, listed=listed, second=other)
+
+
+def _shares(name: str, call: Expr) -> tuple[tuple[Fraction, ...], bool]:
+    """What a quantile is asked for; nothing of other aggregates."""
+    if name == "MEDIAN":
+        return (Fraction(1, 2),), False
+    if name not in ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"):
+        return (), False
+    share = call.args.get("expression") or call.args.get("quantile")
+    if share is None:
+        raise refuse(SQLError, f"{name} needs a share of the rows", call, code="arity", hint=f"write {name}(x, 0.5)")
+    return shares(share, call)
+
+
+def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:
+    """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
+    if name != "COUNT" or not distinct:
+        raise only_counted(call)
+    unit = unit_of(rows.relation)
+    # Without a column each row is a unit; analyze knows whether a join repeats it.
+    return Aggregate("COUNT", None if unit is None else plan_column(unit), True, where, node)
+
+
+def _counted_unit(argument: Expr, relation: Relation, policy: Policy) -> tuple[Expr, list[Expr]] | None:
+    """The unit, and where it is counted, for an argument that is NULL or the row's own unit; None for any other.
+
+    CASE WHEN c THEN unit END counts the units with a row where c holds. A unit's column on the other side of a LEFT
+    JOIN is the row's own unit where there is a match, and NULL elsewhere (Theorem OWN-3): it counts those with a match.
+    """
+    unit = unit_of(relation)
+    node: Expr = argument.unnest()
+    conditions: list[Expr] = []
+    if isinstance(node, exp.If):
+        node = exp.Case(ifs=[exp.If(this=node.this, true=node.args["true"])], default=node.args.get("false"))
+    if isinstance(node, exp.Case):
+        default, ifs = node.args.get("default"), node.args["ifs"]
+        if node.this is not None or not (default is None or isinstance(default.unnest(), exp.Null)):
+            return None
+        if any(one.args["true"] != ifs[0].args["true"] for one in ifs):
+            return None
+        tests = [exp.Paren(this=one.this.copy()) for one in ifs]
+        conditions.append(exp.or_(*tests, copy=False) if len(tests) > 1 else tests[0])
+        node = ifs[0].args["true"].unnest()
+    if unit is None or not isinstance(node, exp.Column):
+        return None
+    if node.name not in units(ways(relation, policy)):
+        if node.name not in units(ways(relation, policy, matched=True)):
+            return None
+        conditions.append(exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null())))
+    return plan_column(unit), conditions

@@ -1,0 +1,48 @@
+"""Counts of distinct values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """How many different values the rows of a cell have; each unit brings in so many at most, over all cells."""
+
+    value: Value
+    where: str | None
+    most: int  # values of one unit
+    weight: int  # the integer that stands for one whole row: values have no weights
+    where_text: str = ""
+
+    width = 1
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        return (Tally("distinct", self.value.column, self.where),)
+
+    @property
+    def title(self) -> str:
+        return f"count of distinct values of {self.value.text}, at most {self.most:,} per unit{self.where_text}"
+
+    def sensitivity(self, unit: Contribution) -> Sensitivity:
+        # Theorem DISTINCT-1. Adding a unit raises each cell's number by at most its capacity there and lowers none;
+        # capacities have the mass and peak of the unit's rows.
+        return unit.whole(self.weight).bounded(Fraction(0), Fraction(1))
+
+    def single_cell(self, unit: Contribution) -> tuple[Fraction, bool]:
+        """How far any one cell moves; do all move in the same direction?"""
+        # Theorem DISTINCT-1: by at most the capacity in that cell, which is at most the peak.
+        return unit.whole(self.weight).single_cell(Fraction(0), Fraction(1))
+
+    def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
+        return [tallies[0]]
+
+    def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
+        return {Quantity("distinct", self.value, self.where): (Fraction(1),)}

@@ -1,0 +1,201 @@
+"""Quantiles and extremes: one candidate of a public grid, chosen by how far its rank is from the one asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, log
+
+import numpy as np
+
+from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.mechanisms.noisy_max import NoisyMax, Scores
+from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.tally import Spectrum, Tally
+
+_SAFE = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """The values at these shares of the rows, in their order; each candidate stands for itself `parts` times.
+
+    The middle one is chosen first, then those below it among the values up to it, and those above among the rest, so
+    that a row is looked at once on each of the levels. A value that many rows share is cut where the choice falls.
+    """
+
+    value: Value
+    where: str | None
+    at: tuple[Fraction, ...]  # ascending, between 0 and 1
+    parts: int
+    single: bool  # in one cell, under replace_one
+    where_text: str = ""
+
+    tallies: tuple[Tally, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return len(self.at)
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return Spectrum(self.value.column, self.where)
+
+    @property
+    def levels(self) -> int:
+        return len(self.at).bit_length()
+
+    @property
+    def title(self) -> str:
+        shares = ", ".join(f"{float(q):g}" for q in self.at)
+        return f"value of {self.value.text} at {shares} of the rows{self.where_text}"
+
+    @property
+    def candidates(self) -> int:
+        return (self.value.grid.span + 1) * self.parts
+
+    @property
+    def reach(self) -> Fraction:
+        """The largest factor of a choice's noise."""
+        return max(f for *_, f in self._choices())
+
+    def ranks(self, distance: float) -> float:
+        # A score is a distance of ranks in denominators and parts; each level adds its own.
+        worst = max(float(f) / (share.denominator * self.parts) for *_, share, f in self._choices())
+        return distance * worst * self.levels
+
+    def sensitivity(self, unit: Contribution) -> Sensitivity:
+        # Theorem QUANTILE-1. On each level a unit's rows are divided over the choices: their losses add up to 2 · mass.
+        return unit.ranks(self.levels)
+
+    def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
+        raise AssertionError("a choice is no number that noise could be added to")
+
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
+        """The chosen integers of the grid in one cell, given which values occur in it and how often."""
+        below = _below(values, counts, self.value.grid.low, self.value.grid.span + 1, self.parts)
+        found: dict[int, int] = {}
+        ends: dict[int, int] = {-1: -1, len(self.at): self.candidates}  # where each choice fell
+        for index, left, right, share, factor in self._choices():
+            # Rows of this choice: after the left one and up to the right one; candidates include both.
+            start, first = max(0, ends[left]), ends[left] + 1
+            end = min(self.candidates, ends[right] + 1)
+            picked = noise.pick(_distance(below, start, end, first, share), factor)
+            found[index] = ends[index] = start + picked
+        return [self.value.grid.low + found[i] // self.parts for i in range(len(self.at))]
+
+    def _choices(self) -> list[tuple[int, int, int, Fraction, Fraction]]:
+        """(which, its neighbours that are chosen before, its share of the rows between them, factor of its noise)."""
+        found: list[tuple[int, int, int, Fraction, Fraction]] = []
+        waiting = [(-1, len(self.at))]
+        while waiting:
+            left, right = waiting.pop(0)
+            if right - left < 2:
+                continue
+            middle = (left + right) // 2
+            low = self.at[left] if left >= 0 else Fraction(0)
+            high = self.at[right] if right < len(self.at) else Fraction(1)
+            share = (self.at[middle] - low) / (high - low)
+            # Theorem QUANTILE-1: a row moves each score by at most max(share, 1 − share), in denominators and parts.
+            most = Fraction(max(share.numerator, share.denominator - share.numerator))
+            if self.single and not found:  # the first choice looks at all rows
+                most = Fraction(share.denominator, 2)
+            found.append((middle, left, right, share, most * self.parts))
+            waiting += [(left, middle), (middle, right)]
+        return found
+
+    def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
+        return {
+            Quantity("quantile", self.value, self.where, at=q): tuple(
+                self.value.grid.step if i == j else Fraction(0) for j in range(self.width)
+            )
+            for i, q in enumerate(self.at)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """About the least or the greatest value: that of a rank so far inside that noise can't leave the data."""
+
+    value: Value
+    where: str | None
+    greatest: bool
+    weight: int  # the integer that stands for one whole row
+    single: bool
+    where_text: str = ""
+
+    width = 1
+    tallies: tuple[Tally, ...] = ()
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return Spectrum(self.value.column, self.where)
+
+    @property
+    def title(self) -> str:
+        return f"{'greatest' if self.greatest else 'least'} value of {self.value.text}, about{self.where_text}"
+
+    @property
+    def candidates(self) -> int:
+        return self.value.grid.span + 1
+
+    @property
+    def reach(self) -> Fraction:
+        return Fraction(1, 2) if self.single else Fraction(1)
+
+    def ranks(self, distance: float) -> float:
+        return 2 * distance * float(self.reach)  # the rank that is looked for lies inside by as much
+
+    def sensitivity(self, unit: Contribution) -> Sensitivity:
+        # Theorem QUANTILE-1 with a fixed rank: a row moves each score by at most its weight.
+        return unit.ranks(1)
+
+    def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
+        raise AssertionError("a choice is no number that noise could be added to")
+
+    def rank(self, noise: NoisyMax) -> int:
+        """The rank that is looked for, in integer weights: one row, and so much that empty candidates rarely win."""
+        return self.weight + floor(float(noise.scale * self.reach) * log(self.candidates))
+
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
+        """The chosen integer of the grid in one cell."""
+        grid = self.value.grid
+        if self.greatest:  # the least of what is mirrored
+            values, counts = grid.low + (grid.high - values[::-1]), counts[::-1]
+        below = _below(values, counts, grid.low, self.candidates, 1)
+        rank = self.rank(noise)
+        scores = np.minimum(0, np.minimum(below[1:] - rank, rank - self.weight - below[:-1]))
+        picked = noise.pick(scores, self.reach)
+        return [grid.high - picked if self.greatest else grid.low + picked]
+
+    def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
+        kind = "greatest" if self.greatest else "least"
+        return {Quantity(kind, self.value, self.where): (self.value.grid.step,)}
+
+
+def _below(values: Integers, counts: Integers, low: int, size: int, parts: int) -> Scores:
+    """How many rows lie below each of size · parts candidates, and below the end; in parts of a row's weight.
+
+    A candidate's own rows are spread over its parts.
+    """
+    wide = counts.dtype == object or int(counts.sum(dtype=object)) * parts >= _SAFE
+    dense: Scores = np.zeros(size, dtype=object if wide else np.int64)
+    dense[np.asarray(values - low, dtype=np.int64)] = counts
+    fine = np.repeat(dense, parts) if parts > 1 else dense
+    zero = np.zeros(1, dtype=fine.dtype)
+    return np.concatenate([zero, np.cumsum(fine)])
+
+
+def _distance(below: Scores, start: int, end: int, first: int, share: Fraction) -> Scores:
+    """Minus how far the rank `share` of the rows in [first, end) is from each candidate in [start, end).
+
+    A candidate covers the ranks of its own rows, so that one with many rows is as good for all of them.
+    """
+    before = np.maximum(below[start:end] - below[first], 0)
+    until = np.maximum(below[start + 1 : end + 1] - below[first], 0)
+    rows, num, den = int(below[end] - below[first]), share.numerator, share.denominator
+    if rows * den >= _SAFE and before.dtype != object:
+        before, until = before.astype(object), until.astype(object)
+    target = num * rows
+    return np.asarray(np.minimum(0, np.minimum(den * until - target, target - den * before)))

@@ -242,14 +242,12 @@ def _value(value: Value | None) -> Json:
     if value is None:
         return None
     grid = value.grid
-    return [
-        value.column, value.nullable, value.text, str(grid.step), grid.low, grid.high, grid.source, grid.resolution
-    ]  # fmt: skip
+    return [value.column, value.nullable, value.text, str(grid.step), grid.low, grid.high, grid.source]
 
 
 def _to_value(found: Json) -> Value:
-    column, nullable, text, step, low, high, source, resolution = found
-    return Value(column, Grid(Fraction(step), low, high, source, resolution), nullable, text)
+    column, nullable, text, step, low, high, source = found[:7]
+    return Value(column, Grid(Fraction(step), low, high, source), nullable, text)
 
 
 def _clip(clip: Clip | None) -> Json:
@@ -258,13 +256,22 @@ def _clip(clip: Clip | None) -> Json:
 
 def _quantity(quantity: Quantity) -> Json:
     at = None if quantity.at is None else str(quantity.at)
-    return [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip), at]
+    found = [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip), at]
+    return [*found, _value(quantity.second), list(quantity.powers)]
 
 
 def _to_quantity(found: Json) -> Quantity:
-    kind, value, where, clip, at = found
-    held = None if value is None else _to_value(value)
-    return Quantity(kind, held, where, None if clip is None else Clip(*clip), None if at is None else Fraction(at))
+    kind, value, where, clip, at, second, powers = found
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Quantity(
+        kind,
+        held,
+        where,
+        None if clip is None else Clip(*clip),
+        at=None if at is None else Fraction(at),
+        second=other,
+        powers=(powers[0], powers[1]),
+    )
 
 
 def _linear(linear: Linear) -> Json:
@@ -277,23 +284,23 @@ def _to_linear(found: Json) -> Linear:
 
 def _call(call: Call) -> Json:
     kind = None if call.type is None else call.type.sql
-    at = [str(q) for q in call.at]
-    return [
-        call.function,
-        _value(call.value),
-        kind,
-        call.where,
-        call.units,
-        _clip(call.clip),
-        at,
-        call.listed,
-        call.distinct,
-    ]
+    found = [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
+    return [*found, [str(q) for q in call.at], call.listed, call.distinct, _value(call.second)]
 
 
 def _to_call(found: Json) -> Call:
-    function, value, type_, where, units, clip, at, listed, distinct = found
+    function, value, type_, where, units, clip, at, listed, distinct, second = found
     kind = None if type_ is None else Type.parse(type_)
-    held = None if value is None else _to_value(value)
-    held_clip = None if clip is None else Clip(*clip)
-    return Call(function, held, kind, where, units, held_clip, tuple(map(Fraction, at)), listed, distinct)
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Call(
+        function,
+        held,
+        kind,
+        where,
+        units,
+        None if clip is None else Clip(*clip),
+        at=tuple(map(Fraction, at)),
+        listed=listed,
+        distinct=distinct,
+        second=other,
+    )

@@ -18,7 +18,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import Fits
 from dpsql.accounting.pld import recorded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES, is_moments
 from dpsql.aggregates.base import Call
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease
@@ -60,9 +60,11 @@ from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.clipped import on_grid, row_grid
-from dpsql.statistics.grid import FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
-from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
-from dpsql.statistics.strategy import Linear, Strategy, strategies
+from dpsql.statistics.count import Count
+from dpsql.statistics.distinct import Distinct
+from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
+from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS, Moments
+from dpsql.statistics.strategy import Fine, Linear, Strategy, strategies
 from dpsql.statistics.tally import Spectrum, Tally
 from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
@@ -308,8 +310,8 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
             columns.append((name, argument.where.sql))
             assert argument.call.where is not None
             where_text[name] = f" where {_text(argument.call.where)}"
-        if argument.value is not None:
-            places.setdefault(argument.value.sql, f"x{len(places)}")
+        for value in argument.values:
+            places.setdefault(value.sql, f"x{len(places)}")
     room = _room(checked, epsilon, CHOICE_BITS if any(a.ordered for a in checked.arguments) else SCALE_BITS)
     bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
@@ -323,10 +325,12 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
             assert call.value is not None and argument.value is not None
             named = (call.value.column, _canonical(argument.value))
             columns += [named] if named not in columns else []
-        elif call.value is not None and argument.value is not None and call.value.column not in gridded:
-            source = f"x{call.value.column[1:]}"
-            columns.append((source, _gridded_input(argument.value, call.value.grid)))
-            gridded[call.value.column] = (call.value.column, source, call.value.grid)
+            continue
+        for scalar, held in zip(argument.values, call.values, strict=False):  # none of a call that counts units
+            if held.column not in gridded:
+                source = f"x{held.column[1:]}"
+                columns.append((source, _gridded_input(scalar, held.grid)))
+                gridded[held.column] = (held.column, source, held.grid)
     weight = 2**bits
     whole = checked.bounding.contribution
     unit = whole.weighted(weight) if whole.mass is not None else whole
@@ -334,27 +338,40 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
     compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
     candidates = strategies(
-        needs, where_text, compared, weight=weight, rows_are_units=rows_are_units, candidates=_candidates(checked)
+        needs,
+        where_text,
+        compared,
+        weight=weight,
+        rows_are_units=rows_are_units,
+        fine=_fine(checked, epsilon, bits),
+        candidates=_candidates(checked),
     )
-    if (
-        checked.winners is not None
-        and (chosen := _winners(checked.winners, checked.cells or 1, candidates[-1], unit)) is not None
-    ):
-        candidates = [chosen]
+    small = [c for c in candidates if (checked.cells or 1) * len(_tallies(c)) <= MAX_NUMBERS] or candidates
+    if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
+        small = [chosen]
     values = tuple(gridded.values())
-    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(candidates), secrets.randbits(64))
+    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(small), secrets.randbits(64))
 
 
-def _winners(winners: Winners, cells: int, counted: Strategy, unit: Contribution) -> Strategy | None:
+def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
     """The winners alone, where that takes less noise than all of the counts or sums."""
-    if len(counted.statistics) != 1 or len(counted.estimates) != 1:
+    scores = (Count, Distinct, Sum, Units)  # those whose move in a single cell is known
+    single = [c for c in candidates if len(c.statistics) == 1 and isinstance(c.statistics[0], scores)]
+    if not single or len(single[-1].estimates) != 1:
         return None
-    (score,), (need,) = counted.statistics, counted.estimates
+    (score,), (need,) = single[-1].statistics, single[-1].estimates
     top = Top(score, min(winners.count, max(1, cells)), winners.largest)
     comparable = unit.groups is not None or not isinstance(score, Units)
     if comparable and top.sensitivity(unit).l1 > score.sensitivity(unit).l1:
         return None
     return Strategy((top,), {need: Linear.of({(0, 0): Fraction(1)})})
+
+
+def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
+    """How finely rows are divided, and whether the noise is so much coarser that this costs nothing (MOMENTS-1)."""
+    resolution = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+    mass = checked.bounding.contribution.mass
+    return Fine(resolution, mass is not None and mass * resolution / epsilon >= 2**FINE_BITS)
 
 
 def _room(checked: CheckedRelease, epsilon: Fraction, most: int = SCALE_BITS) -> int:
@@ -373,9 +390,9 @@ def _candidates(checked: CheckedRelease) -> int:
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
     """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
     grids: dict[tuple[exp.Expr, object], Grid] = {}
-    for argument in checked.arguments:
-        value = argument.value
-        if value is None or argument.call.function == "COUNT":
+    divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
+    for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
+        if argument.call.function in COUNTED:
             continue
         if argument.ordered:
             # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
@@ -392,14 +409,12 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
         mass = checked.bounding.contribution.mass
         assert mass is not None
         noise = mass * value.range.magnitude / epsilon
-        moments = argument.call.function.startswith(("VAR", "STDDEV"))
         key = _value_key(value)
         grid = choose_grid(value.type, value.range, noise, bits=bits)
-        if moments or (key in grids and grids[key].resolution):
-            fine = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+        if key in divided:
             grid = coarsened(grid, value.range, MAX_SPAN)
             # At least two points: the moments are taken relative to the span, which must not be 0.
-            grid = replace(grid, high=max(grid.high, grid.low + 1), resolution=fine)
+            grid = replace(grid, high=max(grid.high, grid.low + 1))
         grids[key] = grid
     return grids
 
@@ -418,25 +433,43 @@ def _call(
     function = argument.call.function
     if argument.value is None or argument.units:
         return Call(function, None, None, where, argument.units, _clip(argument, None))
-    value = argument.value
+    assert argument.call.argument is not None
     if argument.distinct:
-        assert argument.call.argument is not None
-        held = Value(f"d{places[value.sql][1:]}", PRESENCE, value.range.nullable, _text(argument.call.argument))
-        return Call(function, held, value.type, where, distinct=True)
+        column, missing = f"d{places[argument.value.sql][1:]}", argument.value.range.nullable
+        held = Value(column, PRESENCE, missing, _text(argument.call.argument))
+        return Call(function, held, argument.value.type, where, distinct=True)
+    value = _value(argument, argument.value, argument.call.argument, places, grids)
+    second = None
+    if argument.second is not None and argument.call.second is not None:
+        second = _value(argument, argument.second, argument.call.second, places, grids)
+    return Call(
+        function,
+        value,
+        argument.kind or argument.value.type,
+        where,
+        clip=_clip(argument, value.grid),
+        at=argument.call.at,
+        listed=argument.call.listed,
+        second=second,
+    )
+
+
+def _value(
+    argument: Argument,
+    value: Scalar,
+    written: exp.Expr,
+    places: Mapping[exp.Expr, str],
+    grids: Mapping[tuple[exp.Expr, object], Grid],
+) -> Value:
+    """An argument on its grid, in the statement's column for it."""
     same = [g for (sql, _), g in grids.items() if sql == value.sql]
     # Counted only: share the column of a sum over the same expression, if there is one.
     counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
     grid = grids.get(_value_key(value, argument.clip, ordered=argument.ordered), counted)
     variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
     column = f"v{places[value.sql][1:]}{variant}"
-    assert argument.call.argument is not None
     # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
-    nullable = value.range.nullable or value.type.is_float
-    text = _text(argument.call.argument)
-    clip = _clip(argument, grid)
-    at, listed = argument.call.at, argument.call.listed
-    kind = argument.kind or value.type
-    return Call(function, Value(column, grid, nullable, text), kind, where, clip=clip, at=at, listed=listed)
+    return Value(column, grid, value.range.nullable or value.type.is_float, _text(written))
 
 
 def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
@@ -497,10 +530,16 @@ def _option(drafts: Sequence[_Draft], choice: tuple[Split, Fraction]) -> _Option
     if len(drafts) > 6:
         combinations = [tuple(d.candidates[0] for d in drafts)]
     else:
-        combinations = list(product(*(d.candidates for d in drafts)))
+        combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
     losses = [_loss(drafts, c, split, delta) for c in combinations]
     best = min(range(len(losses)), key=losses.__getitem__)
-    return _Option(split, combinations[best], losses[best], delta)
+    chosen, loss = combinations[best], losses[best]
+    for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
+        for other in draft.candidates[2:]:
+            tried = (*chosen[:i], other, *chosen[i + 1 :])
+            if (found := _loss(drafts, tried, split, delta)) < loss:
+                chosen, loss = tried, found
+    return _Option(split, chosen, loss, delta)
 
 
 def _loss(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> Fraction:
@@ -596,7 +635,7 @@ def _step(name: str, draft: _Draft, strategy: Strategy, measurements: tuple[Meas
     return Step(
         name=name,
         checked=checked,
-        statement=_statement(draft, tallies),
+        statement=_statement(draft, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
         cells=_cells(checked) if checked.keys and not checked.private_keys else None,
         tallies=tallies,
         calls=draft.calls,
@@ -628,12 +667,12 @@ def _selection(draft: _Draft, measurements: Sequence[Measurement], delta: Fracti
     return Selection(index, threshold.tau, delta)
 
 
-def _statement(draft: _Draft, tallies: tuple[Tally, ...]) -> Statement:
+def _statement(draft: _Draft, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    rows = _rows(draft)
+    rows = _rows(draft, together)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
     once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
@@ -685,9 +724,10 @@ def _types(checked: CheckedRelease) -> tuple[str, ...]:
     return tuple(k.type.sql for k in checked.keys)
 
 
-def _rows(draft: _Draft) -> Gridded:
+def _rows(draft: _Draft, together: tuple[Moments, ...] = ()) -> Gridded:
+    """The rows on their grids, those of other cells left out where units have limits; divided for joint statistics."""
     checked, bounding = draft.checked, draft.checked.bounding
-    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values)
+    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values, together)
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if checked.keys and not checked.private_keys and enforced:
         return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))

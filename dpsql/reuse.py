@@ -131,6 +131,8 @@ def keep(
             for argument, call in zip(step.checked.arguments, step.calls, strict=True):
                 if argument.value is not None and call.value is not None:
                     values.setdefault(_value(names, argument), call.value)
+                if argument.second is not None and call.second is not None:
+                    values.setdefault(names.value(argument.second), call.second)
                 if argument.where is not None and call.where is not None:
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
@@ -244,10 +246,14 @@ def _as_near(
 
 def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> Call | None:
     """The call in the stored release's own names."""
-    value, where = call.value, call.where
+    value, second, where = call.value, call.second, call.where
     if argument.value is not None and value is not None:
         value = stored.values.get(_value(names, argument))
         if value is None:
+            return None
+    if argument.second is not None and second is not None:
+        second = stored.values.get(names.value(argument.second))
+        if second is None:
             return None
     if argument.where is not None and where is not None:
         where = stored.wheres.get(names.expression(argument.where.sql))
@@ -258,7 +264,7 @@ def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> C
         clip = stored.clips.get(names.clip(argument, clip))
         if clip is None:
             return None
-    return replace(call, value=value, where=where, clip=clip)
+    return replace(call, value=value, second=second, where=where, clip=clip)
 
 
 def _value(names: Names, argument: Argument) -> str:

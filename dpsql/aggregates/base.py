@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.sql.types import Type
-from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.base import Clip, Quantity, Value, power_sum
 from dpsql.statistics.exact import top
 
 Arrow = Any  # a pyarrow array; pyarrow has no types of its own
@@ -31,15 +31,23 @@ class Call:
     at: tuple[Fraction, ...] = ()  # of a quantile
     listed: bool = False  # its answer is a list
     distinct: bool = False  # COUNT(DISTINCT x)
+    second: Value | None = None  # the other value of a pair
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return tuple(v for v in (self.value, self.second) if v is not None)
 
     @property
     def present(self) -> Quantity:
         """The number of rows with a value: all rows where the value can't be NULL."""
         if self.clip is not None:
             return Quantity("clipped", self.value, self.where, self.clip)
-        if self.value is None or not self.value.nullable:
-            return Quantity("rows", None, self.where)
-        return Quantity("present", self.value, self.where)
+        return Quantity("rows", None, self.where) if self.value is None else power_sum(self.value, self.where, 0)
+
+    def powers(self, i: int, j: int = 0) -> Quantity:
+        """Σ uⁱ·vʲ over the rows that have all values of the call, with u and v in [0, 1]."""
+        assert self.value is not None
+        return power_sum(self.value, self.where, i, self.second, j)
 
     @property
     def total(self) -> Quantity:

@@ -26,10 +26,10 @@ class Variance:
         return f"{self.name}(x): within x's range; NULL where the noisy count isn't {least}"
 
     def _first(self, call: Call) -> Quantity:
-        return Quantity("first", call.value, call.where)
+        return call.powers(1)
 
     def _second(self, call: Call) -> Quantity:
-        return Quantity("second", call.value, call.where)
+        return call.powers(2)
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         return (self._second(call), self._first(call), call.present)
@@ -39,6 +39,13 @@ class Variance:
         return [
             {self._second(call): Fraction(4), self._first(call): -8 * mu, call.present: 4 * mu * mu}
             for mu in (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+        ]
+
+    def examples(self, call: Call, rows: int) -> list[dict[Quantity, float]]:
+        """The sums of a cell with so many rows, for values that are spread evenly, or lie at both ends."""
+        return [
+            {call.present: rows, self._first(call): rows / 2, self._second(call): rows * second}
+            for second in (1 / 3, 1 / 2)
         ]
 
     def _span(self, call: Call) -> float:

@@ -8,6 +8,7 @@ from math import prod
 
 from sqlglot import exp
 
+from dpsql.aggregates import COUNTED, is_moments
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
 from dpsql.analyze.ownership import Ownership
@@ -19,6 +20,7 @@ from dpsql.analyze.refusals import (
     no_range,
     not_distinct,
     not_public,
+    second_alone,
     unlisted,
 )
 from dpsql.analyze.relations import Catalog, Known, known_relation
@@ -48,6 +50,11 @@ class Argument:
     clip: Bounds | None = None
     kind: Type | None = None  # of a date or time that is counted as a number: what it was
     distinct: bool = False  # are its different values counted?
+    second: Scalar | None = None  # the other value of a pair
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        return tuple(v for v in (self.value, self.second) if v is not None)
 
     @property
     def ordered(self) -> bool:
@@ -173,7 +180,7 @@ def _own_keys(release: Release, owner: Ownership) -> bool:
 def _used(release: Release) -> Iterator[str]:
     expressions: list[exp.Expr] = list(release.keys)
     for aggregate in release.aggregates:
-        expressions += [e for e in (aggregate.argument, aggregate.where) if e is not None]
+        expressions += [e for e in (aggregate.argument, aggregate.second, aggregate.where) if e is not None]
     for expression in [*expressions, *expressions_of(release.input)]:
         yield from (c.name for c in expression.find_all(exp.Column))
 
@@ -188,7 +195,7 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     if call.where is not None:
         where = scalar(call.where, known)
         if not where.type.is_boolean:
-            raise no_condition("FILTER", call.where, where)
+            raise no_condition("FILTER" if isinstance(call.node, exp.Filter) else "COUNT_IF", call.where, where)
         known = tighten(call.where, known)
     if call.distinct:
         if call.argument is None:  # PRIVACY_UNIT() of rows that are their own units
@@ -210,7 +217,10 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
         # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
         narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
         value = replace(value, range=narrowed)
-    if call.function != "COUNT":
+    if call.function in ("BOOL_AND", "BOOL_OR"):
+        if not value.type.is_boolean:
+            raise no_condition(call.function, call.argument, value)
+    elif call.function not in COUNTED:
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
         booleans = call.function == "SUM" or call.function in RANKED
         if not (value.type.is_numeric or (value.type.is_boolean and booleans)):
@@ -219,12 +229,16 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             check_clip(clip, value)
         elif not value.range.is_finite or value.range.magnitude > _largest(call):
             raise no_range(call, value, known, rows.columns)
-    return Argument(call, value, where, False, clip, kind)
+    if call.second is None:
+        return Argument(call, value, where, False, clip, kind)
+    # The other value of a pair is an argument like the first: a message about it points at it.
+    other = replace(call, argument=call.second, second=None, node=second_alone(call))
+    return Argument(call, value, where, False, clip, kind, second=_argument(other, held, rows).value)
 
 
 def _largest(call: Aggregate) -> int:
-    """What no double holds is no range; a variance is a square."""
-    return 10**150 if call.function.startswith(("VAR", "STDDEV")) else 10**300
+    """What no double holds is no range; a variance is a square, and so is a product of two values."""
+    return 10**150 if is_moments(call.function) else 10**300
 
 
 def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:

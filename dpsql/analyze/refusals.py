@@ -43,9 +43,9 @@ def no_number(call: Aggregate, value: Scalar) -> SQLError:
     text = shown(_written(call))
     hint = as_number_hint(value.type, text)
     if value.type.is_text:
-        hint = f"write {call.function}(CLIP(TRY_CAST({text} AS DOUBLE), 0, 500))"
+        hint = f"write {_with(call, f'CLIP(TRY_CAST({text} AS DOUBLE), 0, 500)')}"
     elif value.type.is_boolean:
-        hint = f"write {call.function}(CAST({text} AS INTEGER))"
+        hint = f"write {_with(call, f'CAST({text} AS INTEGER)')}"
     return refuse(
         SQLError, f"{call.function} takes a number, not {value.type.sql}", _written(call), code="type", hint=hint
     )
@@ -64,13 +64,16 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]
     part = _culprit(argument, known) if here else None
-    clipped, place = f"CLIP({shown(written, 200)}, 0, 500)", written
+    logarithms = call.function == "GEOMEAN"
+    clipped, place = f"CLIP({shown(written, 200)}, {1 if logarithms else 0}, 500)", written
     if part is not None:
         place, clipped, side = part, shown(_clipped(argument, part), 200), f": {shown(part)} has none"
-    ways.append(f"clip it in the query: {call.function}({clipped})")
+    ways.append(f"clip it in the query: {_with(call, clipped)}")
     return refuse(
         PrivacyError,
-        f"{call.function} needs a range for {named}{side}",
+        f"{call.function} needs a range above 0 for {named}"
+        if logarithms
+        else f"{call.function} needs a range for {named}{side}",
         place,
         code="needs-range",
         hint="\nor ".join(ways),
@@ -85,6 +88,22 @@ def _written(call: Aggregate) -> exp.Expr:
         argument = argument.expressions[0] if isinstance(argument, exp.Distinct) else argument.this
     assert isinstance(argument, exp.Expr)
     return argument
+
+
+def second_alone(call: Aggregate) -> exp.Expr:
+    """An aggregate of pairs as if it were one of its second value alone: where messages about that one point."""
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    alone = type(node)(this=node.expression)
+    alone.meta.update(node.meta, first=shown(node.this))
+    return alone
+
+
+def _with(call: Aggregate, argument: str) -> str:
+    """The call with another argument in place of the one that a message is about."""
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    if (first := node.meta.get("first")) is not None:
+        return f"{call.function}({first}, {argument})"
+    return f"{call.function}({argument}{f', {shown(node.expression)}' if call.second is not None else ''})"
 
 
 def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]) -> str | None:

@@ -6,6 +6,10 @@ import click
 
 from dpsql.cli.options import policy_option
 
+_SHORT = (
+    ("COUNT_IF(c)", "COUNT(*) FILTER (WHERE c)"),
+    ("ANY_VALUE(k)", "of what depends on the keys of GROUP BY alone: no noise, and no FILTER"),
+)
 _CHOSEN = (
     ("MODE(x)", "the most frequent value; chosen, so that no count is paid for; x needs public values or max_groups"),
     ("ORDER BY COUNT(*) DESC LIMIT k", "where only public keys leave, the winners are chosen, by SUM(x), too"),
@@ -35,7 +39,7 @@ def functions(policy: str) -> None:
     for recipe in RECIPES.values():
         forms, _, about = recipe.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
-    for form, about in _CHOSEN:
+    for form, about in (*_SHORT, *_CHOSEN):
         click.echo(f"  {form:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
     click.echo('\nRows that leave one by one, each value randomised by itself (unit = "row", replace_one)')

@@ -12,6 +12,7 @@ from dpsql.errors import SQLError
 from dpsql.plan.google import contribution
 from dpsql.plan.nodes import Aggregate, Expr, Relation, unit_of
 from dpsql.plan.owners import units, ways
+from dpsql.plan.pairs import second_argument
 from dpsql.plan.refusals import only_counted, unsupported_aggregate
 from dpsql.plan.rows import Rows, all_of, plan_column
 from dpsql.plan.unmatched import check_unseen
@@ -37,13 +38,12 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         where = builder.row_level(node.expression.this, rows)
         call = node.this
     name = aggregate_name(call)
-    if name == "COUNT_IF":
-        where = all_of([*([] if where is None else [where]), builder.row_level(call.this, rows)])
-        return Aggregate("COUNT", None, False, where, node)
     distinct = name == "APPROX_COUNT_DISTINCT"  # noise is all that is approximate about it
     name = "COUNT" if distinct else name
-    if name not in RECIPES:
+    if name not in RECIPES and name != "COUNT_IF":
         raise unsupported_aggregate(name, call)
+    at, listed = _shares(name, call)
+    second = second_argument(call, name, shares=bool(at))
     argument = call.args.get("this")
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
@@ -53,6 +53,8 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         argument = argument.expressions[0]
         distinct = name not in ("MIN", "MAX")  # theirs are the same of distinct values
     bounds = contribution(call, name, distinct)
+    if is_privacy_unit(second):
+        raise only_counted(call)
     if is_privacy_unit(argument):
         return _count_units(call, name, distinct, where, node, rows)
     if isinstance(argument, exp.Order):
@@ -61,23 +63,20 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         if distinct:
             raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
         argument = None
-    at, listed = _shares(name, call)
-    own = ("this", "big_int", *(("expression", "quantile") if at else ()))
-    extra = [v for k, v in call.args.items() if v and k not in own and call.key != "anonymous"]
-    further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
-    if further or any((isinstance(v, list) and v) or isinstance(v, exp.Expr) for v in extra):
-        raise refuse(
-            SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
-        )
     if argument is None and name != "COUNT":
         raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
     plan = builder.row_level(argument, rows) if argument is not None else None
+    if name == "COUNT_IF" and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
+        return Aggregate("COUNT", None, False, all_of([*([] if where is None else [where]), plan]), node)
+    if name == "GEOMEAN" and plan is not None:  # Theorem POST-1: e to the average of the logarithms
+        plan = exp.Ln(this=plan)
     if name == "COUNT" and distinct and plan is not None:
         counted = _counted_unit(plan, rows.relation, builder.policy)
         if counted is not None:
             plan, conditions = counted
             where = all_of([*([] if where is None else [where]), *conditions])
-    return Aggregate(name, plan, distinct, where, node, bounds, at, listed)
+    other = builder.row_level(second, rows) if second is not None else None
+    return Aggregate(name, plan, distinct, where, node, bounds, at=at, listed=listed, second=other)
 
 
 def _shares(name: str, call: Expr) -> tuple[tuple[Fraction, ...], bool]:

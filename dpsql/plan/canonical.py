@@ -179,6 +179,7 @@ class Names:
             argument.units,
             argument.distinct,
             None if clip is None else [clip.per, str(clip.low), str(clip.high)],
+            *([] if argument.second is None else [self.value(argument.second)]),
         ]
 
 

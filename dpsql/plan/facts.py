@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import isfinite, sqrt
+from math import floor, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,11 @@ from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.zcdp import pure_rho
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.base import Call, Rational
+from dpsql.aggregates.derived import Derived
+from dpsql.aggregates.either import Either
+from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.budget import Pure
@@ -29,12 +32,15 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
 from dpsql.plan.show_responses import response_facts
+from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import as_written
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.ranks import Extreme, Quantiles
+from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
@@ -199,14 +205,16 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
     }
     if argument.clip is not None:
         facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
-    elif argument.value is not None and call.function != "COUNT":
-        found = argument.value.range
-        facts["range"] = {
-            "low": _end(found.low),
-            "high": _end(found.high),
-            "from": [w.replace('"', "") for w in found.why],
-        }
+    elif argument.value is not None and call.function not in (*COUNTED, "BOOL_AND", "BOOL_OR"):
+        facts["range"] = _range(argument.value)
+        if argument.second is not None:
+            facts["second_range"] = _range(argument.second)
     return facts
+
+
+def _range(value: Scalar) -> Facts:
+    found = value.range
+    return {"low": _end(found.low), "high": _end(found.high), "from": [w.replace('"', "") for w in found.why]}
 
 
 def _call_text(call: Aggregate) -> str:
@@ -226,20 +234,25 @@ def _error(step: Step, call: Call) -> Facts | None:
     """Half-widths for one cell and for all of them at once, in the aggregate's own units.
 
     Counts and sums have one error whatever the data. An average's is given for groups of EXAMPLE_ROWS rows and the
-    least favourable average.
+    least favourable average; that of other moments for such groups with values that are spread over their range.
     """
     if (ranks := _rank_error(step, call)) is not None:
         return {"confidence": CONFIDENCE, **ranks}
-    bounds = RECIPES[call.function].bounds(call)
-    means = [0.0] if bounds is None else [bounds[0], (bounds[0] + bounds[1]) / 2, bounds[1]]
-    found = [terms for mean in means if (terms := _terms(step, call, mean)) is not None]
+    recipe = RECIPES[call.function]
+    if isinstance(recipe, Either):
+        return _decided(step, recipe.decides(call))
+    moments = isinstance(recipe, Derived | Variance)
+    bounds = recipe.bounds(call)
+    cells = recipe.examples(call, EXAMPLE_ROWS) if isinstance(recipe, Derived | Variance) else _cells(step, call)
+    found = [terms for cell in cells if (terms := _terms(step, call, cell)) is not None]
     if not found:
         return None
     one = max(float(half_width(terms, CONFIDENCE)) for terms in found)
     every = max(float(half_width(terms, CONFIDENCE, step.count)) for terms in found) if step.count else one
     facts: Facts = {"confidence": CONFIDENCE, "one_cell": one, "all_cells": every}
-    if bounds is not None:
+    if moments or bounds is not None:
         facts["rows"] = EXAMPLE_ROWS
+        facts["shrinks"] = not isinstance(recipe, Derived) or recipe.shrinks
     elif len(found[0]) == 1 and isinstance(found[0][0][1], DiscreteLaplace):
         weight, noise = found[0][0]
         facts["all_cells_laplace"] = abs(weight) * noise.laplace_within(CONFIDENCE, max(step.count or 1, 1))
@@ -275,11 +288,29 @@ def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:
     return {"below_best": noise.worst(step.count or 1, CONFIDENCE) * float(grid), "histogram_epsilon": histogram}
 
 
-def _terms(step: Step, call: Call, mean: float) -> list[tuple[float, Any]] | None:
-    """The aggregate's noise to first order: each draw with its weight, in a cell with this many rows and this mean."""
-    totals = round(mean * EXAMPLE_ROWS)
-    sizes = {q: totals if q.kind == "total" else EXAMPLE_ROWS for q in step.estimates}
-    cell = {q: Rational(np.array([size], dtype=object), 1) for q, size in sizes.items()}
+def _cells(step: Step, call: Call) -> list[dict[Quantity, float]]:
+    """Cells with so many rows and the averages at which the error may be largest."""
+    bounds = RECIPES[call.function].bounds(call)
+    if call.value is not None and call.function == "GEOMEAN":  # of the logarithms, which it is an average of
+        bounds = RECIPES["AVG"].bounds(call)
+    means = [0.0] if bounds is None else [bounds[0], (bounds[0] + bounds[1]) / 2, bounds[1]]
+    return [{q: mean * EXAMPLE_ROWS if q.kind == "total" else EXAMPLE_ROWS for q in step.estimates} for mean in means]
+
+
+def _decided(step: Step, count: Mapping[Quantity, Fraction]) -> Facts | None:
+    """How many rows must decide BOOL_AND or BOOL_OR for it to be right: the noise takes all but 1/2 of them away."""
+    linear = Linear.combine((step.estimates[q], w) for q, w in count.items())
+    terms: list[tuple[Any, Any]] = [(float(w), step.measurements[place[0]].noise) for place, w in linear.terms]
+    if not terms:
+        return None
+    one_sided = float(half_width(terms, 2 * CONFIDENCE - 1))
+    return {"confidence": CONFIDENCE, "decided_by": floor(one_sided + 1.5)}
+
+
+def _terms(step: Step, call: Call, sums: Mapping[Quantity, float]) -> list[tuple[float, Any]] | None:
+    """The aggregate's noise to first order: each draw with its weight, in a cell with these sums."""
+    fine = 2**30
+    cell = {q: Rational(np.array([round(size * fine)], dtype=object), fine) for q, size in sums.items()}
     weights: dict[tuple[int, int], float] = {}
     for quantity, slope in RECIPES[call.function].spread(call, cell).slopes:
         for place, weight in step.estimates[quantity].terms:
@@ -326,7 +357,7 @@ def _end(value: Any) -> float | str:
 
 
 def _sql(node: exp.Expr) -> str:
-    return node.sql(dialect="duckdb").replace('"', "")
+    return as_written(node).sql(dialect="duckdb").replace('"', "")
 
 
 def _cost(cost: Cost) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ import re
 
 from sqlglot import exp
 
+from dpsql.aggregates import PAIRS
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Relation, scanned
 from dpsql.plan.owners import units, ways
@@ -56,6 +57,9 @@ def contribution(call: Expr, name: str, distinct: bool) -> Bounds | None:
         return None
     if distinct:
         raise _wrong(bounds, "what is DISTINCT is counted once, so there is nothing to clip", "leave the bounds out")
+    if name in PAIRS or name in ("BOOL_AND", "BOOL_OR", "COUNT_IF", "GEOMEAN"):
+        instead = f"clip: {name}(CLIP(y, 0, 100), CLIP(x, 0, 100))" if name in PAIRS else f"leave them out: {name}(x)"
+        raise _wrong(bounds, f"contribution bounds don't say what they clip in {name}", instead)
     if bounds.per == "row":
         if name == "COUNT":
             example = "COUNT(*, contribution_bounds_per_group => (0, 5))"

@@ -14,6 +14,7 @@ from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.mode import most_frequent
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
+from dpsql.plan.pairs import any_value, bare
 from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
@@ -61,6 +62,8 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         return made
 
     def aggregate(e: Expr) -> Expr:
+        if (known := any_value(e, rewrite)) is not None:
+            return known
         if isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Mode):
             return most_frequent(builder, e, rows, node.args.get("group"))
         found = aggregate_of(builder, e, rows)
@@ -306,6 +309,7 @@ def _over_groups(
     """Rewrites an expression over groups: its aggregates, keys, subqueries and windows are replaced."""
 
     def rewrite(e: Expr) -> Expr:
+        e = bare(e)
         if isinstance(e, exp.Query):
             return e if isinstance(e, exp.Subquery) and e.this is None else subquery(e)
         if not isinstance(e, exp.Window) and not is_window_function(e) and _is_call(e):

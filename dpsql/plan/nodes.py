@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
+from dpsql.statistics.moments import Moments
 from dpsql.statistics.tally import Spectrum, Tally
 
 Expr = exp.Expr
@@ -252,6 +253,7 @@ class Aggregate:
     bounds: Bounds | None = None  # contribution bounds per row, or per unit and group
     at: tuple[Fraction, ...] = ()  # of a quantile: the shares of the rows
     listed: bool = False  # they were given as a list, and are answered as one
+    second: Expr | None = None  # the other argument of an aggregate of pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +307,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ToGrid:
-    """Adds integer columns: each value finite-tested, clipped, put on its grid; NULL where it has no finite value."""
+    """Adds integer columns: each value finite-tested, clipped, put on its grid; NULL where it has no finite value.
+
+    together: what is measured of several of them at once; each row is divided over its cells (Theorem MOMENTS-1).
+    """
 
     input: Project
     values: tuple[tuple[str, str, Grid], ...]  # (new column, value column, grid)
+    together: tuple[Moments, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

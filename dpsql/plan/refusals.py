@@ -164,9 +164,7 @@ def no_response(node: Expr) -> PrivacyError:
 
 _SHOWS_ROWS = {"ANY_VALUE", "FIRST", "LAST", "ARG_MAX", "ARG_MIN", "LIST", "STRING_AGG"}
 _INSTEAD = {
-    "COUNT_IF": "write COUNT(*) FILTER (WHERE …)",
-    "BOOL_AND": "count both: COUNT(*) and COUNT(*) FILTER (WHERE …)",
-    "BOOL_OR": "count them: COUNT(*) FILTER (WHERE …)",
+    "ANY_VALUE": "it can be taken of what depends on the keys alone: ANY_VALUE(UPPER(k)) … GROUP BY k",
     "HISTOGRAM": "count by value: SELECT x, COUNT(*) … GROUP BY x",
     "MODE": "count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1",
 }

@@ -153,9 +153,10 @@ def _output_lines(facts: Facts) -> Iterable[str]:
 def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     measured = ", ".join(f"[{i}]" for i in aggregate["measurements"])
     lines = [f"{aggregate['aggregate']}, from {measured}" if measured else f"{aggregate['aggregate']}"]
-    if found := aggregate.get("range"):
-        why = f" ({'; '.join(found['from'])})" if found["from"] else ""
-        lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
+    for found in (aggregate.get("range"), aggregate.get("second_range")):
+        if found is not None:
+            why = f" ({'; '.join(found['from'])})" if found["from"] else ""
+            lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
     if clip := aggregate.get("clip"):
         lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
     if aggregate.get("pending"):
@@ -164,6 +165,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if error is None:
         return [*lines, "no noise"]
     percent = f"{error['confidence']:.0%}"
+    if count := error.get("decided_by"):
+        return [*lines, f"right with {percent} where at least {count:,} rows decide it; where none does, noise may"]
     if (below := error.get("below_best")) is not None:
         histogram = error["histogram_epsilon"]
         cost = "a limit on groups, too" if histogram is None else f"ε = {_number(histogram)}"
@@ -183,8 +186,7 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
         if cells is not None and cells > 1:
             lines[-1] += f", {_number(error['all_cells'])} for all {cells:,} cells"
-        lines.append("the error shrinks as 1/n: twice the rows, half of it")
-        return lines
+        return [*lines, "the error shrinks as 1/n: twice the rows, half of it"] if error["shrinks"] else lines
     lines.append(f"within {_number(error['one_cell'])} for one cell with {percent}")
     if cells is not None and cells > 1:
         formula = error.get("all_cells_laplace")

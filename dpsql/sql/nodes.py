@@ -18,16 +18,17 @@ _AGGREGATE_NODES: dict[type[exp.Expr], str] = {
     exp.PercentileCont: "QUANTILE_CONT", exp.PercentileDisc: "QUANTILE_DISC", exp.ApproxDistinct:
     "APPROX_COUNT_DISTINCT", exp.ApproxQuantile: "APPROX_QUANTILE", exp.LogicalAnd: "BOOL_AND", exp.LogicalOr:
     "BOOL_OR", exp.Corr: "CORR", exp.CovarPop: "COVAR_POP", exp.CovarSamp: "COVAR_SAMP", exp.ArrayAgg: "LIST",
-    exp.GroupConcat: "STRING_AGG", exp.Skewness: "SKEWNESS", exp.Kurtosis: "KURTOSIS",
+    exp.GroupConcat: "STRING_AGG", exp.Skewness: "SKEWNESS", exp.Kurtosis: "KURTOSIS", exp.RegrSlope: "REGR_SLOPE",
+    exp.RegrIntercept: "REGR_INTERCEPT", exp.RegrCount: "REGR_COUNT", exp.RegrR2: "REGR_R2", exp.RegrAvgx: "REGR_AVGX",
+    exp.RegrAvgy: "REGR_AVGY", exp.RegrSxx: "REGR_SXX", exp.RegrSyy: "REGR_SYY", exp.RegrSxy: "REGR_SXY",
 }  # fmt: skip
 _AGGREGATE_NAMES = {
     "COUNT_STAR": "COUNT", "MEAN": "AVG", "VARIANCE": "VAR_SAMP", "FAVG": "AVG", "FSUM": "SUM", "KAHAN_SUM": "SUM",
     "SUMKAHAN": "SUM", "PRODUCT": "PRODUCT", "MAD": "MAD", "ENTROPY": "ENTROPY", "GEOMEAN": "GEOMEAN",
     "GEOMETRIC_MEAN": "GEOMEAN", "SKEWNESS": "SKEWNESS", "KURTOSIS": "KURTOSIS", "QUANTILE_CONT": "QUANTILE_CONT",
     "QUANTILE_DISC": "QUANTILE_DISC", "RESERVOIR_QUANTILE": "RESERVOIR_QUANTILE", "HISTOGRAM": "HISTOGRAM",
-    "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "REGR_SLOPE": "REGR_SLOPE", "REGR_INTERCEPT":
-    "REGR_INTERCEPT", "REGR_COUNT": "REGR_COUNT", "REGR_R2": "REGR_R2", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
-    "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS",
+    "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
+    "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS_POP",
     "RR_COUNT": "RR_COUNT", "RR_FREQUENCY": "RR_FREQUENCY",  # over randomised values alone (plan/estimates.py)
 }  # fmt: skip
 _WINDOW_NODES = tuple(

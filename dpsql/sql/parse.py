@@ -187,6 +187,10 @@ def _syntax_error(text: str, error: ParseError) -> SQLError:
     at = f" at {word}" if word else ""
     if said.startswith("Expecting"):
         message = said.replace("Expecting", "expected", 1) + at
+    elif (pair := re.search(r"\.(Corr|CovarPop|CovarSamp)'", said)) is not None:
+        name = {"Corr": "CORR", "CovarPop": "COVAR_POP", "CovarSamp": "COVAR_SAMP"}[pair[1]]
+        hint = f"write {name}(y, x)"
+        return SQLError(f"{name} takes two arguments, and no DISTINCT", code="arity", hint=hint, span=span)
     elif said.startswith("Required keyword"):
         message = f"something is missing{at}"
     elif "number of provided arguments" in said:

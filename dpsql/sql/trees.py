@@ -34,6 +34,18 @@ def rebuilt(node: exp.Expr, rewrite: Rewrite) -> exp.Expr:
     return copy
 
 
+def as_written(node: exp.Expr) -> exp.Expr:
+    """BOOL_AND and BOOL_OR without the casts that sqlglot adds to them, which would show in the names of columns."""
+
+    def plain(e: exp.Expr) -> exp.Expr:
+        if isinstance(e, exp.LogicalAnd | exp.LogicalOr) and isinstance(e.this, exp.Expr):
+            name = "bool_and" if isinstance(e, exp.LogicalAnd) else "bool_or"
+            return exp.Anonymous(this=name, expressions=[e.this.copy()])
+        return e
+
+    return node.transform(plain) if node.find(exp.LogicalAnd, exp.LogicalOr) else node
+
+
 def explicit(tree: Tree) -> Tree:
     """The same tree with parentheses around each operand that is an operation itself.
 

@@ -15,7 +15,7 @@ from dpsql.statistics.tally import Spectrum, Tally
 if TYPE_CHECKING:
     from dpsql.mechanisms.noisy_max import NoisyMax
 
-__all__ = ["CHOSEN", "UNWEIGHTED", "Choice", "Clip", "Integers", "Quantity", "Statistic", "Value"]
+__all__ = ["CHOSEN", "UNWEIGHTED", "Choice", "Clip", "Integers", "Quantity", "Statistic", "Value", "power_sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ class Clip:
 class Quantity:
     """An exact number per cell that an aggregate needs: rows, present, total, distinct (of a value), units, clipped, …
 
-    Or a value that is chosen: quantile (at a share of the rows), least, greatest.
+    With u = (x − L)/(U − L) also first (Σu), second (Σu²) and moment: Σ of a power of it, or, over the rows that have
+    a second value, too, of a product of powers of both. Or a value that is chosen: quantile (at a share of the rows),
+    least, greatest.
     """
 
     kind: str
@@ -49,11 +51,31 @@ class Quantity:
     where: str | None = None
     clip: Clip | None = None
     at: Fraction | None = None
+    second: Value | None = None
+    powers: tuple[int, int] = (0, 0)
 
 
 CHOSEN = ("quantile", "least", "greatest")
 UNWEIGHTED = ("units", "clipped", "distinct", *CHOSEN)
 """Quantities that row weights don't scale."""
+
+
+def power_sum(x: Value, where: str | None, i: int, y: Value | None = None, j: int = 0) -> Quantity:
+    """Σ uⁱ·vʲ over the rows that have x (and y), by its one name: what is the same number is the same quantity."""
+    if x == y:
+        return power_sum(x, where, i + j)
+    if y is not None and j == 0 and not y.nullable:
+        return power_sum(x, where, i)
+    if y is not None and i == 0 and not x.nullable:
+        return power_sum(y, where, j)
+    if y is not None:
+        first, other = sorted(((x, i), (y, j)), key=lambda one: one[0].column)
+        return Quantity("moment", first[0], where, second=other[0], powers=(first[1], other[1]))
+    if i == 0:
+        return Quantity("present", x, where) if x.nullable else Quantity("rows", None, where)
+    if i > 2:
+        return Quantity("moment", x, where, powers=(i, 0))
+    return Quantity("first" if i == 1 else "second", x, where)
 
 
 class Statistic(Protocol):

@@ -25,7 +25,6 @@ class Grid:
     low: int
     high: int
     source: Literal["integer", "decimal", "float", "any", "finite"]
-    resolution: int = 0  # not 0: the Bernstein parts of the value are needed, too, in so many steps
 
     @property
     def magnitude(self) -> int:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution
-from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value
+from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
-from dpsql.statistics.moments import Moments
+from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
 from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
@@ -58,6 +58,20 @@ class Strategy:
         return tuple(dict.fromkeys(s.spectrum for s in self.statistics if isinstance(s, Choice)))
 
 
+@dataclass(frozen=True, slots=True)
+class Fine:
+    """Into how many parts a row can be divided where values are measured together.
+
+    enough: so many that rounding is far below the noise; then it is worth trying wherever it isn't needed, too.
+    """
+
+    resolution: int
+    enough: bool
+
+
+SIZES = (2, 3, 4, 5, 6)  # values and FILTERs that are measured together, at most
+
+
 def strategies(
     needs: Sequence[Quantity],
     where_text: Mapping[str | None, str],
@@ -65,61 +79,104 @@ def strategies(
     *,
     weight: int,
     rows_are_units: bool,
+    fine: Fine,
     candidates: int,
 ) -> list[Strategy]:
-    """The candidates: sum and count measured jointly, or apart with the sums centred.
+    """The candidates: sum and count measured jointly, or apart with the sums centred; several values at once.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
     many a choice may have in one cell.
     """
     chosen = list(_choices(needs, where_text, unit, weight, candidates))
+    wanted = list(dict.fromkeys(_plain(needs)))
+    shared = _shared(wanted) if rows_are_units else []
+    asks = _asks([q for q in wanted if q not in shared])
     found: list[Strategy] = []
-    for joint in (True, False):
-        strategy = _strategy(needs, where_text, unit, joint, weight, rows_are_units, chosen)
-        if all(strategy.statistics != other.statistics for other in found):
-            found.append(strategy)
+    for joint, size in ((True, 0), (False, 0), *((True, s) for s in SIZES if fine.enough and len(asks) > 1)):
+        together = _together(asks, size, fine.resolution, where_text)
+        if together is None:
+            continue
+        alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units)
+        statistics = [*chosen, *together, *alone]
+        if all(tuple(statistics) != other.statistics for other in found):
+            estimates = _estimates(wanted, statistics, unit, weight, shared)
+            found.append(Strategy(tuple(statistics), estimates))
+        if size >= len({axis for ask in asks for axis in ask.axes}) > 0:
+            break
     return found
 
 
-def _strategy(
-    needs: Sequence[Quantity],
+def _plain(needs: Iterable[Quantity]) -> Iterator[Quantity]:
+    """Every value of a span of 0 is clipped to one constant: its total is a count."""
+    for need in needs:
+        yield need
+        if need.kind == "total" and need.value is not None and need.value.grid.span == 0:
+            yield power_sum(need.value, need.where, 0)
+
+
+def _asks(wanted: Iterable[Quantity]) -> list[Ask]:
+    """What could be measured together: the largest sets of axes first, each with the highest powers of all."""
+    found = [ask for q in wanted if (ask := asked(q)) is not None and not _constant(ask)]
+    return sorted(found, key=lambda ask: -len(ask.axes))
+
+
+def _constant(ask: Ask) -> bool:
+    return any(isinstance(axis, Value) and axis.grid.span == 0 for axis in ask.powers)
+
+
+def _together(
+    asks: Sequence[Ask], size: int, resolution: int, where_text: Mapping[str | None, str]
+) -> list[Moments] | None:
+    """Joint statistics of at most `size` axes each; 0: only of what can't be told otherwise. None: too large."""
+    blocks: list[tuple[set[Axis], list[Ask]]] = []
+    for ask in asks:
+        needed = ask.degree > 1 or sum(isinstance(axis, Value) for axis in ask.axes) > 1
+        fits = all(a.grid.span <= MAX_SPAN for a in ask.powers if isinstance(a, Value))
+        if not fits or not (needed or (size and (ask.axes or blocks))):
+            continue
+        held = [b for b in blocks if ask.axes <= b[0]]
+        room = [b for b in blocks if len(b[0] | ask.axes) <= size] if ask.axes else []
+        block = max(held or room, key=lambda b: len(b[0] & ask.axes), default=None)
+        if block is None:
+            blocks.append(block := (set(), []))
+        block[0].update(ask.axes)
+        block[1].append(ask)
+    for axes, mine in blocks:  # counts of rows that are divided anyway cost nothing
+        mine += [ask for ask in asks if not ask.powers and ask.axes <= axes and ask not in mine]
+    made = [moments(f"c{i}", mine, resolution, where_text) for i, (_, mine) in enumerate(blocks)]
+    return None if size and any(one.width > MAX_CELLS for one in made) else made
+
+
+def _alone(
+    wanted: Sequence[Quantity],
+    together: Sequence[Moments],
     where_text: Mapping[str | None, str],
     unit: Contribution,
     joint: bool,
     weight: int,
+    shared: Sequence[Quantity],
     rows_are_units: bool,
-    chosen: Sequence[Statistic],
-) -> Strategy:
-    wanted = list(dict.fromkeys(needs))
-    statistics: list[Statistic] = list(chosen)
-    shared = _shared(wanted) if rows_are_units else []
+) -> list[Statistic]:
+    """A statistic for each value that is not measured together with others."""
+    statistics: list[Statistic] = []
     for need in wanted:
-        if need.kind == "second":
-            assert need.value is not None
-            rows = Quantity("rows", None, need.where) in wanted
-            statistics.append(Moments(need.value, need.where, rows and need.value.nullable, where_text[need.where]))
-    given = {q for s in statistics for q in s.quantities()}
-    for need in [n for n in wanted if n not in given]:
-        if need.kind != "total":
+        if need.kind != "total" or any(m.weights(need) is not None for m in together):
             continue
         assert need.value is not None
         value, where = need.value, need.where
-        count = Quantity("present", value, where) if value.nullable else Quantity("rows", None, where)
-        rows = Quantity("rows", None, where) in wanted
-        text = where_text[where]
-        if value.grid.span == 0:  # every value is clipped to one constant: its total is a count
-            wanted.append(count)
-        elif joint and (count in wanted or rows):
-            statistics.append(Joint(value, where, rows and value.nullable, text))
-        elif count in wanted:
-            statistics.append(Sum(value, where, True, text))
+        count, rows = power_sum(value, where, 0) in wanted, Quantity("rows", None, where) in wanted
+        if value.grid.span == 0:
+            continue
+        if joint and (count or rows):
+            statistics.append(Joint(value, where, rows and value.nullable, where_text[where]))
         else:
-            statistics.append(Sum(value, where, False, text))
+            statistics.append(Sum(value, where, count, where_text[where]))
     given = {q for s in statistics for q in s.quantities()}
-    for need in dict.fromkeys(wanted):
+    for need in wanted:
         if need.kind in ("rows", "present") and need not in given and need not in shared:
-            statistics.append(Count(need.value, need.where, where_text[need.where]))
+            if all(m.weights(need) is None for m in together):
+                statistics.append(Count(need.value, need.where, where_text[need.where]))
         elif need.kind == "clipped":
             assert need.clip is not None
             statistics.append(Clipped(need.value, need.where, need.clip, where_text[need.where]))
@@ -128,8 +185,7 @@ def _strategy(
             statistics.append(Distinct(need.value, need.where, int(unit.mass / weight), weight, where_text[need.where]))
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
-    estimates = _estimates(list(dict.fromkeys(wanted)), statistics, unit, weight, shared)
-    return Strategy(tuple(statistics), estimates)
+    return statistics
 
 
 def _choices(
@@ -164,7 +220,7 @@ def _estimates(
 ) -> dict[Quantity, Linear]:
     offers: dict[Quantity, list[Linear]] = {}
     for index, statistic in enumerate(statistics):
-        for quantity, weights in statistic.quantities().items():
+        for quantity, weights in _offers(statistic, wanted):
             whole = 1 if quantity.kind in UNWEIGHTED else weight
             linear = Linear.of({(index, column): w / whole for column, w in enumerate(weights)})
             offers.setdefault(quantity, []).append(linear)
@@ -181,6 +237,16 @@ def _estimates(
     return {q: estimates[q] for q in wanted}
 
 
+def _offers(statistic: Statistic, wanted: Sequence[Quantity]) -> Iterator[tuple[Quantity, tuple[Fraction, ...]]]:
+    if not isinstance(statistic, Moments):
+        yield from statistic.quantities().items()
+        return
+    for quantity in wanted:  # it could tell many more
+        weights = statistic.weights(quantity)
+        if weights is not None:
+            yield quantity, weights
+
+
 def _average(offers: Sequence[Linear], variances: Sequence[Fraction]) -> Linear:
     precisions = [1 / offer.variance(variances) for offer in offers]
     whole = sum(precisions, Fraction(0))
@@ -189,7 +255,7 @@ def _average(offers: Sequence[Linear], variances: Sequence[Fraction]) -> Linear:
 
 def _total(value: Value, where: str | None, estimates: Mapping[Quantity, Linear]) -> Linear:
     """A total from its parts: Σx = Σ(x − c) + c · (number of values)."""
-    count = estimates[Quantity("present", value, where) if value.nullable else Quantity("rows", None, where)]
+    count = estimates[power_sum(value, where, 0)]
     distance = estimates.get(Quantity("distance", value, where))
     if distance is None:
         return Linear.combine([(count, value.grid.low * value.grid.step)])

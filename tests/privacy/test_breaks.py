@@ -209,19 +209,15 @@ def test_integers_never_wrap_around_before_they_get_noise() -> None:
     from dpsql.statistics.base import Value
     from dpsql.statistics.grid import Grid
     from dpsql.statistics.joint import Joint
-    from dpsql.statistics.moments import Moments
     from dpsql.statistics.total import Sum
 
     top = 2**40 - 1
-    value = Value("v", Grid(Fraction(1), 0, top, "integer", 2**20), True, "x")
+    value = Value("v", Grid(Fraction(1), 0, top, "integer"), True, "x")
     for rows in (2**22, 2**23, 2**24):  # 2^63 is passed on the way
         n = np.array([rows], dtype=np.int64)
         total = np.array([rows * top], dtype=object)
         assert [int(c[0]) for c in Joint(value, None, True).columns([total, n, n + 1])] == [rows * top, 0, top]
         assert int(Sum(value, None, True).columns([total, n])[0][0]) == rows * top - rows * (top // 2)
-    n = np.array([2**44], dtype=np.int64)
-    zero = np.array([0], dtype=np.int64)
-    assert [int(c[0]) for c in Moments(value, None, True).columns([zero, zero, n, n])] == [0, 2**64, 0, 0]
 
 
 @pytest.mark.parametrize(

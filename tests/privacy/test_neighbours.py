@@ -168,6 +168,15 @@ ROW_LEVEL = {
     "SUM(x * 1e300, contribution_bounds_per_group => (-1, 3)) FILTER (WHERE b) FROM t GROUP BY k",
     "clipped by row": "SELECT SUM(b, contribution_bounds_per_row => (0, 1)), AVG(i * i, contribution_bounds_per_row => "
     "(-9, 9)), SUM(d, contribution_bounds_per_row => (-0.5, 0.125)) FROM t",
+    "pairs": "SELECT CORR(i, x), COVAR_SAMP(x, d), COUNT(*) FROM t",
+    "pairs by key": "SELECT k, REGR_SLOPE(x, i), REGR_COUNT(x, i), AVG(x), AVG(i), COUNT(i) FROM t GROUP BY k",
+    "filtered pairs": "SELECT REGR_R2(x, i) FILTER (WHERE b), REGR_AVGX(d, n) FILTER (WHERE n > 1), COUNT_IF(b) FROM t",
+    "shapes": "SELECT k, SKEWNESS(x), KURTOSIS(i), SEM(d), VAR_POP(x) FROM t GROUP BY k",
+    "logarithms": "SELECT GEOMEAN(CLIP(x, 0.5, 4)), EXP(AVG(LN(CLIP(i, 1, 9)))) FROM t",
+    "conditions": "SELECT k, BOOL_AND(b), BOOL_OR(i > 3), COUNT_IF(x > 1), COUNT(*) FROM t GROUP BY k",
+    "sums at once": "SELECT k, SUM(i), SUM(x), SUM(n) FROM t GROUP BY k",
+    "counts at once": "SELECT COUNT(*), COUNT(i), COUNT(x), COUNT_IF(b), COUNT(d) FILTER (WHERE b) FROM t",
+    "filters at once": "SELECT AVG(i) FILTER (WHERE i > 2), AVG(i), COUNT(*), COUNT(*) FILTER (WHERE i > 2) FROM t",
     "tightened": "SELECT SUM(i), SUM(x) FROM t WHERE i BETWEEN 2 AND 5 AND x < 3",
 }
 BY_UNIT = {
@@ -223,6 +232,21 @@ def test_one_unit_moves_no_statistic_by_more_than_is_claimed(name: str, data: li
         "SELECT SUM(d, contribution_bounds_per_group => (0, 12.25)) FROM t",
         "SELECT COUNT(*, contribution_bounds_per_group => (2, 2)) FROM t",
         "SELECT AVG(i), AVG(n), AVG(d), AVG(LEAST(GREATEST(x, -1), 3)), COUNT(*) FROM t",
+        "SELECT VAR_POP(x) FROM t",
+        "SELECT COVAR_POP(i, x) FROM t",
+        "SELECT CORR(i, x), COUNT(*) FROM t",
+        "SELECT REGR_SLOPE(x, d) FROM t",
+        "SELECT REGR_INTERCEPT(x, d), REGR_AVGY(x, d) FROM t",
+        "SELECT REGR_COUNT(x, d) FROM t",
+        "SELECT REGR_R2(x, d), REGR_SXX(x, d), REGR_SYY(x, d), REGR_SXY(x, d) FROM t",
+        "SELECT SKEWNESS(i) FROM t",
+        "SELECT KURTOSIS(d), KURTOSIS_POP(d) FROM t",
+        "SELECT SEM(x) FROM t",
+        "SELECT GEOMEAN(CLIP(x, 0.5, 4)) FROM t",
+        "SELECT BOOL_OR(b) FROM t",
+        "SELECT COUNT_IF(b), COUNT(*) FROM t",
+        "SELECT SUM(i), SUM(n) FROM t",
+        "SELECT AVG(i), AVG(n), COUNT(x) FROM t",
     ],
 )
 def test_every_claim_is_attained_by_some_unit_so_a_smaller_one_would_be_caught(sql: str, by_unit: bool) -> None:

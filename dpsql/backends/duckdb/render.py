@@ -8,6 +8,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.backends.duckdb.divide import divided
 from dpsql.calibrate import UNIT
 from dpsql.plan.nodes import (
     Again,
@@ -39,7 +40,6 @@ from dpsql.plan.nodes import (
 from dpsql.plan.rows import conjuncts
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.trees import explicit
-from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Tally
 
 CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
@@ -428,24 +428,7 @@ def _to_grid(node: ToGrid) -> exp.Select:
     rows = exp.select(*([*kept, *made] or [exp.Literal.number(1)])).from_(
         _subquery(_project(node.input), "p"), copy=False
     )
-    squared = [(name, grid) for name, _, grid in node.values if grid.resolution]
-    if not squared:
-        return rows
-    parts = [_alias(part, f"{name}b{i}") for name, grid in squared for i, part in _bernstein(name, grid)]
-    return exp.select("*", *parts).from_(_subquery(rows, "e"), copy=False)
-
-
-def _bernstein(name: str, grid: Grid) -> list[tuple[int, exp.Expr]]:
-    """⌊(1−u)²·R⌋ and ⌊u²·R⌋ for u = (x − low)/span, in integers (Theorem MOMENTS-1)."""
-    column = cast(_column(name), "BIGINT")
-    from_low = exp.Paren(this=exp.Sub(this=column, expression=number(grid.low)))
-    from_high = exp.Paren(this=exp.Sub(this=number(grid.high), expression=column.copy()))
-
-    def part(distance: exp.Expr) -> exp.Expr:
-        square = exp.Mul(this=exp.Mul(this=distance, expression=distance.copy()), expression=number(grid.resolution))
-        return exp.IntDiv(this=exp.Paren(this=square), expression=number(grid.span**2))
-
-    return [(0, part(from_high)), (2, part(from_low))]
+    return divided(rows, node.together)
 
 
 def _project(node: Project) -> exp.Select:

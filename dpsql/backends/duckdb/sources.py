@@ -26,7 +26,7 @@ from dpsql.accounting.fingerprint import Source
 from dpsql.errors import DataError, PolicyError, SQLError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.parse import Tree
-from dpsql.sql.trees import explicit
+from dpsql.sql.trees import as_written, explicit
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -470,7 +470,7 @@ class TwinDatabase:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
             try:
-                rows = cursor.execute(f"DESCRIBE {explicit(query).sql(dialect='duckdb')}").fetchall()
+                rows = cursor.execute(f"DESCRIBE {explicit(as_written(query)).sql(dialect='duckdb')}").fetchall()
             except duckdb.Error as error:
                 message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
                 raise SQLError(

@@ -99,17 +99,16 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                            ε  share   ℓ1   ℓ2  noise             scale      grid
-  [1]  sum of age                         0.5    50%   65   65  discrete Laplace    130         1
-  [2]  sum of income * (1 - height / 10)  0.5    50%  950  950  discrete Laplace  1,900  0.000977
+       statistic                                                    ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count and sum of age and income * (1 - height / 10) jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
 
 output
   years  SUM(people.age), from [1]
          range [18, 65] (people.age: policy [0, 120]; WHERE age BETWEEN 18 AND 65); values outside are clipped
-         within 389 for one cell with 95%
-  money  SUM(people.income * (1 - people.height / 10)), from [2]
+         within 334 for one cell with 95%
+  money  SUM(people.income * (1 - people.height / 10)), from [1]
          range [0, 950] (people.income: policy [0, 1000]; people.height: policy [0.5, 2.5]); values outside are clipped
-         within 5,692 for one cell with 95%
+         within 3,905 for one cell with 95%
 ----
 -- not an output itself
 SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10

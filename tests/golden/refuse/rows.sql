@@ -314,7 +314,7 @@ PrivacyError unsupported-aggregate at 1:8+10
 error: LIST shows single rows, and no noise hides that
    1 | SELECT LIST(name) FROM people
      |        ^^^^^^^^^^
-help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- string_agg
 SELECT STRING_AGG(name, ',') FROM people
@@ -323,7 +323,7 @@ PrivacyError unsupported-aggregate at 1:8+21
 error: STRING_AGG shows single rows, and no noise hides that
    1 | SELECT STRING_AGG(name, ',') FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- any_value
 SELECT ANY_VALUE(name) FROM people
@@ -332,7 +332,7 @@ PrivacyError unsupported-aggregate at 1:8+15
 error: ANY_VALUE shows single rows, and no noise hides that
    1 | SELECT ANY_VALUE(name) FROM people
      |        ^^^^^^^^^^^^^^^
-help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: it can be taken of what depends on the keys alone: ANY_VALUE(UPPER(k)) … GROUP BY k
 ----
 -- arg_max
 SELECT ARG_MAX(name, age) FROM people
@@ -341,7 +341,7 @@ PrivacyError unsupported-aggregate at 1:8+18
 error: ARG_MAX shows single rows, and no noise hides that
    1 | SELECT ARG_MAX(name, age) FROM people
      |        ^^^^^^^^^^^^^^^^^^
-help: what can be asked of private rows: APPROX_QUANTILE, AVG, COUNT, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
+help: what can be asked of private rows: APPROX_QUANTILE, AVG, BOOL_AND, BOOL_OR, CORR, COUNT, COVAR_POP, COVAR_SAMP, GEOMEAN, KURTOSIS, KURTOSIS_POP, MAX, MEDIAN, MIN, QUANTILE_CONT, QUANTILE_DISC, REGR_AVGX, REGR_AVGY, REGR_COUNT, REGR_INTERCEPT, REGR_R2, REGR_SLOPE, REGR_SXX, REGR_SXY, REGR_SYY, SEM, SKEWNESS, STDDEV_POP, STDDEV_SAMP, SUM, VAR_POP, VAR_SAMP
 ----
 -- mode
 SELECT MODE(name) FROM people

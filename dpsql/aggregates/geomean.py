@@ -1,0 +1,34 @@
+"""GEOMEAN(x), GEOMETRIC_MEAN(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+
+import numpy as np
+
+from dpsql.aggregates.average import Average
+from dpsql.aggregates.base import Arrow, Call, Rational, Spread
+from dpsql.statistics.base import Quantity
+
+
+class GeometricMean(Average):
+    """e to the noisy average of LN(x), which is the call's value: x needs a range above 0."""
+
+    name = "GEOMEAN"
+    description = "GEOMEAN(x), GEOMETRIC_MEAN(x): EXP(AVG(LN(x))); x needs a range above 0"
+
+    def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
+        import pyarrow as pa
+
+        mean, positive = self._mean(call, noisy)
+        return pa.array(np.exp(mean), mask=~positive)
+
+    def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
+        of_logs = super().spread(call, noisy)
+        centre = np.exp(of_logs.centre)
+        return Spread(centre, [(q, slope * centre) for q, slope in of_logs.slopes])
+
+    def bounds(self, call: Call) -> tuple[float, float] | None:
+        low, high = self._bounds(call)
+        return exp(low), exp(high)

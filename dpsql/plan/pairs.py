@@ -1,0 +1,70 @@
+"""What build must know of aggregates beyond one plain argument: pairs, conditions, logarithms, values of the keys."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.aggregates import PAIRS
+from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.nodes import Expr
+from dpsql.plan.refusals import unsupported_aggregate
+from dpsql.sql.nodes import aggregate_name, is_aggregate
+from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.trees import Rewrite
+
+_OTHER = ("this", "big_int")  # arguments of a node that are none of the call
+
+
+def bare(e: Expr) -> Expr:
+    """ANY_VALUE without the IGNORE NULLS that it always has, and that sqlglot spells out."""
+    if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
+        return e.this
+    if isinstance(e, exp.Filter) and isinstance(e.this, exp.IgnoreNulls) and isinstance(e.this.this, exp.AnyValue):
+        return exp.Filter(this=e.this.this.copy(), expression=e.expression.copy())
+    return e
+
+
+def any_value(e: Expr, rewrite: Rewrite) -> Expr | None:
+    """ANY_VALUE of what has one value in a group, because it depends on the keys alone: that value; else refused.
+
+    rewrite: an expression over groups, whose columns are keys. None: it is another aggregate.
+    """
+    call = e.this if isinstance(e, exp.Filter) else e
+    if not is_aggregate(call) or aggregate_name(call) != "ANY_VALUE":
+        return None
+    argument = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
+    if isinstance(e, exp.Filter) or not isinstance(argument, exp.Expr) or argument.find(exp.Column) is None:
+        raise unsupported_aggregate("ANY_VALUE", e)
+    try:
+        return rewrite(argument)
+    except (SQLError, PrivacyError):
+        raise unsupported_aggregate("ANY_VALUE", e) from None
+
+
+def second_argument(call: Expr, name: str, *, shares: bool = False) -> Expr | None:
+    """The other value of an aggregate of pairs; None for an aggregate of one value.
+
+    shares: it is a quantile, whose shares are no value.
+    """
+    own = (*_OTHER, *(("expression", "quantile") if shares else ()))
+    extra = [v for k, v in call.args.items() if v and k not in own and call.key != "anonymous"]
+    further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
+    given = [*further, *(v for v in extra if isinstance(v, exp.Expr) or (isinstance(v, list) and v))]
+    if name not in PAIRS:
+        if given:
+            raise refuse(
+                SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"
+            )
+        return None
+    if isinstance(call.this, exp.Distinct):
+        raise refuse(
+            PrivacyError,
+            f"{name}(DISTINCT …): pairs can't be taken DISTINCT, which lets one row stand for many",
+            call,
+            code="distinct",
+            hint=f"leave DISTINCT out: {name}({', '.join(shown(v, 40) for v in call.this.expressions)})",
+        )
+    if len(given) != 1 or not isinstance(given[0], exp.Expr):
+        raise refuse(SQLError, f"{name} takes two arguments", call, code="arity", hint=f"write {name}(y, x)")
+    second = given[0]
+    return second.this if isinstance(second, exp.Order) else second  # no order can matter here

@@ -1,0 +1,233 @@
+"""Covariances, regressions, shapes, conditions: like DuckDB where there is next to no noise, with the error that the
+formulas say where there is, refused or stored like every other aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isclose, sqrt
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+from support import Connect
+
+import dpsql
+from dpsql.analyze.ownership import nullable_promise
+from dpsql.answer import intervals
+from dpsql.backends.duckdb.run import execute
+from dpsql.finish import noisy_table
+from dpsql.release import release
+
+ROWS = 4000
+_dice = np.random.default_rng(7)
+_U, _V = _dice.beta(2, 2, ROWS), _dice.beta(2, 2, ROWS)
+TABLE = pa.table(
+    {
+        "x": [None if i % 19 == 0 else float(2 + 6 * u) for i, u in enumerate(_U)],
+        "y": [None if i % 23 == 0 else float(-1 + 3 * u + 2 * v) for i, (u, v) in enumerate(zip(_U, _V, strict=True))],
+        "a": [int(u * 40) for u in _U],
+        "b": [int(v * 9) - 4 for v in _V],
+        "yes": [None if i % 7 == 0 else i % 3 > 0 for i in range(ROWS)],
+        "k": ["n" if i % 2 else "s" for i in range(ROWS)],
+    }
+)
+POLICY: dict[str, Any] = {
+    "tables": {
+        "t": {
+            "unit": "row",
+            "columns": {
+                "x": {"min": 0, "max": 10},
+                "y": {"min": -2, "max": 5},
+                "a": {"min": 0, "max": 40},
+                "b": {"min": -5, "max": 5},
+                "k": {"values": ["n", "s"], "nullable": False},
+            },
+        }
+    }
+}
+
+
+@pytest.fixture
+def session(connect: Connect) -> dpsql.Session:
+    return connect({"t": TABLE}, POLICY, epsilon=10**12)
+
+
+def plain(sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as db:
+        db.register("t", TABLE)
+        return db.execute(sql).fetchall()
+
+
+AGGREGATES = [
+    "COVAR_POP(x, y)", "COVAR_SAMP(y, x)", "CORR(x, y)", "CORR(a, b)", "CORR(a, a)", "REGR_SLOPE(y, x)",
+    "REGR_INTERCEPT(y, x)", "REGR_COUNT(y, x)", "REGR_R2(y, a)", "REGR_AVGX(y, x)", "REGR_AVGY(y, x)",
+    "REGR_SXX(y, x)", "REGR_SYY(y, x)", "REGR_SXY(y, x)", "SKEWNESS(x)", "KURTOSIS(a)", "KURTOSIS_POP(y)", "SEM(x)",
+    "GEOMEAN(x + 1)", "GEOMETRIC_MEAN(a + 1)", "EXP(AVG(LN(x + 1)))", "BOOL_AND(yes)", "BOOL_OR(yes)",
+    "BOOL_AND(a >= 0)", "BOOL_OR(a > 99)", "COUNT_IF(a > 20)", "COUNT_IF(yes)", "CORR(x, y) FILTER (WHERE yes)",
+    "COUNT_IF(a > 20) FILTER (WHERE yes)", "SKEWNESS(y) FILTER (WHERE a > 5)", "REGR_SLOPE(y, x * 2 + 1)",
+    "VAR_POP(x)", "STDDEV(b)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", AGGREGATES)
+def test_with_next_to_no_noise_it_is_what_duckdb_says(session: dpsql.Session, call: str) -> None:
+    for sql in (f"SELECT {call} FROM t", f"SELECT k, {call} FROM t WHERE k IN ('n', 's') GROUP BY k ORDER BY k"):
+        for ours, theirs in zip(session.query(sql, epsilon=10**6).rows, plain(sql), strict=True):
+            assert ours[:-1] == theirs[:-1]
+            assert ours[-1] == theirs[-1] or isclose(ours[-1], theirs[-1], rel_tol=1e-5, abs_tol=1e-5), (ours, theirs)
+
+
+def test_all_at_once_they_share_what_is_measured(session: dpsql.Session) -> None:
+    sql = "SELECT COUNT(*), AVG(a), VAR_POP(a), COVAR_POP(a, b), CORR(a, b), REGR_SLOPE(b, a), SUM(b), STDDEV(b) FROM t"
+    quote = session.explain(sql, epsilon=1)
+    assert [len(step.measurements) for step in quote.steps] == [1]
+    assert "count, sum, squares and products (and rows) of a and b jointly" in str(quote)
+    answer, exact = session.query(sql, epsilon=1000), plain(sql)
+    assert answer.rows[0] == pytest.approx(exact[0], rel=1e-2, abs=1e-2)
+
+
+def test_any_value_of_the_keys_is_the_key(session: dpsql.Session) -> None:
+    calls = "ANY_VALUE(UPPER(k)) AS u, ANY_VALUE(k || '!') AS v, COUNT(*) AS n"
+    sql = f"SELECT {calls} FROM t WHERE k > '' GROUP BY k ORDER BY k"
+    assert session.query(sql, epsilon=10**6).rows == plain(sql)
+    for call in ("ANY_VALUE(x)", "ANY_VALUE(1)", "ANY_VALUE(k) FILTER (WHERE yes)", "ARBITRARY(a)"):
+        with pytest.raises(dpsql.PrivacyError, match="ANY_VALUE shows single rows"):
+            session.query(f"SELECT k, {call} FROM t GROUP BY k", epsilon=1)
+
+
+def test_too_few_rows_are_null_and_never_an_error(connect: Connect) -> None:
+    empty = connect({"t": TABLE.slice(0, 0)}, POLICY, epsilon=10**12)
+    calls = [c for c in AGGREGATES if not c.startswith(("COUNT", "REGR_COUNT"))]
+    assert empty.query(f"SELECT {', '.join(calls)} FROM t", epsilon=10**6).rows == [(None,) * len(calls)]
+    for _ in range(20):  # noise alone
+        row = empty.query(f"SELECT {', '.join(AGGREGATES)} FROM t", epsilon=1, fresh=True).rows[0]
+        assert all(v is None or not isinstance(v, float) or np.isfinite(v) for v in row)
+        assert row[AGGREGATES.index("REGR_COUNT(y, x)")] >= 0
+
+
+def test_a_constant_has_no_correlation(connect: Connect) -> None:
+    table = pa.table({"x": [3.0] * 500, "y": [float(i % 5) for i in range(500)]})
+    policy = {"tables": {"t": {"unit": "row", "columns": {"x": {"min": 0, "max": 5}, "y": {"min": 0, "max": 5}}}}}
+    session = connect({"t": table}, policy, epsilon=10**12)
+    for _ in range(10):
+        (found,) = session.query("SELECT CORR(x, y) FROM t", epsilon=10**6, fresh=True).rows[0]
+        assert found is None or abs(found) <= 1
+
+
+# ---------------------------------------------------------------- errors
+
+
+def drawn(session: dpsql.Session, sql: str, runs: int, epsilon: int = 1) -> Iterator[tuple[float, Any]]:
+    """The first aggregate of a query, and its 90% interval, again and again: measured once, with other noise each."""
+    (step,) = session.explain(sql, epsilon=epsilon).steps
+    cursor = session._engine.cursor()
+    exact = execute(step, cursor)
+    cursor.close()
+    for _ in range(runs):
+        noisy = release(step, exact)
+        table = noisy_table(noisy, exp.select("*"))
+        yield table.column("a0").to_pylist()[0], intervals(noisy, 0, 0.9)[0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "spans", "cells"),
+    [
+        ("SELECT COVAR_POP(u, v) FROM t", 4.0 * 2.0, 1 / 4),  # four cells of ±1/4
+        ("SELECT AVG(u), AVG(v) FROM t", 4.0, 1.0),  # four cells of ±1/2
+        ("SELECT AVG(u), AVG(v), AVG(w) FROM t", 4.0, 2.0),  # eight cells of ±1/2
+        # Σu² − Σu + (1/4 − 1/8)·n, with the variance of u: cells of 1/8, −3/8, 1/8
+        ("SELECT VAR_POP(u) FROM t", 16.0, 11 / 64),
+    ],
+)
+def test_errors_are_those_of_the_formulas(connect: Connect, sql: str, spans: float, cells: float) -> None:
+    # Values lie evenly at the ends and in the middle: means of 1/2, independent of each other; never NULL.
+    points = [(i % 5 - 2, (i // 5) % 3 - 1, (i // 15) % 2) for i in range(1500)]
+    names = ("u", "v", "w")
+    table = pa.table({n: pa.array([p[i] for p in points], pa.int32()) for i, n in enumerate(names)})
+    ranges = {"u": (-2, 2), "v": (-1, 1), "w": (0, 1)}
+    columns = {n: {"min": low, "max": high, "nullable": False} for n, (low, high) in ranges.items()}
+    session = connect({"t": table}, {"tables": {"t": {"unit": "row", "columns": columns}}}, epsilon=10**9)
+    engine = session._engine
+    for name in names:
+        promise = nullable_promise(engine.policy.tables["t"], name)
+        engine.ledger.record_promise("t", promise, engine.versions()["t"], True)
+    runs = 1500
+    found = np.array([answer for answer, _ in drawn(session, sql, runs)])
+    expected = spans * sqrt(2 * cells) / 1500
+    assert abs(found.std() / expected - 1) < 0.12  # about four standard errors
+    assert abs(found.mean() - plain_of(table, sql)) < 6 * expected / sqrt(runs)
+
+
+def plain_of(table: pa.Table, sql: str) -> float:
+    with duckdb.connect() as db:
+        db.register("t", table)
+        (row,) = db.execute(sql).fetchall()
+        return float(row[0])
+
+
+COVERED = ["CORR(x, y)", "REGR_SLOPE(y, x)", "REGR_INTERCEPT(y, x)", "REGR_R2(y, x)", "SKEWNESS(x)", "KURTOSIS(x)",
+           "COVAR_SAMP(x, y)", "SEM(x)", "GEOMEAN(x + 1)", "REGR_AVGX(y, x)", "REGR_SXY(y, x)"]  # fmt: skip
+
+
+def test_intervals_hold_what_they_say(session: dpsql.Session) -> None:
+    exact = plain(f"SELECT {', '.join(COVERED)} FROM t")[0]
+    runs, hits = 400, np.zeros(len(COVERED))
+    for i, call in enumerate(COVERED):
+        for _, interval in drawn(session, f"SELECT {call} FROM t", runs, epsilon=10):
+            hits[i] += interval[0] <= exact[i] <= interval[1]
+    assert (hits >= 0.84 * runs).all() and (hits <= 0.97 * runs).all(), dict(zip(COVERED, hits / runs, strict=True))
+
+
+def test_bool_or_is_right_where_many_rows_decide_and_says_nothing_of_one(connect: Connect) -> None:
+    def share(true: int, false: int) -> float:
+        table = pa.table({"b": [True] * true + [False] * false})
+        session = connect({"t": table}, {"tables": {"t": {"unit": "row"}}}, epsilon=10**6)
+        return sum(found is True for found, _ in drawn(session, "SELECT BOOL_OR(b) FROM t", 1000)) / 1000
+
+    assert share(30, 30) == 1.0
+    wrong = 1 / (1 + 2.71828)  # a/(1 + a) for a count without a row: the noise is 1 or more
+    assert abs(share(0, 100) - wrong) < 0.07 and abs(share(1, 100) - (1 - wrong)) < 0.07
+
+
+# ---------------------------------------------------------------- stored and explained
+
+
+def test_stored_moments_answer_what_they_hold(session: dpsql.Session) -> None:
+    first = session.query("SELECT CORR(x, y) AS c FROM t", epsilon=2)
+    again = session.query("SELECT CORR(y, x) FROM t", epsilon=2)
+    assert again.receipt.reused and again.rows[0][0] == pytest.approx(first.rows[0][0], rel=1e-12)
+    assert session.query("SELECT REGR_SLOPE(y, x), COVAR_POP(x, y) FROM t", epsilon="0.1").receipt.reused
+    assert not session.query("SELECT CORR(x, y) FROM t", epsilon=4).receipt.reused
+    assert not session.query("SELECT AVG(x) FROM t", epsilon="0.01").receipt.reused  # of pairs alone it tells nothing
+    assert not session.query("SELECT KURTOSIS(x) FROM t", epsilon="0.01").receipt.reused
+    assert session.replay(first.receipt.id).rows == first.rows
+    assert session.replay(first.receipt.id).intervals() == first.intervals()
+
+
+def test_sums_that_were_measured_together_are_found_by_each_of_them(session: dpsql.Session) -> None:
+    first = session.query("SELECT SUM(a) AS s, SUM(b) FROM t", epsilon=1)
+    again = session.query("SELECT SUM(a) AS s FROM t", epsilon="0.5")
+    assert again.receipt.reused and again.rows[0][0] == first.rows[0][0]
+
+
+def test_a_batch_measures_its_pairs_once(session: dpsql.Session) -> None:
+    sql = "SELECT CORR(x, y) FROM t; SELECT COVAR_POP(y, x) FROM t; SELECT REGR_COUNT(y, x) FROM t"
+    quote = session.explain_batch(sql, epsilon=1)
+    assert [len(step.measurements) for step in quote.steps] == [1]
+
+
+def test_every_new_aggregate_is_explained_and_listed(session: dpsql.Session) -> None:
+    from click.testing import CliRunner
+
+    from dpsql.aggregates import RECIPES
+    from dpsql.cli.functions import functions
+
+    shown = CliRunner().invoke(functions).output
+    for call in (call for call in AGGREGATES if call != "CORR(a, a)"):  # which is 1, whatever the noise
+        assert "no noise" not in str(session.explain(f"SELECT {call} FROM t", epsilon=1)), call
+    for name in RECIPES:
+        assert name in shown
+    assert "COUNT_IF" in shown and "ANY_VALUE" in shown

@@ -161,7 +161,7 @@ class Releases(PrivateRows):
         """Contribution bounds: of each row, or so wide that no unit's rows in a group reach them."""
         tags.add("contribution bounds")
         role = "whole" if kind == "int" else "real"
-        wide = "contribution_bounds_per_group => (-100000, 100000)"
+        wide = "contribution_bounds_per_group => (-100000000, 100000000)"
         clipped = f"CASE WHEN ISFINITE(({x})::DOUBLE) THEN LEAST(GREATEST({x}, 0), 40) END"
         if self.chance(0.3):
             return f"COUNT({both('*, contribution_bounds_per_group => (0, 400)', '*')}){where}", "count"

@@ -84,7 +84,7 @@ def test_an_average_from_a_stored_sum_and_count_is_their_quotient(session: dpsql
     assert average.receipt.reused
     for key, mean in average.rows:
         if key is not None:
-            assert mean == pytest.approx(first[key][2] / first[key][1], rel=1e-2)
+            assert mean == pytest.approx(first[key][2] / first[key][1], rel=5e-2)
     widths = average.intervals()["avg(v)"]
     assert widths is not None and all(w is not None for w in widths[:3])
 
@@ -96,7 +96,7 @@ def test_an_average_comes_from_a_sum_and_a_count_of_two_queries(session: dpsql.S
     assert average.receipt.reused and spent(session) == 16
     for key, mean in average.rows:
         if key is not None:
-            assert mean == pytest.approx(totals[key] / counts[key], rel=1e-2)
+            assert mean == pytest.approx(totals[key] / counts[key], rel=5e-2)
     widths = average.intervals()["mean"]
     assert widths is not None and all(w is not None and w[0] < w[1] for w in widths[:3])
     assert not session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=10).receipt.reused

@@ -12,4 +12,5 @@ from dpsql.aggregates.base import Rational
 def test_rationals_are_rounded_whatever_their_denominator(denominator: int) -> None:
     numbers = Rational(np.array([0, 5, -(2**62)], dtype=np.int64), denominator)
     assert [int(n) for n in numbers.rounded()] == [0, round(5 / denominator), round(-(2**62) / denominator)]
+    assert [int(n) for n in Rational(np.array([0], dtype=np.int64), denominator).rounded(37)] == [0]
     assert numbers.floats == pytest.approx([0, 5 / denominator, -(2**62) / denominator])

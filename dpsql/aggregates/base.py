@@ -66,7 +66,7 @@ class Rational:
         numbers = self.numerators
         if self.denominator == 1 and scale == 0:
             return numbers
-        if numbers.dtype != object and max(top(numbers) * factor + half, 2 * half) >= 2**63:
+        if numbers.dtype != object and max(max(top(numbers), 1) * factor + half, 2 * half) >= 2**63:
             numbers = numbers.astype(object)
         return np.asarray((numbers * factor + half) // (2 * self.denominator))
 

@@ -25,6 +25,8 @@ MAX_CELLS = 1_000_000
 
 Arrow = Any  # pyarrow has no types of its own
 
+SUBQUERY = "a subquery"  # stands for the table of values that are answered first
+
 
 class PublicEngine(Protocol):
     """An engine that holds public tables only."""

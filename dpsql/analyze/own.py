@@ -77,9 +77,9 @@ class _Call:
                 value = _number(scalar(arguments[0], known), arguments[0], name)
                 total = self._sum(value, arguments[0], distinct, wrapped)
                 return total if name == "SUM" else self._average(value, total, distinct, wrapped)
-            case "MIN" | "MAX" if len(arguments) == 1:
+            case "MIN" | "MAX" | "ANY_VALUE" if len(arguments) == 1:  # any value: the least is one, whatever the order
                 value = _comparable(scalar(arguments[0], known), arguments[0])
-                made = exp.Min(this=canonical(value)) if name == "MIN" else exp.Max(this=canonical(value))
+                made = exp.Max(this=canonical(value)) if name == "MAX" else exp.Min(this=canonical(value))
                 return Scalar(wrapped(made), value.type, value.range.with_nullable(True), value.extent)
             case "BOOL_AND" | "BOOL_OR" if len(arguments) == 1:
                 test = as_boolean(scalar(arguments[0], known), arguments[0])
@@ -179,7 +179,6 @@ _INSTEAD = {
     "LIST": "count or compare: COUNT(*), COUNT(DISTINCT x), BOOL_OR(x = 'a')",
     "STRING_AGG": "count or compare: COUNT(*), COUNT(DISTINCT x), BOOL_OR(x = 'a')",
     "MODE": "of several most frequent values it takes any one; take MIN(x) or MAX(x)",
-    "ANY_VALUE": "it takes any value; take MIN(x) or MAX(x)",
     "FIRST": "say which row is the first: FIRST(x ORDER BY day)",
     "LAST": "say which row is the last: LAST(x ORDER BY day)",
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
 from dpsql.analyze.ranges import Range
 from dpsql.errors import SQLError
 from dpsql.plan.nodes import Expr, Given, PublicTable
@@ -43,7 +43,7 @@ class PublicFacts:
         else:
             described = self.described(node)
             types = {o.lower(): text for (_, o), (_, text) in zip(node.columns, described, strict=True)}
-            name = "a subquery"
+            name = SUBQUERY
         listed = tuple((plan, column) for plan, column in node.columns if plan in used)
         wanted = [(plan, column, Type.parse(types[column.lower()])) for plan, column in listed]
         if isinstance(node, Given):

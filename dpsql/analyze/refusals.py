@@ -10,7 +10,7 @@ from math import ceil, floor, prod
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, Domain, KeyColumn, PublicEngine, leaf_domain
+from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import Error, PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate
@@ -94,6 +94,8 @@ def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]
     if len(tables) != 1 or any(columns[n].values is not None or not columns[n].table for n in lacking):
         return None  # computed columns have no place in the policy
     table = tables.pop()
+    if table == SUBQUERY:
+        return None  # nor have values that are answered first
     for low, high in ((0, 500), (1, 500)):
         examples = {n: _example(known[n], low, high) for n in lacking}
         given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}

@@ -13,12 +13,22 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.plan.correlated import Around
+from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import Source, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
-from dpsql.plan.refusals import lateral_rows, not_yet_correlated, only_counted, results_only, returns_rows
+from dpsql.plan.refusals import (
+    check_distinct,
+    lateral_rows,
+    not_yet_correlated,
+    only_counted,
+    results_only,
+    returns_rows,
+    unit_in_sets,
+)
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
 from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
@@ -69,7 +79,7 @@ class Builder:
         self.policy = policy
         self.releases: list[Release] = []
         self.nodes = 0
-        self.public_aliases: list[set[str]] = []  # of the public scopes around a subquery
+        self.around: list[Around] = []  # the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
             self.prefix += "_"
@@ -179,7 +189,10 @@ class Builder:
             copy.args["from_"].set("this", sources[0])
             for join, source in zip(copy.args.get("joins") or [], sources[1:], strict=True):
                 join.set("this", source)
-        self.public_aliases.append({s.alias_or_name for s in sources})
+        where = node.args.get("where")
+        self.around.append(
+            Around({s.alias_or_name: s for s in sources}, tuple(conjuncts(where.this if where else None)))
+        )
         for key, value in list(copy.args.items()):
             if key == "from_":
                 continue
@@ -191,7 +204,7 @@ class Builder:
                 copy.set(key, self.subqueries(value))
             elif isinstance(value, list):
                 copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
-        self.public_aliases.pop()
+        self.around.pop()
         return copy
 
     def subqueries(self, node: exp.Expr) -> exp.Expr:
@@ -261,8 +274,11 @@ class Builder:
         if node.args.get("group") or any(holds_aggregate(p) for p in parts):
             return self.grouped(node, rows)
         if node.args.get("distinct"):
-            self.check_distinct(node)
-            return self.grouped(_distinct_as_group(node), rows)
+            if not (on := node.args["distinct"].args.get("on")) and not any(o.find(exp.Window) for o in node.selects):
+                return self.grouped(distinct_as_group(node), rows)
+            if on and (node.args.get("qualify") or not self.tells_unit(on.expressions, rows)):
+                check_distinct(node)
+            node = first_rows(node) if on else node
         if rows.unmatched is not None:
             raise rows_without_match(rows.unmatched)
         self.check_limits(node)
@@ -273,7 +289,8 @@ class Builder:
         if qualify := node.args.get("qualify"):
             condition = self.row_level(qualify.this, rows)
             rows.relation = Filter(rows.relation, condition)
-        return Private(rows.relation, outputs)
+        found = Private(rows.relation, outputs)
+        return distinct_rows(self, node, found) if node.args.get("distinct") else found
 
     def grouped(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
         if not self.keeps_units(node, rows):
@@ -285,10 +302,17 @@ class Builder:
     def keeps_units(self, node: exp.Select, rows: Rows) -> bool:
         """Is each group of one unit alone? Then the result is private rows like any other."""
         sets = grouping_sets(node.args.get("group"))
-        if len(sets) > 1:
-            return False
+        for one in sets:
+            if self.tells_unit(one, rows):
+                if len(sets) > 1:
+                    raise unit_in_sets(one)
+                return True
+        return False
+
+    def tells_unit(self, keys: Iterable[Expr], rows: Rows) -> bool:
+        """Do all rows with the same values of these keys belong to one unit?"""
         found = []
-        for key in sets[0]:
+        for key in keys:
             if is_privacy_unit(key):
                 if unit_of(rows.relation) is None:
                     raise only_counted(key)
@@ -296,17 +320,6 @@ class Builder:
             if isinstance(key, exp.Column):
                 found.append(self.column(key, rows))
         return determine(found, ways(rows.relation, self.policy))
-
-    def check_distinct(self, node: exp.Select) -> None:
-        clause = node.args.get("distinct")
-        if clause is not None and clause.args.get("on"):
-            raise refuse(
-                PrivacyError,
-                "DISTINCT ON over private rows picks some people's rows and not others'",
-                clause.args["on"],
-                code="limit-private",
-                hint="aggregate first; DISTINCT ON works on the result",
-            )
 
     def check_limits(self, node: exp.Select) -> None:
         for part in ("limit", "offset"):
@@ -354,15 +367,3 @@ def _is_one_row(node: exp.Expr) -> bool:
     if node.args.get("offset") is not None or any(o.find(exp.Window) for o in node.selects):
         return False
     return any(holds_aggregate(o) for o in node.selects)
-
-
-def _distinct_as_group(node: exp.Select) -> exp.Select:
-    """SELECT DISTINCT of row-level expressions is a GROUP BY of them, without aggregates."""
-    grouped = node.copy()
-    grouped.set("distinct", None)
-    keys: list[Expr] = []
-    for output in node.selects:
-        if output.this not in keys:
-            keys.append(output.this.copy())
-    grouped.set("group", exp.Group(expressions=keys))
-    return grouped

@@ -9,10 +9,11 @@ from sqlglot import exp
 
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
+from dpsql.plan.correlated import Around, correlated_keys, one_row
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
-from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Release, unit_of
-from dpsql.plan.refusals import not_grouped, not_yet_correlated, only_counted
+from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
+from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
@@ -39,7 +40,7 @@ MAX_KEYS, MAX_AGGREGATES = 50, 200
 
 def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     """Aggregates of private rows: a noisy table, and the rest of the SELECT over it."""
-    correlated = [_correlated_key(builder, c, rows) for c in rows.foreign]
+    correlated = correlated_keys(builder, rows)
     keys: list[Expr] = []
     sets: list[tuple[int, ...]] = []  # the keys of each grouping set, by number
     listed = grouping_sets(node.args.get("group"))
@@ -66,11 +67,11 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
 
     def subquery(e: Expr) -> Expr:
         """A subquery beside aggregates: of this scope's rows it may see the keys."""
-        builder.public_aliases.append(rows.aliases)
+        builder.around.append(Around(dict.fromkeys(rows.aliases)))
         inner: Expr = (
             exp.Subquery(this=builder.answered(e.this)) if isinstance(e, exp.Subquery) else builder.answered(e)
         )
-        builder.public_aliases.pop()
+        builder.around.pop()
         for outer in [c for c in inner.find_all(exp.Column) if (c.table, c.name) in rows.columns]:
             plan = builder.row_level(outer, rows)
             if plan not in keys:
@@ -104,7 +105,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     for key, outer in correlated:
         post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
     if correlated:
-        _one_row(node, post, aggregates, places)
+        one_row(node, post, aggregates, places)
     tables = {
         numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
         for numbers in sets
@@ -135,42 +136,6 @@ def _check_apart(builder: Builder, sets: Iterable[Sequence[Expr]], rows: Rows) -
             )
 
 
-def _correlated_key(builder: Builder, condition: Expr, rows: Rows) -> tuple[Expr, Expr]:
-    """own = outer, where outer is public: the release gets a key for it, and the subquery looks its group up."""
-    node = condition.unnest()
-    known = set().union(*builder.public_aliases)
-    if isinstance(node, exp.EQ):
-        for own, outer in ((node.this, node.expression), (node.expression, node.this)):
-            if free_aliases(own) <= rows.aliases and free_aliases(outer) <= known and not outer.find(exp.Query):
-                return builder.row_level(own, rows), outer
-    raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table not in rows.aliases))
-
-
-def _one_row(node: exp.Select, post: exp.Select, aggregates: list[Aggregate], places: list[exp.Column]) -> None:
-    """A correlated scalar subquery: the group that it looks up, or that of no rows."""
-    plain = len(node.selects) == 1 and not any(
-        node.args.get(k) for k in ("group", "having", "qualify", "limit", "offset", "distinct", "order")
-    )
-    if not plain or not holds_aggregate(node.selects[0]):
-        raise refuse(
-            PrivacyError,
-            "a subquery that looks at an outer row can only be one aggregate of private rows",
-            node.selects,
-            code="correlated",
-            hint="aggregate with GROUP BY in a CTE, and join the result",
-        )
-    shown = post.selects[0]
-
-    def looked_up(e: Expr) -> Expr:
-        if isinstance(e, exp.Column) and any(e is place for place in places):
-            value: Expr = exp.AnyValue(this=e)
-            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function == "COUNT"
-            return exp.func("coalesce", value, exp.Literal.number(0), copy=False) if counts else value
-        return rebuilt(e, looked_up)
-
-    shown.set("this", looked_up(shown.this))
-
-
 def _check_size(keys: list[Expr], aggregates: list[Aggregate]) -> None:
     if len(keys) > MAX_KEYS or len(aggregates) > MAX_AGGREGATES:
         raise SQLError(
@@ -188,7 +153,7 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     if rows.foreign:
         raise not_yet_correlated(next(rows.foreign[0].find_all(exp.Column)))
     builder.check_limits(node)
-    builder.check_distinct(node)
+    check_distinct(node)
     unit = unit_of(rows.relation)
     assert unit is not None
     keys = _keys(builder, grouping_sets(node.args.get("group"))[0], rows)
@@ -222,14 +187,24 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
             made.append((name, inner))
         return plan_column(name)
 
+    answers: list[tuple[Expr, str]] = []  # (SELECT AVG(x) …) as a value, and its column
+
     def subquery(e: Expr) -> Expr:
-        raise refuse(
-            PrivacyError,
-            "a subquery here, beside groups of one unit, is not supported",
-            e,
-            code="unsupported",
-            hint="group in a derived table, and put the condition into the WHERE around it",
-        )
+        """A value that is answered first, as a step of its own: one row, joined to every group (Theorem STEP-1)."""
+        listed = isinstance(e.parent, exp.In | exp.Any | exp.All | exp.Exists)
+        if listed or not isinstance(e, exp.Subquery) or free_aliases(e.this) & rows.aliases:
+            raise refuse(
+                PrivacyError,
+                "a subquery here, beside groups of one unit, can only be a value that doesn't look at them",
+                e,
+                code="unsupported",
+                hint="group in a derived table, and put the condition into the WHERE around it",
+            )
+        name = next((n for known, n in answers if known == e), None)
+        if name is None:
+            name = fresh("answer", [*taken, *(n for _, n in answers)])
+            answers.append((e, name))
+        return plan_column(name)
 
     rewrite = _over_groups(builder, rows, keys, lambda i: plan_column(names[i]), aggregate, subquery, over)
     outputs = {o.alias: rewrite(o.this) for o in node.selects}
@@ -237,6 +212,10 @@ def group_units(builder: Builder, node: exp.Select, rows: Rows) -> Private:
     qualify = rewrite(node.args["qualify"].this) if node.args.get("qualify") else None
     listed = tuple((n, k) for n, k in zip(names, keys, strict=True) if n != unit)
     grouped.relation = GroupUnits(rows.relation, unit, listed, tuple(calls))
+    if answers:
+        found = {name: builder.row_level(e, grouped) for e, name in answers}
+        columns = [*((n, plan_column(n)) for n in columns_of(grouped.relation)), *found.items()]
+        grouped.relation = Project(grouped.relation, tuple(columns), unit)
     if having is not None:
         grouped.relation = Filter(grouped.relation, having)
     for name, one in made:

@@ -6,7 +6,7 @@ Inner joins, commas and WHERE say the same thing, so they are one pool of condit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from dpsql.plan.rows import (
     Rows,
     all_of,
     apart,
+    computed,
     conjuncts,
     factored,
     fresh,
@@ -206,6 +207,10 @@ class _Joiner:
     # ---------------------------------------------------------------- joins that stay in their place
 
     def outer(self, source: Source, on: Expr | None) -> None:
+        if isinstance(
+            source.rows, Rows
+        ):  # a computed column is NULL without a match, whatever its expression makes of it
+            source = replace(source, rows=computed(source.rows))
         both, added = self.beside(source)
         self.join(both, added, "left", self.matching(source, on, both, added), source)
 

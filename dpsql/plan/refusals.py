@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
@@ -29,6 +31,42 @@ def returns_rows(node: Expr, scan: Scan, what: str) -> PrivacyError:
         code="returns-rows",
         hint="aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY",
     )
+
+
+def unit_in_sets(keys: Sequence[Expr]) -> PrivacyError:
+    """A grouping set whose groups are single units, beside others."""
+    return refuse(
+        PrivacyError,
+        "one of these grouping sets keeps the unit: each of its groups would be one person's",
+        list(keys),
+        code="returns-rows",
+        hint="leave the unit out of the grouping sets; or group by it in a derived table, and aggregate once more",
+    )
+
+
+def not_selected(node: Expr) -> SQLError:
+    """ORDER BY of a SELECT DISTINCT that names something else."""
+    return refuse(
+        SQLError,
+        "ORDER BY of a SELECT DISTINCT takes what is selected",
+        node,
+        code="order-by",
+        hint="order by an output column",
+    )
+
+
+def check_distinct(node: exp.Select) -> None:
+    """DISTINCT ON takes rows of each unit, or it is refused."""
+    clause = node.args.get("distinct")
+    if clause is not None and clause.args.get("on"):
+        raise refuse(
+            PrivacyError,
+            "DISTINCT ON over private rows picks some people's rows and not others'",
+            clause.args["on"],
+            code="limit-private",
+            hint="take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works "
+            "on the result",
+        )
 
 
 def only_counted(node: Expr) -> PrivacyError:

@@ -142,6 +142,20 @@ def renamed(relation: Relation, new: Names) -> Relation:
     return Project(relation, listed, own)
 
 
+def computed(rows: Rows) -> Rows:
+    """The same rows, each of their columns a plan column: what is computed of others is computed here."""
+    own = columns_of(rows.relation)
+    made: dict[Expr, str] = {}
+    for e in rows.columns.values():
+        if not isinstance(e, exp.Column) and e not in made:
+            made[e] = fresh("computed", (*own, *made.values()))
+    if not made:
+        return rows
+    listed = (*((name, plan_column(name)) for name in own), *((name, e) for e, name in made.items()))
+    relation = Project(rows.relation, listed, unit_of(rows.relation))
+    return Rows(relation, {place: plan_column(made[e]) if e in made else e for place, e in rows.columns.items()})
+
+
 def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | Given:
     """The same rows under other plan names."""
     return replace(relation, columns=tuple((new.get(plan, plan), column) for plan, column in relation.columns))

@@ -396,7 +396,7 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
     grouped.set("group", exp.Group(expressions=[theirs.copy() for _, theirs in pairs]))
     built = builder.query(grouped)
     if not isinstance(built, Private):
-        raise _strangers(inner, "this query")
+        return _looked_up(builder, built, grouped, [mine for mine, _ in pairs], rows)
     new, _ = apart({}, built.relation, columns_of(rows.relation))
     relation = renamed(built.relation, new)
     conditions: list[Expr] = [
@@ -408,6 +408,22 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
     rows.relation = Join(rows.relation, relation, "left", more, _units(rows, relation))
     counts = {new.get(name, name) for name in _counts(built.relation)}
     return _or_zero(substituted(built.outputs["value"], new), counts)
+
+
+def _looked_up(builder: Builder, built: exp.Query, written: exp.Select, mine: list[Expr], rows: Rows) -> Expr:
+    """The same of everybody's rows, by keys: a release that is answered first, and whose group each row looks up.
+
+    Its noisy values are constants of this step (Theorem STEP-1); that a key has one group bounds nothing.
+    """
+    names = [o.alias for o in written.selects]
+    found = given(built, names, written, set(builder.names), one_row=False)
+    new, _ = apart({}, found, columns_of(rows.relation))
+    other = renamed_public(found, new)
+    *keys, value = (plan_column(plan) for plan, _ in other.columns)
+    same: list[Expr] = [exp.EQ(this=builder.row_level(m, rows), expression=k) for m, k in zip(mine, keys, strict=True)]
+    rows.relation = Join(rows.relation, other, "left", all_of(same), None)
+    counts = isinstance(written.selects[-1].unalias(), exp.Count | exp.CountIf)
+    return exp.func("coalesce", value, exp.Literal.number(0)) if counts else value
 
 
 def _counts(relation: Relation) -> set[str]:

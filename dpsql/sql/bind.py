@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import SQLError
+from dpsql.sql.gaps import compared_gap
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys
+from dpsql.sql.membership import spelt_out
 from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
+from dpsql.sql.parens import flattened
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
+from dpsql.sql.series import checked_series, series_of
 from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
 from dpsql.sql.stars import expand_columns, is_star, star
 from dpsql.sql.trees import Rewrite, rebuilt
@@ -180,6 +184,7 @@ class _Binder(Sources):
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
                 raise unsupported(part, value, node)
+        node = flattened(node)
         bound = exp.Select()
         scope = Scope([], outer)
         self.sources(node, bound, scope, ctes)
@@ -377,6 +382,11 @@ class _Binder(Sources):
             if isinstance(e, exp.Star) and not isinstance(e.parent, exp.Count):
                 hint = "name one column, or choose several: COLUMNS('^a')"
                 raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
+            if isinstance(e, exp.Explode) and not scope.sources and (series := series_of(e)) is not None:
+                return checked_series(series, e)
+            if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
+                e = e.this  # which it does in DuckDB anyway
+            e = compared_gap(spelt_out(e))
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 

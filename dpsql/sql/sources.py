@@ -12,6 +12,7 @@ from dpsql.errors import SQLError, nearest
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, unique_names
 from dpsql.sql.pivot import rewritten
 from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.series import checked_series, series_of
 
 MAX_NODES = 20_000
 
@@ -150,7 +151,16 @@ class Sources(ABC):
         if extra - {"db", "catalog"}:
             part = min(extra - {"db", "catalog"})
             raise unsupported(part, node.args[part], node)
-        if isinstance(node, exp.Table):
+        tree: exp.Expr
+        columns: tuple[str, ...]
+        series = series_of(node)
+        if series is not None:
+            column_name = "range" if series.args.get("is_end_exclusive") else "generate_series"
+            if isinstance(node, exp.Unnest):
+                column_name = "unnest"
+            tree = exp.Select(expressions=[aliased(checked_series(series, node), column_name)])
+            columns, name = (column_name,), node.alias or column_name
+        elif isinstance(node, exp.Table):
             tree, columns, name = self.table(node, ctes)
         elif isinstance(node, exp.Subquery):
             tree, columns = self.query(node.this, self.with_ctes(node, ctes), scope.outer)

@@ -559,8 +559,6 @@ def test_22_the_clock_is_a_constant_of_the_query() -> None:
         "'https://example.com/x.csv'",
         "memory.main.t",
         "main.t",
-        "range(10)",
-        "generate_series(1, 10)",
         "unnest([1])",
         "repeat_row(1, num_rows = 5)",
         "duckdb_secrets()",
@@ -569,6 +567,15 @@ def test_22_the_clock_is_a_constant_of_the_query() -> None:
 def test_23_files_and_table_functions_are_refused(source: str) -> None:
     refused(f"SELECT COUNT(*) FROM {source}", "unknown-table", "unsupported", "syntax")
     refused(f"SELECT * FROM (SELECT COUNT(*) FROM t) a, {source} b", "unknown-table", "unsupported", "syntax")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["range(v)", "range(1000000000)", "range((SELECT COUNT(*) FROM t))", "generate_series(0, 9, -1)", "range(NULL)"],
+)
+def test_23_a_series_of_anything_but_a_few_constants_is_refused(source: str) -> None:
+    refused(f"SELECT COUNT(*) FROM t, {source}", "literal-needed", "too-large")
+    refused(f"SELECT COUNT(*) FROM {source}", "literal-needed", "too-large")
 
 
 @pytest.mark.parametrize(

@@ -437,7 +437,9 @@ SELECT label, (SELECT COUNT(*) FROM people WHERE people.code = codes.code) FROM 
 
 r0:
   scan people, unit id
-  key k0 = code
+  inner join on code = outer0
+    given outer0: public, SELECT DISTINCT codes.code AS outer0 FROM codes AS codes
+  key k0 = outer0
   a0 = COUNT(*)
 post:
   SELECT

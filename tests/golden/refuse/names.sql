@@ -419,3 +419,75 @@ error: there is no source c here
    1 | SELECT l.n FROM codes c, (SELECT c.label AS n) l
      |                                  ^^^^^^^
 help: sources here: none
+----
+-- a series of rows' values
+SELECT COUNT(*) FROM people, range(people.age)
+
+SQLError literal-needed at 1:30+17
+error: a series goes from one constant to another, in constant steps
+   1 | SELECT COUNT(*) FROM people, range(people.age)
+     |                              ^^^^^^^^^^^^^^^^^
+help: write range(0, 10, 2), or range(DATE '2024-01-01', DATE '2024-02-01', INTERVAL 1 DAY)
+----
+-- an endless series
+SELECT COUNT(*) FROM range(10000000000)
+
+SQLError too-large at 1:22+18
+error: a series has at most 100,000 rows
+   1 | SELECT COUNT(*) FROM range(10000000000)
+     |                      ^^^^^^^^^^^^^^^^^^
+help: take a larger step, or a shorter stretch
+----
+-- a series backwards
+SELECT COUNT(*) FROM range(10, 0, -1)
+
+SQLError literal-needed at 1:22+16
+error: a series goes from one constant to another, in constant steps
+   1 | SELECT COUNT(*) FROM range(10, 0, -1)
+     |                      ^^^^^^^^^^^^^^^^
+help: write range(0, 10, 2), or range(DATE '2024-01-01', DATE '2024-02-01', INTERVAL 1 DAY)
+----
+-- a series of moments without a step
+SELECT COUNT(*) FROM range(DATE '2024-01-01', DATE '2024-02-01')
+
+SQLError literal-needed at 1:22+43
+error: a series goes from one constant to another, in constant steps
+   1 | SELECT COUNT(*) FROM range(DATE '2024-01-01', DATE '2024-02-01')
+     |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write range(0, 10, 2), or range(DATE '2024-01-01', DATE '2024-02-01', INTERVAL 1 DAY)
+----
+-- unnest of private rows
+SELECT UNNEST(range(age)) FROM people
+
+SQLError unsupported-expression at 1:8+18
+error: lists, structs and maps can't be built or opened in a query
+   1 | SELECT UNNEST(range(age)) FROM people
+     |        ^^^^^^^^^^^^^^^^^^
+help: use columns that are numbers, texts, dates or booleans; `dpsql functions` lists what can be used
+----
+-- pairs of different lengths
+SELECT COUNT(*) FROM people WHERE (region, age) IN (('north', 3, 4))
+
+SQLError column-count at 1:54+13
+error: 2 values are compared with something else
+   1 | SELECT COUNT(*) FROM people WHERE (region, age) IN (('north', 3, 4))
+     |                                                      ^^^^^^^^^^^^^
+help: list 2 values in each pair of parentheses
+----
+-- joins in parentheses on the right of a left join
+SELECT COUNT(*) FROM people p LEFT JOIN (orders o JOIN codes c ON TRUE) ON o.id = p.id
+
+SQLError unsupported at 1:42+8
+error: joins in parentheses can't be on the right of this join
+   1 | SELECT COUNT(*) FROM people p LEFT JOIN (orders o JOIN codes c ON TRUE) ON o.id = p.id
+     |                                          ^^^^^^^^
+help: make them a derived table: … JOIN (SELECT … FROM a JOIN b ON …) AS q ON …
+----
+-- joins in parentheses with a name
+SELECT COUNT(*) FROM (people p JOIN codes c ON p.code = c.code) q
+
+SQLError unsupported at 1:65+1
+error: joins in parentheses can't have a name of their own
+   1 | SELECT COUNT(*) FROM (people p JOIN codes c ON p.code = c.code) q
+     |                                                                 ^
+help: make them a derived table: (SELECT … FROM a JOIN b ON …) AS q

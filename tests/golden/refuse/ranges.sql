@@ -202,3 +202,12 @@ error: SUM needs a range for LENGTH(name) * 2: LENGTH(name) has none
    1 | SELECT SUM(LENGTH(name) * 2) FROM people
      |            ^^^^^^^^^^^^
 help: clip it in the query: SUM(CLIP(LENGTH(name), 0, 500) * 2)
+----
+-- a value that is answered first has no range
+SELECT AVG(age - (SELECT AVG(age) FROM people)) FROM people
+
+PrivacyError needs-range at 1:12+35
+error: AVG needs a range for age - (SELECT AVG(age) AS "avg(age)" FROM people AS people_…
+   1 | SELECT AVG(age - (SELECT AVG(age) FROM people)) FROM people
+     |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: clip it in the query: AVG(CLIP(age - (SELECT AVG(age) AS "avg(age)" FROM people AS people_2), 0, 500))

@@ -213,7 +213,7 @@ PrivacyError limit-private at 1:21+6
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT DISTINCT ON (region) region, age FROM people
      |                     ^^^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
 ----
 -- UNION of rows
 SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
@@ -411,7 +411,7 @@ PrivacyError limit-private at 1:21+6
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT DISTINCT ON (region) region, age FROM people
      |                     ^^^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
 ----
 -- lateral over private rows
 SELECT COUNT(*) FROM people, LATERAL (SELECT people.age + 1 AS b) l
@@ -465,4 +465,4 @@ PrivacyError limit-private at 1:43+4
 error: DISTINCT ON over private rows picks some people's rows and not others'
    1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) id, kind, COUNT(*) AS n FROM orders GROUP BY id, kind)
      |                                           ^^^^
-help: aggregate first; DISTINCT ON works on the result
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result

@@ -451,11 +451,11 @@ help: tables of the policy: codes, items, orders, people, survey, visits
 -- range in FROM
 SELECT COUNT(*) FROM range(1000000000)
 
-SQLError unknown-table at 1:22+17
-error: table functions, files and other schemas can't be read
+SQLError too-large at 1:22+17
+error: a series has at most 100,000 rows
    1 | SELECT COUNT(*) FROM range(1000000000)
      |                      ^^^^^^^^^^^^^^^^^
-help: tables of the policy: codes, items, orders, people, survey, visits
+help: take a larger step, or a shorter stretch
 ----
 -- unnest in FROM
 SELECT COUNT(*) FROM unnest([1, 2, 3])

@@ -322,3 +322,48 @@ error: COUNT(DISTINCT CASE WHEN age > 30 THEN id ELSE age END): only units can b
    1 | SELECT COUNT(DISTINCT CASE WHEN age > 30 THEN id ELSE age END) FROM people
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: count units: COUNT(DISTINCT PRIVACY_UNIT()); or leave DISTINCT out: COUNT(CASE WHEN age > 30 THEN id ELSE age END)
+----
+-- the unit in one of several grouping sets
+SELECT id, region, COUNT(*) FROM people GROUP BY ROLLUP (id, region)
+
+PrivacyError returns-rows at 1:58+10
+error: one of these grouping sets keeps the unit: each of its groups would be one person's
+   1 | SELECT id, region, COUNT(*) FROM people GROUP BY ROLLUP (id, region)
+     |                                                          ^^^^^^^^^^
+help: leave the unit out of the grouping sets; or group by it in a derived table, and aggregate once more
+----
+-- a correlated release without equality
+SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age > p.age)
+
+PrivacyError correlated at 1:92+3
+error: age belongs to an outer query, and this subquery can't look at it
+   1 | SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age > p.age)
+     |                                                                                            ^^^
+help: aggregate in a CTE and join the result; or compare the unit of both queries with =
+----
+-- distinct on something else than the unit
+SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) id FROM people ORDER BY region, age)
+
+PrivacyError limit-private at 1:43+6
+error: DISTINCT ON over private rows picks some people's rows and not others'
+   1 | SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) id FROM people ORDER BY region, age)
+     |                                           ^^^^^^
+help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
+----
+-- distinct windows, ordered by something else
+SELECT DISTINCT region, COUNT(*) OVER (PARTITION BY id) AS n FROM people ORDER BY age
+
+SQLError order-by at 1:83+3
+error: ORDER BY of a SELECT DISTINCT takes what is selected
+   1 | SELECT DISTINCT region, COUNT(*) OVER (PARTITION BY id) AS n FROM people ORDER BY age
+     |                                                                                   ^^^
+help: order by an output column
+----
+-- IN beside groups of one unit
+SELECT COUNT(*) FROM (SELECT id FROM people GROUP BY id HAVING COUNT(*) IN (SELECT 1))
+
+PrivacyError unsupported at 1:84+1
+error: a subquery here, beside groups of one unit, can only be a value that doesn't look at them
+   1 | SELECT COUNT(*) FROM (SELECT id FROM people GROUP BY id HAVING COUNT(*) IN (SELECT 1))
+     |                                                                                    ^
+help: group in a derived table, and put the condition into the WHERE around it

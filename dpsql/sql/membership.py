@@ -1,0 +1,71 @@
+"""IN as DuckDB also lets it be written: pairs in a list, VALUES, = ANY and <> ALL of a subquery."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.errors import SQLError
+from dpsql.sql.refuse import refuse
+
+MAX_PAIRS = 500
+
+
+def spelt_out(node: exp.Expr) -> exp.Expr:
+    """The same test as an IN of values or of a subquery, or as comparisons; anything else as it stands."""
+    if isinstance(node, exp.EQ | exp.NEQ):
+        return _quantified(node)
+    if not isinstance(node, exp.In) or node.args.get("query") is not None:
+        return node
+    listed = list(node.expressions)
+    if len(listed) == 1 and isinstance(listed[0], exp.Values):
+        rows = listed[0].expressions
+        listed = [r.expressions[0] if len(r.expressions) == 1 else r for r in rows]
+        node = exp.In(this=node.this.copy(), expressions=[v.copy() for v in listed])
+    if not isinstance(node.this, exp.Tuple):
+        return node
+    return _pairs(node)
+
+
+def _pairs(node: exp.In) -> exp.Expr:
+    """(a, b) IN ((1, 2), (3, 4)): one of the pairs is the same; NULLs inside of pairs are equal in DuckDB."""
+    values, rows = node.this.expressions, node.expressions
+    for row in rows:
+        if not isinstance(row, exp.Tuple) or len(row.expressions) != len(values):
+            raise refuse(
+                SQLError,
+                f"{len(values)} values are compared with something else",
+                row,
+                code="column-count",
+                hint=f"list {len(values)} values in each pair of parentheses",
+            )
+    if len(rows) > MAX_PAIRS:
+        raise refuse(
+            SQLError,
+            f"an IN list has at most {MAX_PAIRS} pairs",
+            node.this,
+            code="too-large",
+            hint="make the list a public table, and join it",
+        )
+    tests = [
+        exp.and_(
+            *(
+                exp.NullSafeEQ(this=exp.Paren(this=v.copy()), expression=exp.Paren(this=w.copy()))
+                for v, w in zip(values, row.expressions, strict=True)
+            ),
+            copy=False,
+        )
+        for row in rows
+    ]
+    return exp.Paren(this=exp.or_(*tests, copy=False))
+
+
+def _quantified(node: exp.EQ | exp.NEQ) -> exp.Expr:
+    wanted = exp.Any if isinstance(node, exp.EQ) else exp.All
+    if not isinstance(node.expression, wanted):
+        return node
+    inner = node.expression.this
+    inner = inner.this if isinstance(inner, exp.Subquery) else inner
+    if not isinstance(inner, exp.Query):
+        return node
+    found = exp.In(this=node.this.copy(), query=exp.Subquery(this=inner.copy()))
+    return found if wanted is exp.Any else exp.Not(this=found)

@@ -26,9 +26,12 @@ from random_sql.world import World, open_session, worlds
 from random_sql.written import Query
 
 import dpsql
+from dpsql import auto as auto_module
 from dpsql import calibrate as calibrate_module
 from dpsql import session as session_module
-from dpsql.calibrate import Quote, Step
+from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.statistics.base import Choice
+from dpsql.statistics.top import Top
 
 SAMPLE, SECONDS, BATCH = 60, 25, 20
 LIMITS: list[dict[str, Any]] = [
@@ -99,7 +102,7 @@ class Seen:
 @contextmanager
 def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
     """Record what each step measures; release it for real, or hand out what was released before."""
-    release, publish, calibrate = session_module.release, session_module.publish, session_module.calibrate
+    release, publish, calibrate = session_module.release, session_module.publish, auto_module.calibrate
 
     def watched_publish(*given: Any) -> Any:
         found = publish(*given)
@@ -120,7 +123,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         patch.setattr(calibrate_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(session_module, "publish", watched_publish)
         patch.setattr(session_module, "release", watched_release)
-        patch.setattr(session_module, "calibrate", watched_calibrate)
+        patch.setattr(auto_module, "calibrate", watched_calibrate)
         yield
 
 
@@ -132,9 +135,26 @@ def integers(step: Step, exact: Any) -> list[Cells]:
         keys = list(zip(*(_plain(c.to_pylist()) for c in cells.columns), strict=True))
     found = []
     for m in step.measurements:
+        if isinstance(m.statistic, Choice):  # what its scores are made of: how often each value occurs
+            counts = exact.spectra[m.statistic.spectrum]
+            places = zip(counts.cells, counts.values, counts.counts, strict=True)
+            found.append({(*keys[int(cell)], int(value)): [int(count)] for cell, value, count in places})
+            continue
         columns = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
         found.append({key: [int(c[j]) for c in columns] for j, key in enumerate(keys)})
     return found
+
+
+def claims(step: Step, m: Measurement) -> tuple[Fraction, Fraction | None]:
+    """How far the integers of a measurement may move: l1 (of winners: in one cell) and, if anything, squared l2."""
+    unit = step.checked.bounding.contribution
+    times = 2 if unit.replace else 1
+    if isinstance(m.statistic, Choice):  # Theorem QUANTILE-1 counts on the mass of rows
+        assert unit.mass is not None
+        return times * unit.mass * 2**step.bits, None
+    if isinstance(m.statistic, Top):  # Theorem CHOOSE-1: what one unit moves a single cell by
+        return m.sensitivity.l1 / m.statistic.count, None
+    return m.sensitivity.l1, m.sensitivity.l2_squared
 
 
 def _plain(values: list[Any]) -> list[Any]:
@@ -192,15 +212,18 @@ def differences(one: Seen, other: Seen) -> Iterator[str]:
 
 def moved(step: Step, here: list[Cells], there: list[Cells]) -> Iterator[str]:
     for m, a, b in zip(step.measurements, here, there, strict=True):
-        zero = [0] * m.statistic.width
+        zero = [0] * (1 if isinstance(m.statistic, Choice) else m.statistic.width)
         difference = [
             x - y for key in a.keys() | b.keys() for x, y in zip(a.get(key, zero), b.get(key, zero), strict=True)
         ]
+        most, squared = claims(step, m)
         l1, l2_squared = sum(map(abs, difference)), sum(d * d for d in difference)
-        if l1 > m.sensitivity.l1:
-            yield f"{step.name}, {m.statistic.title}: l1 {l1}, claimed {m.sensitivity.l1}"
-        if l2_squared > m.sensitivity.l2_squared:
-            yield f"{step.name}, {m.statistic.title}: squared l2 {l2_squared}, claimed {m.sensitivity.l2_squared}"
+        if isinstance(m.statistic, Top):
+            l1 = max(map(abs, difference), default=0)
+        if l1 > most:
+            yield f"{step.name}, {m.statistic.title}: l1 {l1}, claimed {most}"
+        if squared is not None and l2_squared > squared:
+            yield f"{step.name}, {m.statistic.title}: squared l2 {l2_squared}, claimed {squared}"
     if step.selection is not None and step.checked.private_keys:  # keys that only one of them has
         groups = step.checked.bounding.contribution.groups
         counts = step.selection.measurement
@@ -216,6 +239,8 @@ def share(step: Step, here: list[Cells], there: list[Cells]) -> Fraction:
     """The largest part of a claim that was used."""
     most = Fraction(0)
     for m, a, b in zip(step.measurements, here, there, strict=True):
+        if m.sensitivity.choice:
+            continue
         zero = [0] * m.statistic.width
         l1 = sum(
             abs(x - y) for key in a.keys() | b.keys() for x, y in zip(a.get(key, zero), b.get(key, zero), strict=True)

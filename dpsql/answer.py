@@ -57,6 +57,20 @@ class Answer:
         columns = [values(self.table.column(i)) for i in range(self.table.num_columns)]
         return list(zip(*columns, strict=True))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of how values were chosen, in words."""
+        found: list[str] = []
+        for step in (one.step for one in self.noisy):
+            extremes = sorted({call.function for call in step.calls} & {"MIN", "MAX"})
+            if extremes:
+                found.append(f"{' and '.join(extremes)}: approximate, a value that a few rows lie beyond")
+            noises = [m.noise for m in step.measurements]
+            scores = [place for q, e in step.estimates.items() if q.kind not in CHOSEN for place, _ in e.terms]
+            if any(isinstance(noises[place[0]], NoisyMax) for place in scores):
+                found.append("the winners were chosen: the counts or sums behind them were not released")
+        return tuple(dict.fromkeys(found))
+
     def to_arrow(self) -> Arrow:
         """A pyarrow.Table."""
         return self.table

@@ -333,3 +333,19 @@ def test_a_choice_with_more_noise_answers_nothing_for_free(cheap: str, dear: str
 def test_an_accuracy_of_winners_is_refused() -> None:
     with opened("id") as session, pytest.raises(dpsql.PrivacyError, match="winners"):
         session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", accuracy=5)
+
+
+def test_answers_say_what_was_chosen() -> None:
+    from dpsql.cli.render import as_json
+
+    with opened("id") as session:
+        extremes = session.query("SELECT MIN(i), MAX(i), COUNT(*) FROM t", epsilon=1)
+        winner = session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", epsilon=1)
+        again = session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", epsilon=1)
+        plain_ = session.query("SELECT k, COUNT(*), MEDIAN(i) FROM t GROUP BY k", epsilon=1)
+        replayed = session.replay(winner.receipt.id)
+    assert extremes.notes == ("MAX and MIN: approximate, a value that a few rows lie beyond",)
+    assert plain_.notes == ()
+    for one in (winner, again, replayed):
+        assert one.notes == ("the winners were chosen: the counts or sums behind them were not released",)
+        assert as_json(one)["receipt"]["notes"] == list(one.notes)

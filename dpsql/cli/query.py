@@ -48,7 +48,7 @@ def query(
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
             target.write(*answers)
-            for line in dict.fromkeys(line for answer in answers for line in range_lines(answer)):
+            for line in dict.fromkeys(line for answer in answers for line in (*answer.notes, *range_lines(answer))):
                 click.echo(line, err=True)
             for line in cut_lines(answers[0]):
                 click.echo(line, err=True)

@@ -6,10 +6,11 @@ The price is the sum of what the very noise objects cost that will be drawn from
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from math import inf, log, sqrt
 from typing import Any
 
 from sqlglot import exp
@@ -64,7 +65,7 @@ from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS, Moments
-from dpsql.statistics.strategy import Fine, Linear, Strategy, strategies
+from dpsql.statistics.strategy import Fine, Linear, Strategy, one_by_one, strategies
 from dpsql.statistics.tally import Spectrum, Tally
 from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
@@ -72,6 +73,7 @@ from dpsql.statistics.units import Units
 
 UNIT = "unit"  # the statement's column of units
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
+SAME = 1 + 1e-9  # variances that differ by less are equal
 MAX_NUMBERS = 10_000_000  # cells times statistics, and candidates of choices
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
 CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
@@ -248,7 +250,7 @@ def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -
     options = [_option(drafts, choice) for choice in _splits(ask, bool(selecting))]
     best = min(options, key=lambda o: o.loss)
     other = next((o for o in options if o is not best), None)
-    ratio = (other.split.name, float(other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
+    ratio = (other.split.name, (other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
     return _quote(checked.plan, result, drafts, best, ask.epsilon, ratio)
 
 
@@ -292,6 +294,7 @@ class _Draft:
     values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
     calls: tuple[Call, ...]
     candidates: tuple[Strategy, ...]
+    alone: tuple[Strategy, ...]  # each call by itself, and the units that a threshold counts
     secret: int  # of the cap on groups; one for all statements of the release
 
 
@@ -316,9 +319,10 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
-    needs = [q for c in calls for q in RECIPES[c.function].needs(c)]
+    single = [RECIPES[c.function].needs(c) for c in calls]
     if checked.private_keys or checked.min_units is not None:
-        needs.append(_UNITS)
+        single.append((_UNITS,))
+    needs = [quantity for wanted in single for quantity in wanted]
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
         if call.distinct:
@@ -337,20 +341,24 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
     rows_are_units = checked.owner.rows == 1
     # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
     compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
-    candidates = strategies(
-        needs,
-        where_text,
-        compared,
-        weight=weight,
-        rows_are_units=rows_are_units,
-        fine=_fine(checked, epsilon, bits),
-        candidates=_candidates(checked),
-    )
+    fine = _fine(checked, epsilon, bits)
+
+    def ways(wanted: Sequence[Quantity], fine: Fine) -> list[Strategy]:
+        most = _candidates(checked)
+        return strategies(
+            wanted, where_text, compared, weight=weight, rows_are_units=rows_are_units, fine=fine, candidates=most
+        )
+
+    candidates = ways(needs, fine)
+    alone = tuple(ways(wanted, replace(fine, enough=False))[0] for wanted in single)
+    apart = one_by_one(alone, needs, compared, weight=weight, rows_are_units=rows_are_units)
+    if apart is not None and all(apart.statistics != c.statistics for c in candidates):
+        candidates.append(apart)
     small = [c for c in candidates if (checked.cells or 1) * len(_tallies(c)) <= MAX_NUMBERS] or candidates
     if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
         small = [chosen]
     values = tuple(gridded.values())
-    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(small), secrets.randbits(64))
+    return _Draft(checked, bits, unit, tuple(columns), values, calls, tuple(small), alone, secrets.randbits(64))
 
 
 def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
@@ -521,58 +529,93 @@ class _Option:
 
     split: Split
     strategies: tuple[Strategy, ...]
-    loss: Fraction
+    loss: float
     delta: Fraction  # for key selection
 
 
 def _option(drafts: Sequence[_Draft], choice: tuple[Split, Fraction]) -> _Option:
+    """The statistics with the least loss.
+
+    Several values are measured together only where no aggregate has more noise than alone (Theorem MOMENTS-2).
+    """
     split, delta = choice
     if len(drafts) > 6:
         combinations = [tuple(d.candidates[0] for d in drafts)]
     else:
         combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
-    losses = [_loss(drafts, c, split, delta) for c in combinations]
-    best = min(range(len(losses)), key=losses.__getitem__)
-    chosen, loss = combinations[best], losses[best]
+    alone = _one_by_one(drafts, split, delta) if any(c.together for d in drafts for c in d.candidates) else []
+
+    def rank(combination: Sequence[Strategy]) -> tuple[int, float]:
+        losses = _losses(drafts, combination, split, delta)
+        bound = alone if any(c.together for c in combination) else losses
+        return sum(mine > SAME * most for mine, most in zip(losses, bound, strict=True)), sum(losses)
+
+    chosen = min(combinations, key=rank)
     for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
-        for other in draft.candidates[2:]:
-            tried = (*chosen[:i], other, *chosen[i + 1 :])
-            if (found := _loss(drafts, tried, split, delta)) < loss:
-                chosen, loss = tried, found
-    return _Option(split, chosen, loss, delta)
+        chosen = min(((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *draft.candidates[2:])), key=rank)
+    return _Option(split, chosen, rank(chosen)[1], delta)
 
 
-def _loss(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> Fraction:
-    """The sum of relative variances of all aggregates; a key below its threshold is an error of the threshold."""
-    variances = split.variances(
-        [s.sensitivity(d.unit) for d, c in zip(drafts, chosen, strict=True) for s in c.statistics]
-    )
-    loss, start = Fraction(0), 0
+def _losses(drafts: Sequence[_Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
+    """The relative variance of each aggregate; a key below its threshold is an error of the threshold."""
+    variances = _variances(split, list(zip(drafts, chosen, strict=True)))
+    losses = []
     for draft, strategy in zip(drafts, chosen, strict=True):
-        mine = variances[start : start + len(strategy.statistics)]
-        start += len(strategy.statistics)
-        weight = draft.checked.bounding.contribution.mass or Fraction(1)
-        for call in draft.calls:
-            contrasts = RECIPES[call.function].contrasts(call)
-            for contrast in contrasts:
-                linear = Linear.combine((strategy.estimates[q], w) for q, w in contrast.items())
-                loss += linear.variance(mine) / (len(contrasts) * (1 if call.units or call.clip else weight**2))
+        mine = [next(variances) for _ in strategy.statistics]
+        losses += [_relative(draft, call, strategy, mine) for call in draft.calls]
         if draft.checked.private_keys:
-            index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
-            spread = Fraction(float(mine[index]) ** 0.5)
-            loss += (spread * _tail(split, delta / _keys(draft))) ** 2
-    return loss
+            losses.append(_missed(draft, strategy, mine, split, delta))
+    return losses
 
 
-def _tail(split: Split, delta: Fraction) -> Fraction:
+def _one_by_one(drafts: Sequence[_Draft], split: Split, delta: Fraction) -> list[float]:
+    """The same, were each aggregate (and each selection) measured by itself, with an equal share of ε."""
+    variances = _variances(split, [(d, c) for d in drafts for c in d.alone])
+    losses = []
+    for draft in drafts:
+        for i, strategy in enumerate(draft.alone):
+            mine = [next(variances) for _ in strategy.statistics]
+            if i < len(draft.calls):
+                losses.append(_relative(draft, draft.calls[i], strategy, mine))
+            elif draft.checked.private_keys:
+                losses.append(_missed(draft, strategy, mine, split, delta))
+    return losses
+
+
+def _variances(split: Split, chosen: Sequence[tuple[_Draft, Strategy]]) -> Iterator[float]:
+    for variance in split.variances([s.sensitivity(d.unit) for d, c in chosen for s in c.statistics]):
+        try:
+            yield float(variance)
+        except OverflowError:
+            yield inf
+
+
+def _relative(draft: _Draft, call: Call, strategy: Strategy, variances: Sequence[float]) -> float:
+    contrasts = RECIPES[call.function].contrasts(call)
+    total = 0.0
+    for contrast in contrasts:
+        weights: dict[tuple[int, int], float] = {}
+        for quantity, factor in contrast.items():
+            for place, weight in strategy.estimates[quantity].terms:
+                weights[place] = weights.get(place, 0.0) + float(weight) * float(factor)
+        total += sum(w * w * variances[place[0]] for place, w in weights.items())
+    whole = 1 if call.units or call.clip else draft.checked.bounding.contribution.mass or 1
+    return total / (max(1, len(contrasts)) * float(whole) ** 2)
+
+
+def _missed(draft: _Draft, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction) -> float:
+    index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
+    return variances[index] * _tail(split, delta / _keys(draft)) ** 2
+
+
+def _tail(split: Split, delta: Fraction) -> float:
     """About how many standard deviations of noise a threshold must leave: to compare mechanisms."""
-    from math import log, sqrt
     from statistics import NormalDist
 
     p = max(float(delta), 1e-300)
     if split.name == "gaussian":
-        return Fraction(-NormalDist().inv_cdf(p) if p > 1e-300 else 37.0)
-    return Fraction(log(1 / (2 * p)) / sqrt(2))
+        return -NormalDist().inv_cdf(p) if p > 1e-300 else 37.0
+    return log(1 / (2 * p)) / sqrt(2)
 
 
 def _units_of(strategy: Strategy) -> Statistic:

@@ -64,6 +64,8 @@ def with_estimate(quote: Quote, ask: Ask, epsilon: Fraction, engine: Engine) -> 
 
 def known_cuts(quote: Quote, engine: Engine) -> tuple[Cut, ...]:
     """What an earlier estimate of the same rows said; free, and nothing where there is none."""
+    if not engine.ledger.has_stored():
+        return ()
     try:
         aside = _estimate(quote, Ask(Fraction(1, 10**6), Fraction(0), "laplace"), engine)
     except Error:

@@ -3,7 +3,8 @@ formulas say where there is, refused or stored like every other aggregate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from math import isclose, sqrt
 from typing import Any
 
@@ -15,11 +16,17 @@ from sqlglot import exp
 from support import Connect
 
 import dpsql
+from dpsql.aggregates import RECIPES
 from dpsql.analyze.ownership import nullable_promise
 from dpsql.answer import intervals
 from dpsql.backends.duckdb.run import execute
+from dpsql.calibrate import Step
 from dpsql.finish import noisy_table
+from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.release import release
+from dpsql.statistics.base import Quantity
+from dpsql.statistics.moments import Moments
+from dpsql.statistics.strategy import Linear
 
 ROWS = 4000
 _dice = np.random.default_rng(7)
@@ -132,6 +139,13 @@ def drawn(session: dpsql.Session, sql: str, runs: int, epsilon: int = 1) -> Iter
         yield table.column("a0").to_pylist()[0], intervals(noisy, 0, 0.9)[0]
 
 
+def never_null(session: dpsql.Session, names: Iterable[str]) -> None:
+    engine = session._engine
+    for name in names:
+        promise = nullable_promise(engine.policy.tables["t"], name)
+        engine.ledger.record_promise("t", promise, engine.versions()["t"], True)
+
+
 @pytest.mark.parametrize(
     ("sql", "spans", "cells"),
     [
@@ -150,15 +164,51 @@ def test_errors_are_those_of_the_formulas(connect: Connect, sql: str, spans: flo
     ranges = {"u": (-2, 2), "v": (-1, 1), "w": (0, 1)}
     columns = {n: {"min": low, "max": high, "nullable": False} for n, (low, high) in ranges.items()}
     session = connect({"t": table}, {"tables": {"t": {"unit": "row", "columns": columns}}}, epsilon=10**9)
-    engine = session._engine
-    for name in names:
-        promise = nullable_promise(engine.policy.tables["t"], name)
-        engine.ledger.record_promise("t", promise, engine.versions()["t"], True)
+    never_null(session, names)
     runs = 1500
     found = np.array([answer for answer, _ in drawn(session, sql, runs)])
     expected = spans * sqrt(2 * cells) / 1500
     assert abs(found.std() / expected - 1) < 0.12  # about four standard errors
     assert abs(found.mean() - plain_of(table, sql)) < 6 * expected / sqrt(runs)
+
+
+FILTERS = [f"COUNT(*) FILTER (WHERE {n} > 0)" for n in ("u", "v", "w", "x", "u + v", "w + x")]
+
+
+@pytest.mark.parametrize(
+    ("selected", "together"),
+    [
+        (["AVG(u)", "AVG(v)", "AVG(w)", "COUNT(*)"], 3),
+        (["CORR(u, v)", "COUNT(*)"], 2),  # nine cells leave the count 9, two halves of ε 4: it is measured apart
+        (["CORR(u, v)", "AVG(w)", "COUNT(*)"], 2),
+        (["CORR(u, v)", "VAR_POP(w)", "COUNT(*) FILTER (WHERE x > 0)"], 2),
+        (["SUM(u)", "SUM(v)", "SUM(w)", "SUM(x)", "COUNT(*)"], 2),
+        ([*FILTERS, "COUNT(*)"], 2),
+    ],
+)
+def test_measuring_together_leaves_no_aggregate_worse_than_alone(
+    connect: Connect, selected: list[str], together: int
+) -> None:
+    # Theorem MOMENTS-2: no aggregate has a larger variance than by itself with an equal share of ε.
+    columns = {name: {"min": -4, "max": 4, "nullable": False} for name in "uvwx"}
+    table = pa.table({name: pa.array([1, 2, 3], pa.int32()) for name in columns})
+    session = connect({"t": table}, {"tables": {"t": {"unit": "row", "columns": columns}}}, epsilon=10**9)
+    never_null(session, columns)
+
+    def measured(select: str, epsilon: Fraction) -> tuple[Step, list[Fraction]]:
+        (step,) = session.explain(f"SELECT {select} FROM t", epsilon=epsilon, mechanism="laplace").steps
+        noises = [m.noise.scale**2 for m in step.measurements if isinstance(m.noise, DiscreteLaplace)]
+
+        def variance(contrast: Mapping[Quantity, Fraction]) -> Fraction:
+            return Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(noises)
+
+        return step, [sum(map(variance, RECIPES[call.function].contrasts(call))) for call in step.calls]
+
+    step, chosen = measured(", ".join(selected), Fraction(1))
+    alone = [v for one in selected for v in measured(one, Fraction(1, len(selected)))[1]]
+    assert all(mine <= other for mine, other in zip(chosen, alone, strict=True)), (chosen, alone)
+    blocks = [m.statistic for m in step.measurements if isinstance(m.statistic, Moments)]
+    assert max(len(block.axes) for block in blocks) == together
 
 
 def plain_of(table: pa.Table, sql: str) -> float:

@@ -137,6 +137,10 @@ class Ledger:
         """What was released under this key, the newest first, each with the id of the spend that paid for it."""
         return stored.releases(self._store, key)
 
+    def has_stored(self) -> bool:
+        """Is anything kept that later queries could be answered from?"""
+        return stored.any_kept(self._store)
+
     def entry(self, id: str) -> Entry:
         """One spend, by its id or the beginning of it."""
         found = self._entries("WHERE substr(id, 1, ?) = ?", (len(id), id)) if len(id) >= 4 else []

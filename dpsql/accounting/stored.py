@@ -42,6 +42,11 @@ def keep(db: sqlite3.Connection, secret: bytes, receipt: str, items: Sequence[Ke
     )
 
 
+def any_kept(store: Store) -> bool:
+    with store.snapshot() as db:
+        return bool(db.execute("SELECT EXISTS (SELECT 1 FROM stored)").fetchone()[0])
+
+
 def releases(store: Store, key: bytes) -> list[tuple[str, Kept]]:
     """The newest tables stored under this key, the last first, each with the id of the spend that paid for it."""
     rows: list[_Row] = []

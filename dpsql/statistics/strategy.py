@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import frexp, ldexp
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
@@ -53,6 +57,11 @@ class Strategy:
     estimates: Mapping[Quantity, Linear]
 
     @property
+    def together(self) -> bool:
+        """Does it measure several values, or FILTERs, at once?"""
+        return any(isinstance(s, Moments) and len(s.axes) > 1 for s in self.statistics)
+
+    @property
     def spectra(self) -> tuple[Spectrum, ...]:
         """What choices look at."""
         return tuple(dict.fromkeys(s.spectrum for s in self.statistics if isinstance(s, Choice)))
@@ -70,6 +79,8 @@ class Fine:
 
 
 SIZES = (2, 3, 4, 5, 6)  # values and FILTERs that are measured together, at most
+FEW = 16  # differences between statistics that tell the same
+MANY, SMALL = 9, (2, 3)  # of so many, blocks of three are the best (Theorem MOMENTS-2); others aren't tried
 
 
 def strategies(
@@ -92,8 +103,10 @@ def strategies(
     wanted = list(dict.fromkeys(_plain(needs)))
     shared = _shared(wanted) if rows_are_units else []
     asks = _asks([q for q in wanted if q not in shared])
+    axes = len({axis for ask in asks for axis in ask.axes})
+    sizes = (SIZES if axes < MANY else SMALL) if fine.enough and len(asks) > 1 else ()
     found: list[Strategy] = []
-    for joint, size in ((True, 0), (False, 0), *((True, s) for s in SIZES if fine.enough and len(asks) > 1)):
+    for joint, size in ((True, 0), (False, 0), *((True, s) for s in sizes)):
         together = _together(asks, size, fine.resolution, where_text)
         if together is None:
             continue
@@ -102,9 +115,37 @@ def strategies(
         if all(tuple(statistics) != other.statistics for other in found):
             estimates = _estimates(wanted, statistics, unit, weight, shared)
             found.append(Strategy(tuple(statistics), estimates))
-        if size >= len({axis for ask in asks for axis in ask.axes}) > 0:
+        if size >= axes > 0:
             break
     return found
+
+
+def one_by_one(
+    alone: Sequence[Strategy],
+    needs: Sequence[Quantity],
+    unit: Contribution,
+    *,
+    weight: int,
+    rows_are_units: bool,
+) -> Strategy | None:
+    """What each aggregate would measure by itself, all of it: none has more noise than with an equal share of ε.
+
+    None where choices are among them: those of one value are drawn together.
+    """
+    statistics: list[Statistic] = []
+    for statistic in (s for strategy in alone for s in strategy.statistics):
+        if isinstance(statistic, Choice):
+            return None
+        if isinstance(statistic, Moments):
+            known = [s for s in statistics if isinstance(s, Moments)]
+            if any(replace(statistic, name=s.name) == s for s in known):
+                continue
+            statistic = replace(statistic, name=f"c{len(known)}")
+        if statistic not in statistics:
+            statistics.append(statistic)
+    wanted = list(dict.fromkeys(_plain(needs)))
+    shared = _shared(wanted) if rows_are_units else []
+    return Strategy(tuple(statistics), _estimates(wanted, statistics, unit, weight, shared))
 
 
 def _plain(needs: Iterable[Quantity]) -> Iterator[Quantity]:
@@ -226,9 +267,7 @@ def _estimates(
             offers.setdefault(quantity, []).append(linear)
             if quantity.kind == "units" and Quantity("rows", None, quantity.where) in shared:
                 offers.setdefault(Quantity("rows", None, quantity.where), []).append(linear)
-    # Several unbiased estimates of one quantity are averaged, the better one more: they are there anyway (POST-1).
-    variances = [s.sensitivity(unit).l1 ** 2 for s in statistics]
-    estimates = {q: _average(found, variances) for q, found in offers.items()}
+    estimates = _reconciled(offers, [s.sensitivity(unit).l1 ** 2 for s in statistics])
     for need in wanted:
         if need in estimates:
             continue
@@ -247,10 +286,52 @@ def _offers(statistic: Statistic, wanted: Sequence[Quantity]) -> Iterator[tuple[
             yield quantity, weights
 
 
+def _reconciled(offers: Mapping[Quantity, Sequence[Linear]], variances: Sequence[Fraction]) -> dict[Quantity, Linear]:
+    """The best linear unbiased estimate of each quantity, where several statistics tell the same (POST-1, GLS-1).
+
+    Two offers for one quantity differ by noise alone. What an estimate has in common with such differences is taken
+    off it, which helps also quantities that only one statistic tells.
+    """
+    first = {q: found[0] for q, found in offers.items()}
+    differences = [_sum([(o, 1), (found[0], -1)]) for found in offers.values() for o in found[1:]]
+    if not differences:
+        return first
+    if len(differences) > FEW:  # of very many, the same quantity alone
+        return {q: _average(found, variances) for q, found in offers.items()}
+    places = {p: i for i, p in enumerate(dict.fromkeys(p for d in differences for p, _ in d.terms))}
+    spread = np.sqrt([float(variances[statistic]) for statistic, _ in places])
+    along = np.column_stack([_column(d, places) * spread for d in differences])
+    across = np.column_stack([_column(e, places) * spread for e in first.values()])
+    size = np.linalg.norm(along, axis=0)  # quantities come in units of their own
+    shares = np.linalg.lstsq(along / size, across, rcond=1e-9)[0] / size[:, None]
+    return {
+        quantity: _sum([(linear, 1), *((d, -_rational(c)) for d, c in zip(differences, column, strict=True))])
+        for (quantity, linear), column in zip(first.items(), shares.T, strict=True)
+    }
+
+
 def _average(offers: Sequence[Linear], variances: Sequence[Fraction]) -> Linear:
     precisions = [1 / offer.variance(variances) for offer in offers]
     whole = sum(precisions, Fraction(0))
     return Linear.combine((offer, p / whole) for offer, p in zip(offers, precisions, strict=True))
+
+
+def _sum(parts: Iterable[tuple[Linear, Fraction | int]]) -> Linear:
+    return Linear.combine((linear, Fraction(factor)) for linear, factor in parts if factor)
+
+
+def _column(linear: Linear, places: Mapping[Place, int]) -> NDArray[np.float64]:
+    column = np.zeros(len(places))
+    for place, weight in linear.terms:
+        if place in places:
+            column[places[place]] = float(weight)
+    return column
+
+
+def _rational(share: float) -> Fraction:
+    """To six digits: any share leaves an estimate unbiased, and one that is nearly the best costs next to nothing."""
+    _, exponent = frexp(share)
+    return Fraction(ldexp(share, -exponent)).limit_denominator(1000) * Fraction(2) ** exponent
 
 
 def _total(value: Value, where: str | None, estimates: Mapping[Quantity, Linear]) -> Linear:

@@ -9,15 +9,18 @@ from math import comb, prod
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 from sqlglot import exp
 
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.backends.duckdb.divide import divided as divided_sql
 from dpsql.statistics.base import Quantity, Value, power_sum
+from dpsql.statistics.count import Count
 from dpsql.statistics.grid import Grid
+from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Ask, Moments, asked, divided, moments
-from dpsql.statistics.strategy import Fine, Strategy, strategies
+from dpsql.statistics.strategy import Fine, Linear, Strategy, _reconciled, strategies
 
 TEXTS: dict[str | None, str] = {None: "", "f": " where f", "g": " where g"}
 
@@ -164,9 +167,11 @@ def variance(strategy: Strategy, contrast: dict[Quantity, Fraction]) -> Fraction
     return total
 
 
-@pytest.mark.parametrize(("values", "together", "alone"), [(2, 1, Fraction(9, 4)), (3, 2, 4), (4, 4, Fraction(25, 4))])
+@pytest.mark.parametrize(
+    ("values", "together", "alone"), [(2, 1, Fraction(2)), (3, 2, Fraction(4)), (4, 4, Fraction(25, 4))]
+)
 def test_averages_at_once_have_the_errors_that_the_theory_says(values: int, together: int, alone: Fraction) -> None:
-    # Theorem MOMENTS-2: Σ(u − 1/2) has variance 2^d/4 in one block of d values, (d+1)²/4 apart.
+    # Theorem MOMENTS-2: Σ(u − 1/2) has variance 2^d/4 in one block of d values, d²/2 or (d+1)²/4 apart.
     axes = [value(f"v{i}", 2, nullable=False) for i in range(values)]
     needs = [q for axis in axes for q in (Quantity("total", axis), Quantity("rows"))]
     contrast = {Quantity("total", axes[0]): Fraction(1, 2), Quantity("rows"): Fraction(-1, 2)}  # Σ(u − 1/2)
@@ -185,3 +190,32 @@ def test_a_pair_costs_no_more_than_its_count() -> None:
         zip(needs, (Fraction(1, 4), Fraction(-1, 2), Fraction(-1, 2), Fraction(1)), strict=True)
     )
     assert variance(first, product_of_distances) == Fraction(1, 4)
+
+
+def test_estimates_that_several_statistics_share_are_the_best_linear_unbiased_ones() -> None:
+    # Theorem GLS-1, against the normal equations: unknowns are the four columns' means, tied by equal counts.
+    x, y = value("x", 3, nullable=False), value("y", 3, nullable=False)
+    statistics = [Joint(x, None, False, ""), Joint(y, None, False, ""), Count(None, None, "")]
+    rows = Quantity("rows")
+    wanted = [Quantity("total", x), Quantity("total", y), rows]
+    variances = [Fraction(1), Fraction(4), Fraction(9)]
+    offers: dict[Quantity, list[Linear]] = {}
+    for i, statistic in enumerate(statistics):
+        for quantity, weights in statistic.quantities().items():
+            offers.setdefault(quantity, []).append(Linear.of({(i, c): w for c, w in enumerate(weights)}))
+    found = _reconciled(offers, variances)
+    places = [(i, c) for i, s in enumerate(statistics) for c in range(s.width)]
+    noise = np.diag([float(variances[i]) for i, _ in places])
+
+    def row(linear: Linear) -> list[float]:
+        return [float(dict(linear.terms).get(place, 0)) for place in places]
+
+    ties = np.array([np.subtract(row(o), row(offers[rows][0])) for o in offers[rows][1:]])
+    for quantity in wanted:
+        first, best = np.array(row(offers[quantity][0])), np.array(row(found[quantity]))
+        shift = np.linalg.lstsq(ties.T, best - first, rcond=None)
+        assert np.allclose(ties.T @ shift[0], best - first)  # what was taken off is noise alone: unbiased
+        assert np.allclose(ties @ noise @ best, 0, atol=1e-4)  # and nothing more could be taken off
+    assert found[rows].variance(variances) < min(o.variance(variances) for o in offers[rows])
+    alone = offers[Quantity("total", x)][0].variance(variances)
+    assert found[Quantity("total", x)].variance(variances) < alone

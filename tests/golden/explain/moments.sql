@@ -11,23 +11,24 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
-       statistic                                                              ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count, sum, squares and products (and rows) of height and age jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
+       statistic                                                                ε  share   ℓ1   ℓ2  noise             scale      grid
+  [1]  count, sum, squares and products (and rows) of height and age jointly  0.5    50%    1    1  discrete Laplace      2  9.31e-10
+  [2]  sum and count (and rows) of age jointly                                0.5    50%  120  120  discrete Laplace    240         1
 
 output
   region        key region: no noise
-  c             CORR(people.height, people.age), from [1]
+  c             CORR(people.height, people.age), from [1], [2]
                 range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.0526 for one cell with 95% where it has 1,000 rows, 0.0687 for all 3 cells
+                within 0.104 for one cell with 95% where it has 1,000 rows, 0.135 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
-  avg(age)      AVG(people.age), from [1]
+  avg(age)      AVG(people.age), from [1], [2]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.739 for one cell with 95% where it has 1,000 rows, 0.938 for all 3 cells
+                within 0.693 for one cell with 95% where it has 1,000 rows, 0.996 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
-  count_star()  COUNT(*), from [1]
-                within 9.69 for one cell with 95%
-                within 12 for all 3 cells with 95%
+  count_star()  COUNT(*), from [1], [2]
+                within 8.36 for one cell with 95%
+                within 10.7 for all 3 cells with 95%
 ----
 -- a regression
 -- options: {"epsilon": 1}

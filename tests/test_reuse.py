@@ -139,6 +139,16 @@ def test_counts_of_distinct_values_are_found_again_and_are_no_counts_of_rows(ses
     assert pooled.receipt.reused and [row[:2] for row in pooled.rows] == again.rows
 
 
+def test_values_of_two_queries_are_not_mixed_up_though_they_look_alike(connect: Connect) -> None:
+    rows = pa.table({"id": list(range(100)), "s": ['"a'] * 30 + ["a"] * 70})
+    session = connect({"t": rows}, {"privacy": {"max_rows": 2}, "tables": {"t": {"unit": "id"}}}, epsilon=10**9)
+    sums = [f"SUM(CASE WHEN s LIKE '{pattern}' THEN 1 ELSE 0 END)" for pattern in ('"%', "%")]
+    for one in sums:
+        session.query(f"SELECT {one} FROM t", epsilon=10**6)
+    both = session.query(f"SELECT {', '.join(sums)} FROM t", epsilon=10**5)
+    assert (both.receipt.reused, both.rows) == (True, [(30, 100)])
+
+
 def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon=1)
     second = session.query(BY_KEY, epsilon=1, fresh=True)

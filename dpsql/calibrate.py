@@ -443,8 +443,8 @@ def _call(
         return Call(function, None, None, where, argument.units, _clip(argument, None))
     assert argument.call.argument is not None
     if argument.distinct:
-        column, missing = f"d{places[argument.value.sql][1:]}", argument.value.range.nullable
-        held = Value(column, PRESENCE, missing, _text(argument.call.argument))
+        # Whether it may be NULL decides nothing here; a FILTER that excludes NULL leaves it the same value.
+        held = Value(f"d{places[argument.value.sql][1:]}", PRESENCE, True, _text(argument.call.argument))
         return Call(function, held, argument.value.type, where, distinct=True)
     value = _value(argument, argument.value, argument.call.argument, places, grids)
     second = None

@@ -6,7 +6,7 @@ has the least noise. All of it has left already (Theorem FREE-1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,7 +25,8 @@ def pool(found: Sequence[Archived]) -> Archived:
     for one in found:
         for text, value in one.values.items():
             if text not in values or values[text].grid.span == 0:  # rather one that was summed than one only counted
-                values[text] = value
+                # By a name of its own: v0 of one release is another column than v0 of the next.
+                values[text] = replace(value, column=values[text].column if text in values else f"p{len(values)}")
         for text in one.wheres:
             wheres.setdefault(text, f"w{len(wheres)}")
     drawn = tuple(Drawn(m.noise) for one in found for m in one.noisy.step.measurements)
@@ -35,32 +36,34 @@ def pool(found: Sequence[Archived]) -> Archived:
     for one in found:
         step = one.noisy.step
         for quantity, linear in step.estimates.items():
-            common = _common(quantity, one, values, wheres)
-            if common is None:
-                continue
             moved = Linear(tuple(((place + start, column), w) for (place, column), w in linear.terms))
-            known = estimates.get(common)
-            if known is None or moved.variance(variances) < known.variance(variances):
-                estimates[common] = moved
+            for common in _common(quantity, one, values, wheres):
+                known = estimates.get(common)
+                if known is None or moved.variance(variances) < known.variance(variances):
+                    estimates[common] = moved
         start += len(step.measurements)
     left = Left("", (), drawn, estimates)
     columns = tuple(group for one in found for group in one.noisy.columns)
     return Archived(Noisy(left, found[0].noisy.cells, columns), values, wheres, {}, None)
 
 
-def _common(quantity: Quantity, one: Archived, values: dict[str, Value], wheres: dict[str, str]) -> Quantity | None:
-    """A quantity in the names that all releases share; None where it has no meaning outside of its own."""
+def _common(
+    quantity: Quantity, one: Archived, values: Mapping[str, Value], wheres: Mapping[str, str]
+) -> Iterator[Quantity]:
+    """A quantity in the names that all releases share; none where it has no meaning outside of its own.
+
+    A value that is only counted is the same whatever range it was found to have: it may have several names.
+    """
     if quantity.kind not in KINDS:
-        return None
-    value, where = quantity.value, quantity.where
-    if value is not None:
-        text = next((t for t, v in one.values.items() if v == value), None)
-        if text is None:
-            return None
-        value = values[text]
+        return
+    where = quantity.where
     if where is not None:
         text = next((t for t, name in one.wheres.items() if name == where), None)
         if text is None:
-            return None
+            return
         where = wheres[text]
-    return replace(quantity, value=value, where=where)
+    if quantity.value is None:
+        yield replace(quantity, where=where)
+    for text, value in one.values.items():
+        if value == quantity.value:
+            yield replace(quantity, value=values[text], where=where)

@@ -139,6 +139,36 @@ def test_counts_of_distinct_values_are_found_again_and_are_no_counts_of_rows(ses
     assert pooled.receipt.reused and [row[:2] for row in pooled.rows] == again.rows
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(DISTINCT w), COUNT(DISTINCT w) FILTER (WHERE w > 3) FROM t",
+        "SELECT COUNT(DISTINCT w) FILTER (WHERE w IS NOT NULL), APPROX_COUNT_DISTINCT(w) FROM t",
+        "SELECT COUNT(DISTINCT w), COUNT(DISTINCT (w)) FROM t",
+        "SELECT SUM(w), SUM((w)) FROM t",
+    ],
+)
+def test_what_stands_twice_in_a_query_is_found_again(session: dpsql.Session, sql: str) -> None:
+    first = session.query(sql, epsilon=1)
+    again = session.query(sql, epsilon=1)
+    assert (again.receipt.reused, again.rows, spent(session)) == (True, first.rows, 1)
+
+
+def test_the_same_value_written_in_two_ways_is_measured_once(session: dpsql.Session) -> None:
+    (step,) = session.explain("SELECT COUNT(DISTINCT w), COUNT(DISTINCT (w)) FROM t", epsilon=1).steps
+    assert len(step.measurements) == 1
+
+
+def test_values_of_two_queries_are_not_mixed_up_though_they_look_alike(connect: Connect) -> None:
+    rows = pa.table({"id": list(range(100)), "s": ['"a'] * 30 + ["a"] * 70})
+    session = connect({"t": rows}, {"privacy": {"max_rows": 2}, "tables": {"t": {"unit": "id"}}}, epsilon=10**9)
+    sums = [f"SUM(CASE WHEN s LIKE '{pattern}' THEN 1 ELSE 0 END)" for pattern in ('"%', "%")]
+    for one in sums:
+        session.query(f"SELECT {one} FROM t", epsilon=10**6)
+    both = session.query(f"SELECT {', '.join(sums)} FROM t", epsilon=10**5)
+    assert (both.receipt.reused, both.rows) == (True, [(30, 100)])
+
+
 def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon=1)
     second = session.query(BY_KEY, epsilon=1, fresh=True)

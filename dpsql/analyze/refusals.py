@@ -198,13 +198,15 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
 def not_distinct(call: Aggregate) -> PrivacyError:
     """Anything but a count of distinct values."""
     text = shown(_written(call), 40)
+    shares = ", ".join(f"{float(share):g}" for share in call.at if call.function != "MEDIAN")
+    further = f", [{shares}]" if call.listed else f", {shares}" if shares else ""
     return refuse(
         PrivacyError,
-        f"{call.function}(DISTINCT {text}): distinct values can only be counted",
+        f"{call.function}(DISTINCT {text}{further}): distinct values can only be counted",
         call.node,
         code="distinct",
-        hint=f"leave DISTINCT out: {call.function}({text})\n"
-        f"or keep the values that enough rows have: SELECT {call.function}(x) FROM "
+        hint=f"leave DISTINCT out: {call.function}({text}{further})\n"
+        f"or keep the values that enough rows have: SELECT {call.function}(x{further}) FROM "
         f"(SELECT {text} AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)",
     )
 

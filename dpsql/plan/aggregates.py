@@ -43,7 +43,7 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if name not in RECIPES and name != "COUNT_IF":
         raise unsupported_aggregate(name, call)
     at, listed = _shares(name, call)
-    second = second_argument(call, name, shares=bool(at))
+    second = second_argument(call, aggregate_name(call), shares=bool(at))
     argument = call.args.get("this")
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from dpsql.errors import SQLError, nearest
 from dpsql.sql.refuse import refuse
@@ -94,7 +94,8 @@ def output_name(item: exp.Expr) -> str:
         return item.alias_or_name
     if isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star)):
         return "count_star()"
-    return item.sql(dialect="duckdb").lower()
+    # What DuckDB lacks is refused by whoever looks at the item; sqlglot would write about it to stderr.
+    return item.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).lower()
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

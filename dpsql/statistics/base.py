@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -25,7 +25,7 @@ class Value:
     column: str
     grid: Grid
     nullable: bool
-    text: str  # for explain
+    text: str = field(compare=False)  # for explain: x and (x) are one value
 
 
 @dataclass(frozen=True, slots=True)

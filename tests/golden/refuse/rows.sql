@@ -372,6 +372,25 @@ error: SUM(DISTINCT age): distinct values can only be counted
 help: leave DISTINCT out: SUM(age)
       or keep the values that enough rows have: SELECT SUM(x) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
 ----
+-- a quantile of distinct values
+SELECT QUANTILE_CONT(DISTINCT age, 0.25) FROM people
+
+PrivacyError distinct at 1:8+33
+error: QUANTILE_CONT(DISTINCT age, 0.25): distinct values can only be counted
+   1 | SELECT QUANTILE_CONT(DISTINCT age, 0.25) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave DISTINCT out: QUANTILE_CONT(age, 0.25)
+      or keep the values that enough rows have: SELECT QUANTILE_CONT(x, 0.25) FROM (SELECT age AS x FROM … GROUP BY 1 HAVING COUNT(*) > 50)
+----
+-- two arguments of an approximate count
+SELECT APPROX_COUNT_DISTINCT(age, region) FROM people
+
+SQLError arity at 1:8+34
+error: APPROX_COUNT_DISTINCT takes one argument
+   1 | SELECT APPROX_COUNT_DISTINCT(age, region) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write APPROX_COUNT_DISTINCT(x) for each of them
+----
 -- histogram
 SELECT HISTOGRAM(age) FROM people
 

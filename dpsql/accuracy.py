@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -20,6 +19,7 @@ from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument
 from dpsql.calibrate import Quote, Step
 from dpsql.errors import PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.policy import exact_decimal
 from dpsql.statistics.top import Top

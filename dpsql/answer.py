@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.cost import Cost
 from dpsql.aggregates import RECIPES
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy

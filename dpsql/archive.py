@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -19,7 +19,9 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
 from dpsql.answer import Answer, Origin
+from dpsql.arrow import column
 from dpsql.errors import LedgerError
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -199,7 +201,7 @@ def _integers(numbers: Integers) -> Arrow:
 
     if numbers.dtype == object:
         return pa.array([str(n) for n in numbers], pa.string())
-    return pa.array(numbers, pa.int64())
+    return column(numbers.astype(np.int64, copy=False))
 
 
 def _numbers(column: Arrow) -> Integers:

@@ -7,7 +7,7 @@ The budget is then shared out over all statistics at once. What each statement d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import pow, sqrt
 
@@ -27,6 +27,7 @@ from dpsql.archive import view
 from dpsql.calibrate import Measurement, Quote, Step, check_columns
 from dpsql.errors import SQLError
 from dpsql.finish import finish
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split, root_up
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace

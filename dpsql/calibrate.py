@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import inf, log, sqrt
@@ -26,6 +26,7 @@ from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.refusals import no_delta
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Drawn, GaussianSplit, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.noisy_max import NoisyMax
@@ -61,13 +62,11 @@ from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Clip, Quantity, Statistic, Value
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.clipped import on_grid, row_grid
-from dpsql.statistics.count import Count
-from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS, Moments
 from dpsql.statistics.strategy import Fine, Linear, Strategy, one_by_one, strategies
 from dpsql.statistics.tally import Spectrum, Tally
-from dpsql.statistics.top import Top
+from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -363,8 +362,7 @@ def _draft(checked: CheckedRelease, epsilon: Fraction) -> _Draft:
 
 def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
     """The winners alone, where that takes less noise than all of the counts or sums."""
-    scores = (Count, Distinct, Sum, Units)  # those whose move in a single cell is known
-    single = [c for c in candidates if len(c.statistics) == 1 and isinstance(c.statistics[0], scores)]
+    single = [c for c in candidates if len(c.statistics) == 1 and isinstance(c.statistics[0], SCORES)]
     if not single or len(single[-1].estimates) != 1:
         return None
     (score,), (need,) = single[-1].statistics, single[-1].estimates

@@ -7,7 +7,7 @@ groups, and has a value outside of a range or not. A small share of the query's 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import log2, sqrt
 from typing import Any
@@ -21,6 +21,7 @@ from dpsql.auto import with_ranges
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column

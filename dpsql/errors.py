@@ -14,9 +14,10 @@ No message holds anything computed from a private row.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
+
+from dpsql.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Everything here is post-processing (Theorem POST-1): it sees nothing that wasn't
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from math import isfinite
 from typing import Any
@@ -20,10 +19,12 @@ from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
+from dpsql.arrow import column
 from dpsql.backends.duckdb.render import relation
 from dpsql.calibrate import Quote, Step
 from dpsql.clipping import may_cut
 from dpsql.errors import DataError
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.facts import CONFIDENCE
@@ -114,7 +115,7 @@ def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
 
     step = noisy.step
     quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
-    columns: dict[str, Arrow] = {CELL: pa.array(np.arange(noisy.count))}
+    columns: dict[str, Arrow] = {CELL: column(np.arange(noisy.count))}
     if noisy.cells is not None:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):

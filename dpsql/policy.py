@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
 from fractions import Fraction
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, assert_never
 
 from dpsql.errors import Error, PolicyError
+from dpsql.frozen import dataclass
 
 Bound: TypeAlias = Decimal | date | datetime
 Value: TypeAlias = bool | int | Decimal | str | date | datetime

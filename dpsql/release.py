@@ -6,7 +6,6 @@ What leaves here is differentially private; what never passes here never leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import lcm
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ from dpsql.aggregates.base import Call, Rational
 from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
 from dpsql.calibrate import Measurement, Step
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled

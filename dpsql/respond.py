@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.zcdp import Conversion
 from dpsql.analyze.responses import CheckedResponses, Response
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit
 from dpsql.plan.nodes import Encode

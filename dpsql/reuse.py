@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
 
@@ -25,6 +25,7 @@ from dpsql.analyze.checked import Argument
 from dpsql.answer import Answer
 from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
 from dpsql.calibrate import Quote, Step
+from dpsql.frozen import dataclass
 from dpsql.plan.canonical import Names, UnknownNode
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.pool import pool

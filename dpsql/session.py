@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_es
 from dpsql.engine import Engine, account, quota
 from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.finish import finish, publish
+from dpsql.frozen import dataclass
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.release import Noisy, Responded, release, respond

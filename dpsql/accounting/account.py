@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
 from dpsql.accounting.cost import Cost, show_rounded
 from dpsql.accounting.filters import Filter, make_filter
 from dpsql.errors import BudgetError, LedgerError
+from dpsql.frozen import dataclass
 
 LONGEST = 1000
 TOO_LONG = 10**1000

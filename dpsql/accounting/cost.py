@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+
+from dpsql.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

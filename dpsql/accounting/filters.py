@@ -6,13 +6,13 @@ filter (valid under full adaptivity), not just a composition theorem for prices 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 from dpsql.accounting.cost import ZERO, ZERO_RHO, Cost, rounded, show_rounded
 from dpsql.accounting.zcdp import Conversion, split_delta
 from dpsql.errors import BudgetError
+from dpsql.frozen import dataclass
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """No query can ask for less, so less than this is nothing."""

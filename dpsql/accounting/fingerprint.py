@@ -18,11 +18,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 from dpsql.errors import DataError
+from dpsql.frozen import dataclass
 
 CHUNK = 4 << 20
 SETTLED_NS = 2_000_000_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import ZERO, Cost, rounded
 from dpsql.accounting.filters import Basic, Filter, Zcdp
 from dpsql.accounting.zcdp import pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.response import RandomizedResponse

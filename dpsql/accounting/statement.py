@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -11,6 +10,7 @@ from dpsql.accounting.account import Account, Balance, Entry
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filters import Zcdp
 from dpsql.accounting.pld import INSTALL, composed, is_installed
+from dpsql.frozen import dataclass
 
 GROUPS = (1, 2, 5)
 

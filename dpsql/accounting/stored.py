@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 from dpsql.accounting.store import Store
+from dpsql.frozen import dataclass
 
 LARGEST = 64 << 20
 """Bytes. A larger answer isn't kept: asking again costs again."""

@@ -7,13 +7,13 @@ would cost accuracy, never validity. Everything is rounded against whoever spend
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import exp, log, log1p, tanh
 
 from dpsql.accounting.cost import rounded
+from dpsql.frozen import dataclass
 
 _SLACK = Fraction(1, 10**30)
 """Relative: far above the rounding errors of a dozen operations at 60 digits, of which at most 25 cancel."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.arrow import column
 from dpsql.statistics.base import Quantity
 
 
@@ -36,10 +37,8 @@ class Average:
         return grid.low * grid.step, grid.high * grid.step
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
-        import pyarrow as pa
-
         mean, positive = self._mean(call, noisy)
-        return pa.array(mean, mask=~positive)
+        return column(mean, ~positive)
 
     def _mean(self, call: Call, noisy: Mapping[Quantity, Rational]) -> tuple[Floats, NDArray[np.bool_]]:
         low, high = self._bounds(call)

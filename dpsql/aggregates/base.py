@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.arrow import column
+from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value, power_sum
 from dpsql.statistics.exact import top
@@ -128,7 +129,7 @@ def saturated(numbers: NDArray[Any]) -> Arrow:
     most = 2**63 - 1
     if numbers.dtype == object:
         return pa.array([None if n is None else max(-most, min(most, int(n))) for n in numbers], pa.int64())
-    return pa.array(numbers.astype(np.int64))
+    return column(numbers.astype(np.int64))
 
 
 def decimals(numbers: NDArray[Any], scale: int, width: int = 38) -> Arrow:

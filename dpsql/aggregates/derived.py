@@ -6,7 +6,6 @@ Post-processing (Theorem POST-1): whatever a formula does, it only sees noisy su
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, prod
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.arrow import column
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Quantity, Value
 
 Numbers = Any  # an array of floats; of complex numbers while a slope is taken
@@ -79,10 +80,8 @@ class Derived:
         return found
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
-        import pyarrow as pa
-
         values = self._clamped(call, [noisy[q].floats for q in self.needs(call)])
-        return pa.array(values, mask=np.isnan(values))
+        return column(values, np.isnan(values))
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         sums = [noisy[q].floats for q in self.needs(call)]

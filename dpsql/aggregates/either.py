@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpsql.aggregates.average import Average
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
+from dpsql.arrow import column
 from dpsql.statistics.base import Quantity
 
 
@@ -19,10 +20,8 @@ class GeometricMean(Average):
     description = "GEOMEAN(x), GEOMETRIC_MEAN(x): EXP(AVG(LN(x))); x needs a range above 0"
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
-        import pyarrow as pa
-
         mean, positive = self._mean(call, noisy)
-        return pa.array(np.exp(mean), mask=~positive)
+        return column(np.exp(mean), ~positive)
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         of_logs = super().spread(call, noisy)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.arrow import column
+from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Quantity
 
@@ -77,7 +78,7 @@ def _typed(value: Rational, type_: Type, function: str) -> Arrow:
         return saturated(value.rounded())
     if type_.is_decimal:
         return decimals(value.rounded(type_.scale or 0), type_.scale or 0, type_.width or 38)
-    return pa.array(value.floats)
+    return column(value.floats)
 
 
 _NEAR = "x's values near that share of the rows; x needs a range"

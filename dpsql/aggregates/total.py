@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.arrow import column
 from dpsql.statistics.base import Quantity
 
 BIGINT_MAGNITUDE = 2**31  # 2³² rows of it still fit BIGINT
@@ -26,8 +27,6 @@ class Total:
         return [{call.total: 1 / call.magnitude if call.magnitude else Fraction(1)}]
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
-        import pyarrow as pa
-
         assert call.type is not None
         total = noisy[call.total]
         if call.type.is_integer or call.type.is_boolean:
@@ -37,7 +36,7 @@ class Total:
         if call.type.is_decimal:
             scale = call.type.scale or 0
             return decimals(total.rounded(scale), scale)
-        return pa.array(total.floats)
+        return column(total.floats)
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         centre = noisy[call.total].floats

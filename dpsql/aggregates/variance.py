@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.arrow import column
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 
@@ -68,10 +69,8 @@ class Variance:
         return np.sqrt(scaled) if self.root else scaled
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
-        import pyarrow as pa
-
         values = self._answer(call, noisy)
-        return pa.array(values, mask=np.isnan(values))
+        return column(values, np.isnan(values))
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         n, mean, variance, factor = self._parts(call, noisy)

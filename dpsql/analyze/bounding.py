@@ -6,12 +6,12 @@ needed and missing is refused. There is no default limit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.errors import PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.sql.refuse import Place, refuse
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from sqlglot import exp
@@ -26,6 +26,7 @@ from dpsql.analyze.refusals import (
 from dpsql.analyze.relations import Catalog, Known, known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
 from dpsql.sql.google import Bounds
@@ -119,6 +120,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     min_units = limits.min_units if release.keys else None
     clipped = any(a.clip is not None for a in arguments)
     winners = release.winners if domains is not None and min_units is None and not clipped else None
+    if winners is not None and winners.shown:
+        winners = None
     if winners is not None and winners.present and any(d.values.null_count for d in domains or ()):
         winners = None
     # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).

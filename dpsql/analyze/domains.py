@@ -8,7 +8,7 @@ Theorem KEYS-1: cells fixed without looking at private rows reveal nothing; rows
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor, prod
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from dpsql.errors import PolicyError
+from dpsql.frozen import dataclass
 from dpsql.policy import Column
 from dpsql.sql.scalar import Scalar, scalar
 

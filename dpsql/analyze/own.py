@@ -7,13 +7,14 @@ choice among ties depend on other rows (FACTS), so floats are added up in fixed 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analyze.ranges import Range
 from dpsql.errors import PrivacyError, SQLError
+from dpsql.frozen import dataclass
 from dpsql.sql.functions.base import Scalar, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
 from dpsql.sql.gridded import cast, gridded, number, present

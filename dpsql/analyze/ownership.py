@@ -7,10 +7,10 @@ A promise of the policy proves something only after the steward's check recorded
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
 from dpsql.errors import PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Scan
 from dpsql.plan.owners import domain_of
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, RowUnit, Table

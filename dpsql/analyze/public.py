@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlglot import exp
 from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
 from dpsql.analyze.ranges import Range
 from dpsql.errors import SQLError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Expr, Given, PublicTable
 from dpsql.plan.rows import plan_column
 from dpsql.policy import Policy

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+from dpsql.frozen import dataclass
 
 Value = Fraction | date | datetime
 _End = Fraction | float  # ±inf on an open side

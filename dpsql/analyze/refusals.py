@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor, prod
@@ -13,6 +13,7 @@ from sqlglot import exp
 from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import Error, PrivacyError, SQLError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.functions.casts import as_number_hint
 from dpsql.sql.google import Bounds

@@ -6,7 +6,7 @@ The relation that comes out is the one that runs: every expression in it is tota
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -20,6 +20,7 @@ from dpsql.analyze.public import Describe, PublicFacts, Schema
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition
 from dpsql.errors import PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import (
     Expr,
     Filter,

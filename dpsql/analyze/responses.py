@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +11,7 @@ from sqlglot import exp
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.relations import Catalog
 from dpsql.errors import PolicyError, PrivacyError, SQLError
+from dpsql.frozen import dataclass
 from dpsql.plan.estimates import CODE, SOURCE, Source, estimates
 from dpsql.plan.nodes import Expr, Plan, Responses
 from dpsql.policy import Column, Table

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from dpsql.errors import DataError
+from dpsql.frozen import dataclass
 
 if TYPE_CHECKING:
     from dpsql.answer import Answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from io import BytesIO, StringIO
@@ -13,6 +12,7 @@ from math import ceil, floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 from dpsql.accounting.cost import Cost, show_rounded
+from dpsql.frozen import dataclass
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,7 +6,6 @@ Noise and price come from the same objects: `Split.cost` prices the very noises 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
@@ -14,6 +13,7 @@ from typing import Protocol
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.laplace import NEGLIGIBLE, decimal, miss, precise, rounded_up
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 from operator import index
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms import sampler
 
 Scores = npt.NDArray[np.int64] | npt.NDArray[np.object_]

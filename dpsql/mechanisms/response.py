@@ -6,7 +6,6 @@ Everything is drawn exactly, from the same bytes as all noise (sampler.py).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from dpsql.accounting.cost import Cost
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms import sampler
 
 Codes = npt.NDArray[np.uint32]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import ZERO, Cost
 from dpsql.accounting.zcdp import pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Drawn, LaplaceSplit
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.mechanisms.zcdp import ZcdpLaplace

@@ -6,12 +6,12 @@ As in budget.py, the cost is that of the very noises that will be drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
 from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise, root_up
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax

@@ -41,7 +41,7 @@ from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.strategy import Linear
-from dpsql.statistics.top import Top
+from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -256,6 +256,8 @@ def _error(step: Step, call: Call) -> Facts | None:
     elif len(found[0]) == 1 and isinstance(found[0][0][1], DiscreteLaplace):
         weight, noise = found[0][0]
         facts["all_cells_laplace"] = abs(weight) * noise.laplace_within(CONFIDENCE, max(step.count or 1, 1))
+    if (cost := _choice_epsilon(step)) is not None:
+        facts["choice_epsilon"] = cost
     return facts
 
 
@@ -286,6 +288,21 @@ def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:
     if counted or unit.groups is not None:
         histogram = float(top.score.sensitivity(whole).l1 / noise.scale) if noise.scale else 0.0
     return {"below_best": noise.worst(step.count or 1, CONFIDENCE) * float(grid), "histogram_epsilon": histogram}
+
+
+def _choice_epsilon(step: Step) -> float | None:
+    """What the winners alone would cost, with noise of the same size, where they were counted and not chosen."""
+    winners, cells = step.checked.release.winners, step.count
+    single = step.measurements[0] if len(step.measurements) == 1 else None
+    if winners is None or cells is None or step.checked.private_keys or single is None:
+        return None
+    if not isinstance(single.statistic, SCORES) or isinstance(single.noise, NoisyMax):
+        return None
+    unit = step.checked.bounding.contribution
+    whole = unit if isinstance(single.statistic, Units) else unit.weighted(2**step.bits)
+    top = Top(single.statistic, min(winners.count, max(1, cells)), winners.largest)
+    noise = single.noise.scale if isinstance(single.noise, DiscreteLaplace) else sqrt(single.noise.variance / 2)
+    return float(top.sensitivity(whole).l1) / float(noise) if noise else 0.0
 
 
 def _cells(step: Step, call: Call) -> list[dict[Quantity, float]]:

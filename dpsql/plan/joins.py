@@ -6,11 +6,12 @@ Inner joins, commas and WHERE say the same thing, so they are one pool of condit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.errors import PrivacyError
+from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Expr, Filter, Join, Mark, columns_of, scanned, unit_of
 from dpsql.plan.owners import one_owner, without_units
 from dpsql.plan.rows import (

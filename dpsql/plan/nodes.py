@@ -7,12 +7,13 @@ says what the query means; the second group, added by calibrate, says how intege
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.frozen import dataclass
 from dpsql.sql.google import Bounds
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.moments import Moments
@@ -260,12 +261,14 @@ class Aggregate:
 class Winners:
     """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order.
 
-    present: those with a NULL key are passed over.
+    present: those with a NULL key are passed over. shown: the aggregate of each is looked at, too, so that it must be
+    counted; then `explain` says what the keys alone would cost.
     """
 
     count: int
     largest: bool
     present: bool = False
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
         exactly = f" (exactly: {_number(error['all_cells'])})" if formula is not None else ""
         every = formula if formula is not None else error["all_cells"]
         lines.append(f"within {_number(every)} for all {cells:,} cells with {percent}{exactly}")
+    if (cost := error.get("choice_epsilon")) is not None:
+        lines.append(f"counted, not chosen: the keys alone, with the same noise, would cost ε = {_number(cost)}")
     return lines
 
 

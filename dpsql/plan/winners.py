@@ -77,20 +77,24 @@ def _is_plain(select: exp.Select, *, but: Sequence[str] = ()) -> bool:
 
 
 def _first(select: exp.Select, uses: Sequence[exp.Column]) -> Winners | None:
-    """ORDER BY the aggregate first, then keys, with a LIMIT; the aggregate is nowhere else."""
+    """ORDER BY the aggregate first, then keys, with a LIMIT; the aggregate is at most selected beside that."""
     order, limit, offset = (select.args.get(k) for k in ("order", "limit", "offset"))
     if select.find(exp.Window):  # it looks at all groups
         return None
-    if order is None or limit is None or not _is_plain(select, but=("order", "limit", "offset")) or len(uses) != 1:
+    if order is None or limit is None or not _is_plain(select, but=("order", "limit", "offset")) or not uses:
         return None
     first = order.expressions[0]
-    if not isinstance(first, exp.Ordered) or first.this is not uses[0]:
+    if not isinstance(first, exp.Ordered) or all(first.this is not use for use in uses):
+        return None
+    selected = {id(o.unalias()) for o in select.selects}
+    if any(use is not first.this and id(use) not in selected for use in uses):
         return None
     counts = [_whole(c.expression if c is not None else exp.Literal.number(0)) for c in (limit, offset)]
     if isinstance(limit, exp.Fetch) or counts[0] is None or counts[1] is None:
         return None
     total = counts[0] + counts[1]
-    return Winners(total, bool(first.args.get("desc"))) if 1 <= total <= MAX_WINNERS else None
+    largest, shown = bool(first.args.get("desc")), len(uses) > 1
+    return Winners(total, largest, shown=shown) if 1 <= total <= MAX_WINNERS else None
 
 
 def _argument(select: exp.Select, uses: Sequence[exp.Column]) -> Winners | None:

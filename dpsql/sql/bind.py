@@ -8,11 +8,11 @@ that are on no list are refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.errors import SQLError
+from dpsql.frozen import dataclass
 from dpsql.sql.gaps import compared_gap
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys

@@ -8,7 +8,7 @@ knows its privacy_unit_column, and an aggregate its Bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Span, SQLError, nearest
+from dpsql.frozen import dataclass
 from dpsql.policy import exact_decimal
 from dpsql.sql.nodes import is_aggregate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Span, SQLError, nearest
+from dpsql.frozen import dataclass
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
 from dpsql.sql.within import ordered_inside
@@ -37,6 +38,11 @@ _INSTEAD = {
     "EXPLAIN": "`dpsql explain` and session.explain() say what a query would do and cost, and spend nothing",
     "VALUES": "write SELECT * FROM (VALUES (1, 2))",
 }
+
+
+_QUANTILES = ("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC")
+_OPENS = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSES = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +149,31 @@ def _at(text: str, token: Token, message: str, code: str, hint: str) -> SQLError
 
 
 def _check_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
-    """The parser lets CEIL() pass, whose argument nobody would find."""
+    """The parser lets CEIL() pass, whose argument nobody would find, and forgets a third one of QUANTILE_CONT."""
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        if token.text.upper() in _QUANTILES and after.token_type is TokenType.L_PAREN and _commas(tokens[i + 2 :]) > 1:
+            name = token.text.upper()
+            raise _at(text, token, f"{name} takes two arguments", "arity", f"write {name}(x, 0.5)")
     for node in root.find_all(exp.Ceil, exp.Floor, exp.Date):
         if node.args.get("this") is None:
             name = node.sql_name()
             token = next((t for t in tokens if t.text.upper() in node.sql_names()), tokens[0])
             hint = f"write {name}(x)"
             raise _at(text, token, f"{name} takes an argument", "wrong-arguments", hint)
+
+
+def _commas(tokens: Sequence[Token]) -> int:
+    """How many there are before the bracket that is open closes, not counting those inside other brackets."""
+    depth = found = 0
+    for token in tokens:
+        if token.token_type in _OPENS:
+            depth += 1
+        elif token.token_type in _CLOSES:
+            depth -= 1
+            if depth < 0:
+                break
+        found += depth == 0 and token.token_type is TokenType.COMMA
+    return found
 
 
 # ---------------------------------------------------------------- what can't be parsed

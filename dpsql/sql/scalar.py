@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range
 from dpsql.errors import Error, SQLError
+from dpsql.frozen import dataclass
 from dpsql.sql.functions import FUNCTIONS, Function, lookup, refusal
 from dpsql.sql.functions.base import Scalar, null
 from dpsql.sql.functions.casts import convert

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+
+from dpsql.frozen import dataclass
 
 _ALIASES = {
     "BOOL": "BOOLEAN",

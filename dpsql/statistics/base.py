@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.statistics.exact import Integers
 from dpsql.statistics.grid import Grid
 from dpsql.statistics.tally import Spectrum, Tally

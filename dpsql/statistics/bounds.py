@@ -7,10 +7,10 @@ bucket −i their negatives, and bucket 0 what is smaller still. Everything in t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log
 
+from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 
 FIRST, LAST = -40, 64  # of doubles: from a millionth of a millionth to beyond any BIGINT

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 from dpsql.statistics.base import Clip, Integers, Quantity, Value
 from dpsql.statistics.grid import MAX_INTEGER, MAX_SCALE, Grid, choose_grid

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Literal
 
 from dpsql.analyze.ranges import Range
+from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 
 FINE_BITS = 20  # a float's grid is this much finer than its noise: rounding 10⁷ rows adds 0.1% of the noise

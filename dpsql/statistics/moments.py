@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Integers, Quantity, Value, power_sum
 from dpsql.statistics.tally import Tally
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, log
 
 import numpy as np
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.noisy_max import NoisyMax, Scores
 from dpsql.statistics.base import Integers, Quantity, Value
 from dpsql.statistics.tally import Spectrum, Tally

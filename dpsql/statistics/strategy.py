@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import frexp, ldexp
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analyze.sensitivity import Contribution
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count

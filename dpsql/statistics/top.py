@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.analyze.sensitivity import Contribution, Sensitivity
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Integers, Quantity, Statistic
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
@@ -14,6 +14,8 @@ from dpsql.statistics.exact import times
 from dpsql.statistics.tally import Tally
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
+
+SCORES = (Count, Distinct, Sum, Units)  # whose move in a single cell is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ the ledger for exactly this version of the data.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
@@ -17,6 +16,7 @@ from dpsql.accounting.cost import show_rounded
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.engine import Engine, account
+from dpsql.frozen import dataclass
 from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.sql.types import Type
 from dpsql.steward.promises import Finding, outside, values_problem, verify

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from dpsql.backends.duckdb.render import relation
 from dpsql.backends.duckdb.sources import read_csv
 from dpsql.engine import Engine
 from dpsql.errors import DataError, PolicyError
+from dpsql.frozen import dataclass
 from dpsql.plan.build import scan_of
 from dpsql.policy import Column, ColumnUnit, Table
 from dpsql.sql.types import Type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.backends.duckdb.render import relation
 from dpsql.backends.duckdb.run import engine_failed
+from dpsql.frozen import dataclass
 from dpsql.mechanisms.response import Codes
 from dpsql.plan.nodes import Encode
 from dpsql.sql.gridded import cast
@@ -42,7 +42,7 @@ def encode(step: ResponseStep, cursor: duckdb.DuckDBPyConnection) -> ExactCodes:
     try:
         for name, values in lists.items():
             cursor.register(name, values)
-        result = cursor.sql(render_codes(step.statement).sql(dialect="duckdb")).to_arrow_table()
+        result = cursor.sql(render_codes(step.statement).sql(dialect="duckdb", copy=False)).to_arrow_table()
     except duckdb.Error:
         raise engine_failed() from None
     finally:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsql.arrow import column
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import CELL, CELLS, render, render_histogram
 from dpsql.errors import DataError
+from dpsql.frozen import dataclass
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 
@@ -96,13 +98,11 @@ def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) 
 
 def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
     """The result of a statement that may look at these cells."""
-    import pyarrow as pa
 
     try:
         if cells is not None:
-            index = pa.array(np.arange(cells.num_rows, dtype=np.int64))
-            cursor.register(CELLS, cells.append_column(CELL, index))
-        return cursor.sql(query.sql(dialect="duckdb")).to_arrow_table()
+            cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
+        return cursor.sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
     finally:
         if cells is not None:
             cursor.unregister(CELLS)

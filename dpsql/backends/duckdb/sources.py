@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from sqlglot import exp
 
 from dpsql.accounting.fingerprint import Source
 from dpsql.errors import DataError, PolicyError, SQLError, nearest
+from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit
@@ -410,7 +410,7 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            relation = cursor.sql(explicit(query).sql(dialect="duckdb"))
+            relation = cursor.sql(explicit(query).sql(dialect="duckdb", copy=False))
             return relation.to_arrow_table(), [str(t) for t in relation.types]
 
     @contextmanager
@@ -470,7 +470,9 @@ class TwinDatabase:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
             try:
-                rows = cursor.execute(f"DESCRIBE {explicit(as_written(query)).sql(dialect='duckdb')}").fetchall()
+                rows = cursor.execute(
+                    f"DESCRIBE {explicit(as_written(query)).sql(dialect='duckdb', copy=False)}"
+                ).fetchall()
             except duckdb.Error as error:
                 message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
                 raise SQLError(

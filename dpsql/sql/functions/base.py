@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -12,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import SQLError
+from dpsql.frozen import dataclass
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BOOLEAN, NULL, Type
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, Value
 from dpsql.errors import SQLError, nearest
+from dpsql.frozen import dataclass
 from dpsql.sql.functions.base import (
     Function,
     Scalar,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, Value, float_outward, from_ends
 from dpsql.errors import SQLError
+from dpsql.frozen import dataclass
 from dpsql.sql.functions.arithmetic import mirrored, toward_zero
 from dpsql.sql.functions.base import (
     Function,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analyze.ranges import Range, float_outward, from_ends
+from dpsql.frozen import dataclass
 from dpsql.sql.functions.base import Function, Scalar, Scope, call, ends, only
 from dpsql.sql.functions.casts import as_double
 from dpsql.sql.types import DOUBLE

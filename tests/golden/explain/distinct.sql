@@ -104,3 +104,49 @@ output
   not an output itself: COUNT(DISTINCT orders.order_id), from [1]
     chosen, not counted: only keys leave; the numbers themselves, with the same noise, would cost ε = 1
     a winner is at most 12.3 below the best, with 95%
+----
+-- the largest groups with their counts: counted, and what the keys alone would cost
+-- options: {"max_rows": 4}
+SELECT kind, COUNT(*) AS n FROM orders GROUP BY kind ORDER BY n DESC LIMIT 2
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of orders: rows_per_unit = 3, not verified
+          mass 3, peak 3, in any number of groups
+enforced  max_rows = 3
+cells     3 = kind (3: values of orders.kind)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  1   100%   3   3  discrete Laplace      3  1.53e-05
+
+output
+  kind  key kind: no noise
+  n     COUNT(*), from [1]
+        within 8.99 for one cell with 95%
+        within 12.3 for all 3 cells with 95% (exactly: 12.2)
+        counted, not chosen: the keys alone, with the same noise, would cost ε = 2
+----
+-- as many winners as there are groups: counting them costs less than choosing
+-- options: {"max_rows": 4}
+SELECT kind FROM orders GROUP BY kind ORDER BY COUNT(*) DESC LIMIT 3
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of orders: rows_per_unit = 3, not verified
+          mass 3, peak 3, in any number of groups
+enforced  max_rows = 3
+cells     3 = kind (3: values of orders.kind)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  1   100%   3   3  discrete Laplace      3  1.53e-05
+
+output
+  kind  key kind: no noise
+  not an output itself: COUNT(*), from [1]
+    within 8.99 for one cell with 95%
+    within 12.3 for all 3 cells with 95% (exactly: 12.2)
+    counted, not chosen: the keys alone, with the same noise, would cost ε = 3

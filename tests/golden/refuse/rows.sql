@@ -588,3 +588,12 @@ error: one unit may have any number of rows of visits
    1 | SELECT COUNT(DISTINCT age) FROM visits
      |                                 ^^^^^^
 help: say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the policy
+----
+-- a third argument of a quantile
+SELECT QUANTILE_CONT(age, [0.5, 0.9], 3) FROM people
+
+SQLError arity at 1:8+13
+error: QUANTILE_CONT takes two arguments
+   1 | SELECT QUANTILE_CONT(age, [0.5, 0.9], 3) FROM people
+     |        ^^^^^^^^^^^^^
+help: write QUANTILE_CONT(x, 0.5)

@@ -250,6 +250,56 @@ def test_what_the_seed_range_refuses_no_released_range_admits(session: dpsql.Ses
         session.query("SELECT SUM(1 / x) FROM t", epsilon=1)
 
 
+@pytest.mark.parametrize(
+    ("sql", "buckets"),
+    [
+        ("SELECT SUM(CASE WHEN i > 10 THEN 1 / i ELSE 0 END), SUM(i) FROM t", None),
+        ("SELECT SUM(1 / i) FROM t WHERE i >= 100", (0, 6)),
+        ("SELECT SUM(SQRT(x)) FROM t", (-50, -40)),
+        ("SELECT VARIANCE(LN(x)) + SUM(s) FROM t WHERE x >= 1", (-8, -7)),
+    ],
+)
+def test_no_released_range_refuses_what_its_seed_range_admits(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, sql: str, buckets: tuple[int, int] | None
+) -> None:
+    monkeypatch.setattr("dpsql.auto.covered", lambda counts, scale: buckets)
+    answer = session.query(sql, epsilon=1)
+    assert answer.cost.epsilon == 1 and answer.rows
+    assert any(r["low"] <= -(2**63) and r["high"] >= 2**63 - 1 and r["found"] for r in answer.ranges)
+    assert session.query(sql, epsilon=1, fresh=True).rows
+
+
+BUCKET = (
+    "SELECT CAST(CLIP(SIGN(CAST(x AS DOUBLE)) * CLIP(CEIL(LOG2(GREATEST(ABS(CAST(x AS DOUBLE)), "
+    f"{2.0**-41!r}))) - -41, 0, 105), -105, 105) AS INTEGER), {{}} FROM t WHERE ISFINITE(CAST(x AS DOUBLE)) GROUP BY 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("counted", "mechanism"),
+    [
+        ("COUNT(*), COUNT(i)", "laplace"),
+        ("COUNT(*)", "gaussian"),
+        ("AVG(CLIP(i, 0, 1))", "laplace"),
+        ("SUM(CLIP(i, 0, 9))", "laplace"),
+        ("COUNT(*) FILTER (WHERE id < 9)", "laplace"),
+    ],
+)
+def test_an_analysts_own_query_over_the_same_buckets_is_not_taken_for_the_histogram(
+    connect: Connect, counted: str, mechanism: str
+) -> None:
+    session = connect({"t": TABLE}, policy(), epsilon=10, delta=1e-5)
+    session.query(BUCKET.format(counted), epsilon=1, max_rows=1, mechanism=mechanism)
+    assert session.query("SELECT AVG(x) FROM t", epsilon=1).cost.epsilon == 1
+    assert [sql for sql, _ in spends(session)][1:] == ["automatic bounds of t.x", "SELECT AVG(x) FROM t"]
+
+
+def test_an_analysts_own_histogram_of_the_buckets_is_a_range_that_is_paid_for(session: dpsql.Session) -> None:
+    session.query(BUCKET.format("COUNT(*) AS n"), epsilon=1, max_rows=1)
+    assert session.query("SELECT AVG(x) FROM t", epsilon=1).ranges[0]["found"]
+    assert [sql for sql, _ in spends(session)][1:] == ["SELECT AVG(x) FROM t"]
+
+
 def test_only_numbers_have_automatic_bounds(connect: Connect) -> None:
     columns = {"k": {"bounds": "auto"}}
     with pytest.raises(PolicyError, match="only numbers get automatic bounds"):

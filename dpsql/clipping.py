@@ -21,7 +21,6 @@ from dpsql.auto import with_ranges
 from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
-from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column
 from dpsql.release import Noisy, Responded
@@ -177,20 +176,18 @@ def _counts(noisy: Noisy, index: int) -> list[float]:
     return [int(n) / counts.denominator for n in counts.numerators]
 
 
-def _scale(noisy: Noisy, index: int) -> float:
-    """Of the noise of a count."""
+def _deviation(noisy: Noisy, index: int) -> float:
+    """The standard deviation of a count's noise: of its own, or of the cells that it is the sum of."""
     call = noisy.step.calls[index]
     (need,) = RECIPES[call.function].needs(call)
-    ((place, weight),) = noisy.step.estimates[need].terms
-    noise = noisy.step.measurements[place[0]].noise
-    assert isinstance(noise, DiscreteLaplace)
-    return float(noise.scale * abs(weight))
+    variances = [Fraction(m.noise.variance) for m in noisy.step.measurements]
+    return sqrt(noisy.step.estimates[need].variance(variances))
 
 
 def _limit(part: _Part, noisy: Noisy) -> Cut:
     buckets = noisy.cells.column(0).to_pylist()
     counts = {b: n for b, n in zip(buckets, _counts(noisy, 0), strict=True) if b is not None}
-    scale = _scale(noisy, 0)
+    scale = _deviation(noisy, 0) / sqrt(2)
     last = max((b for b, n in counts.items() if n > CLEAR * scale), default=0)
     counts = {b: n for b, n in counts.items() if b <= last}
     total = sum(counts.values())
@@ -217,7 +214,7 @@ def _ranges(part: _Part, noisy: Noisy) -> Iterator[Cut]:
     for i, text in enumerate(part.texts, 1):
         (count,) = _counts(noisy, i)
         share = None if total <= 0 else min(1.0, max(0.0, count / total))
-        error = None if total <= 0 else 2 * sqrt(2) * _scale(noisy, i) / total
+        error = None if total <= 0 else 2 * _deviation(noisy, i) / total
         yield {"what": "range", "of": text, "share": share, "error": error, "suggestion": None}
 
 

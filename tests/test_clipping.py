@@ -110,6 +110,22 @@ def test_under_zcdp_the_estimate_is_part_of_rho() -> None:
         assert answer.cost.epsilon == 4
 
 
+def test_several_ranges_are_estimated_together_and_their_errors_hold(connect: Connect) -> None:
+    session = connect({"t": TABLE}, POLICY, epsilon=1000, delta=1e-6)
+    sql = "SELECT SUM(x), SUM(x + 1), SUM(x * 2), COUNT(*) FROM t"
+    quote = session.explain(sql, epsilon=1, clipping=True)
+    assert quote.aside is not None and "by" in quote.aside.steps[1].measurements[0].statistic.title  # one block of all
+    off = []
+    exact = len(set(IDS[TABLE["x"].to_numpy() > 60].tolist())) / UNITS
+    for _ in range(20):
+        answer = session.query(sql, epsilon=1, clipping=True, fresh=True)
+        assert answer.clipping is not None and [c["what"] for c in answer.clipping] == ["max_rows", *["range"] * 3]
+        off += [abs(c["share"] - exact) <= c["error"] for c in answer.clipping[1:]]
+        assert all(0 < c["error"] < 0.1 for c in answer.clipping[1:])
+    assert np.mean(off) > 0.8
+    assert "of units have a value outside of the range of" in str(session.explain(sql, epsilon=1))
+
+
 @pytest.mark.parametrize(
     ("sql", "options"),
     [

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
+from dpsql import auto
+from dpsql.accounting.pld import recorded
 from dpsql.cli.main import cli
 from dpsql.errors import BudgetError, PolicyError, PrivacyError
 from dpsql.mechanisms import sampler
@@ -162,6 +164,37 @@ def test_gaussian_noise_and_private_keys_keep_all_of_delta(connect: Connect) -> 
     for sql in ("SELECT id % 3, id // 5000, AVG(x) FROM t GROUP BY 1, 2", "SELECT SUM(s) FROM t"):
         answer = session.query(sql, epsilon=1, delta="1e-6", mechanism="gaussian")
         assert answer.cost.epsilon == 1 and answer.cost.delta == Fraction(1, 10**6)
+
+
+def noted(session: dpsql.Session) -> Any:
+    return session._engine.ledger.history()[-1].note
+
+
+def test_the_ledger_notes_no_more_private_noises_than_were_drawn(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    calibrate = auto.calibrate
+    monkeypatch.setattr(auto, "calibrate", lambda *given: drawn.append(calibrate(*given)) or drawn[-1])
+    session.query("SELECT MAX(x), SUM(i), COUNT(*) FROM t", epsilon=1)
+    seed, found = ([Fraction(size) for _, size in recorded(quote.measured)] for quote in drawn[-2:])
+    assert (len(seed), len(found)) == (3, 2)  # two with half of ε each are less private than three with a third
+    assert noted(session)["noises"] == [["laplace", "7/10"]] and sum(found) <= Fraction(7, 10)
+
+
+def test_the_ledger_says_of_winners_only_what_it_knows_beforehand(session: dpsql.Session) -> None:
+    sql = "SELECT k FROM t WHERE x >= 1 GROUP BY k ORDER BY SUM(x) DESC LIMIT 1"
+    session.query(sql, epsilon=1, max_rows=1)
+    assert "chosen" not in noted(session)
+    session.query(sql, epsilon=1, max_rows=1, fresh=True)
+    assert noted(session)["chosen"]
+
+
+@pytest.mark.parametrize(("sql", "known"), [("SELECT AVG(x) FROM t", True), ("SELECT AVG(x), MAX(i) FROM t", False)])
+def test_gaussian_noises_are_noted_where_ranges_cannot_change_them(connect: Connect, sql: str, known: bool) -> None:
+    session = connect({"t": TABLE}, policy(), epsilon=10, delta=1e-5)
+    session.query(sql, epsilon=1, mechanism="gaussian")
+    assert ("noises" in noted(session)) == known
 
 
 # ---------------------------------------------------------------- what stays, and what asks again

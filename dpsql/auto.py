@@ -15,7 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.accounting.cost import Cost, rounded
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked, analyze
 from dpsql.analyze.relations import Catalog
@@ -91,10 +91,10 @@ def _needs(column: Automatic, checked: Checked, limits: Limits, catalog: Catalog
 
 
 def _ranges(checked: Checked) -> list[object]:
-    arguments = [a for r in checked.releases for a in r.arguments if a.call.function != "COUNT" and a.clip is None]
+    arguments = [a for r in checked.releases for a in r.arguments if a.call.function not in COUNTED and a.clip is None]
     # What is added up within a unit is on a grid that hangs on its range, and part of the relation.
     relations: list[object] = [r.relation for r in checked.releases]
-    return relations + [None if a.value is None else (a.value.range.low, a.value.range.high) for a in arguments]
+    return relations + [(v.range.low, v.range.high) for a in arguments for v in a.values]
 
 
 def with_ranges(catalog: Catalog, ranges: Sequence[Automatic]) -> Catalog:

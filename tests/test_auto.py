@@ -104,6 +104,7 @@ def test_several_ranges_have_a_share_each_and_at_most_half_together(connect: Con
     [
         "SELECT COUNT(*) FROM t",
         "SELECT COUNT(x) FROM t WHERE x > 7",
+        "SELECT REGR_COUNT(x, i) FROM t",
         "SELECT SUM(CLIP(x, 0, 500)) FROM t",
         "SELECT SUM(x) FROM t WHERE x BETWEEN 0 AND 500",
         "SELECT COUNT(DISTINCT id) FROM t",
@@ -121,6 +122,7 @@ def test_a_query_that_needs_no_range_pays_for_none(session: dpsql.Session, sql: 
         "SELECT SUM(x * 2) FROM t",
         "SELECT STDDEV(x) FROM t",
         "SELECT MEDIAN(x) FROM t",
+        "SELECT COVAR_POP(CLIP(i, 0, 9), x) FROM t",
         "SELECT AVG(s) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id)",
         "SELECT COUNT(*) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id) WHERE s > 10",
         "SELECT SUM(a.x) FROM t AS a JOIN t AS b ON a.id = b.id",

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
 from dpsql.auto import with_ranges
@@ -93,7 +93,7 @@ def _parts(one: CheckedRelease) -> Iterator[_Part]:
     release, bounding = one.release, one.bounding
     unit, taken = unit_of(release.input), columns_of(release.input)
     rows = fresh("unit rows", taken)
-    outside = [(text, e) for a in one.arguments if (found := _outside(a)) is not None for text, e in [found]]
+    outside = [found for argument in one.arguments for found in _outside(argument)]
     if unit is None:
         if outside:
             counts = tuple(_count(e) for _, e in outside)
@@ -126,30 +126,32 @@ def _bucket(column: str) -> Expr:
     return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
-def _outside(argument: Argument) -> tuple[str, Expr] | None:
-    """An aggregate whose value is clipped to a range, and the test that its row's value lies outside of it."""
-    call, value = argument.call, argument.value
-    if value is None or call.argument is None or call.function == "COUNT" or argument.clip is not None:
-        return None
-    low, high = value.range.low, value.range.high
-    if not value.type.is_numeric or argument.kind is not None:
-        return None
-    if not isinstance(low, Fraction) or not isinstance(high, Fraction) or call.bounds is not None:
-        return None
-    x = exp.cast(call.argument.copy(), "DOUBLE")
-    test: Expr = exp.And(
-        this=exp.Anonymous(this="ISFINITE", expressions=[x]),
-        expression=exp.Paren(
-            this=exp.Or(
-                this=exp.LT(this=x.copy(), expression=_literal(low)),
-                expression=exp.GT(this=x.copy(), expression=_literal(high)),
-            )
-        ),
-    )
-    if call.where is not None:
-        test = exp.And(this=exp.Paren(this=call.where.copy()), expression=test)
-    text = f"{call.node.sql(dialect='duckdb')} [{float(low):g}, {float(high):g}]".replace('"', "")
-    return text, test
+def _outside(argument: Argument) -> Iterator[tuple[str, Expr]]:
+    """The values of an aggregate that are clipped to a range, each with the test that its row's lies outside of it."""
+    call = argument.call
+    if call.function in COUNTED or argument.clip is not None or argument.kind is not None or call.bounds is not None:
+        return
+    places = ("",) if call.second is None else ("the first value of ", "the second value of ")
+    for place, written, value in zip(places, (call.argument, call.second), argument.values, strict=False):
+        low, high = value.range.low, value.range.high
+        if written is None or not isinstance(low, Fraction) or not isinstance(high, Fraction):
+            continue
+        if not value.type.is_numeric:
+            continue
+        x = exp.cast(written.copy(), "DOUBLE")
+        test: Expr = exp.And(
+            this=exp.Anonymous(this="ISFINITE", expressions=[x]),
+            expression=exp.Paren(
+                this=exp.Or(
+                    this=exp.LT(this=x.copy(), expression=_literal(low)),
+                    expression=exp.GT(this=x.copy(), expression=_literal(high)),
+                )
+            ),
+        )
+        if call.where is not None:
+            test = exp.And(this=exp.Paren(this=call.where.copy()), expression=test)
+        text = call.node.sql(dialect="duckdb").replace('"', "")
+        yield f"{place}{text} [{float(low):g}, {float(high):g}]", test
 
 
 def _literal(value: Fraction) -> Expr:

@@ -126,6 +126,16 @@ def test_several_ranges_are_estimated_together_and_their_errors_hold(connect: Co
     assert "of units have a value outside of the range of" in str(session.explain(sql, epsilon=1))
 
 
+def test_both_values_of_a_pair_have_a_range_and_what_is_only_counted_has_none(session: dpsql.Session) -> None:
+    answer = session.query("SELECT CORR(x, x / 2), REGR_COUNT(x, x) FROM t", epsilon=20, clipping=True)
+    pair = "CORR(t.x, t.x / 2)"
+    of = [f"the first value of {pair} [0, 60]", f"the second value of {pair} [0, 30]"]
+    assert answer.limits == ("max_rows = 8", *(f"the range of {text}" for text in of))
+    assert answer.clipping is not None and [c.get("of") for c in answer.clipping] == [None, *of]
+    exact = len(set(IDS[TABLE["x"].to_numpy() > 60].tolist())) / UNITS
+    assert all(abs(c["share"] - exact) < 0.03 for c in answer.clipping[1:])
+
+
 @pytest.mark.parametrize(
     ("sql", "options"),
     [

@@ -9,12 +9,13 @@ policy and the ledger alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.accounting.cost import Cost, rounded
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked, analyze
 from dpsql.analyze.relations import Catalog
@@ -27,7 +28,7 @@ from dpsql.plan.build import build
 from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy import Policy
 from dpsql.release import Noisy
-from dpsql.reuse import release_key
+from dpsql.reuse import answers, release_key
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 from dpsql.sql.types import Type
@@ -35,6 +36,7 @@ from dpsql.statistics.bounds import Automatic, Seed, covered
 from dpsql.statistics.strategy import Linear
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
+NOISIEST = Fraction(1, 10**12)  # less than any query's share: whatever was released has no more noise
 
 Result = tuple[tuple[str, str], ...]
 
@@ -50,9 +52,20 @@ def analyze_automatic(plan: Plan, limits: Limits, engine: Engine) -> Checked:
     catalog = engine.catalog()
     checked = analyze(plan, limits, catalog)
     needed = [_known(a, engine) for a in _columns(plan, engine) if _needs(a, checked, limits, catalog)]
-    if not needed:
-        return checked
-    return replace(analyze(plan, limits, with_ranges(catalog, needed)), automatic=tuple(needed))
+    return _analyze_known(plan, limits, catalog, needed) if needed else checked
+
+
+def _analyze_known(plan: Plan, limits: Limits, catalog: Catalog, ranges: Sequence[Automatic]) -> Checked:
+    """analyze with these ranges. One that would refuse what its seed range admits gives way to that (AUTO-1)."""
+    used = list(ranges)
+    with suppress(Error):
+        return replace(analyze(plan, limits, with_ranges(catalog, used)), automatic=tuple(used))
+    for place, one in enumerate(ranges):
+        try:
+            analyze(plan, limits, with_ranges(catalog, used[: place + 1]))
+        except Error:
+            used[place] = replace(one, range=(one.seed.low, one.seed.high), found=True)
+    return replace(analyze(plan, limits, with_ranges(catalog, used)), automatic=tuple(used))
 
 
 def _columns(plan: Plan, engine: Engine) -> list[Automatic]:
@@ -78,10 +91,10 @@ def _needs(column: Automatic, checked: Checked, limits: Limits, catalog: Catalog
 
 
 def _ranges(checked: Checked) -> list[object]:
-    arguments = [a for r in checked.releases for a in r.arguments if a.call.function != "COUNT" and a.clip is None]
+    arguments = [a for r in checked.releases for a in r.arguments if a.call.function not in COUNTED and a.clip is None]
     # What is added up within a unit is on a grid that hangs on its range, and part of the relation.
     relations: list[object] = [r.relation for r in checked.releases]
-    return relations + [None if a.value is None else (a.value.range.low, a.value.range.high) for a in arguments]
+    return relations + [(v.range.low, v.range.high) for a in arguments for v in a.values]
 
 
 def with_ranges(catalog: Catalog, ranges: Sequence[Automatic]) -> Catalog:
@@ -182,11 +195,15 @@ def _quoted(name: str) -> str:
 
 
 def _known(column: Automatic, engine: Engine) -> Automatic:
-    """The column with its range, if a release for the present data version found one; the least noisy counts."""
-    quote = _range_quote(column, Ask(Fraction(1), Fraction(0), "laplace"), engine)
-    key = release_key(quote.steps[0], engine.identities(), {})
-    stored = [(id, unpack_release(kept).noisy) for id, kept in engine.ledger.stored(key)] if key else []
-    for id, noisy in sorted(stored, key=lambda one: _scale(one[1])):
+    """The column with its range, if a release for the present data version found one; the least noisy counts.
+
+    Somebody's own query can be of the same rows and buckets, and count something else or with other noise.
+    """
+    (step,) = _range_quote(column, Ask(NOISIEST, Fraction(0), "laplace"), engine).steps
+    key = release_key(step, engine.identities(), {})
+    stored = [(id, answers(step, unpack_release(kept), {})) for id, kept in engine.ledger.stored(key)] if key else []
+    histograms = [(id, noisy) for id, noisy in stored if noisy is not None and _is_laplace(noisy)]
+    for id, noisy in sorted(histograms, key=lambda one: _scale(one[1])):
         known = with_range(column, noisy, id)
         if known.found:
             return known
@@ -210,6 +227,12 @@ def _counted(noisy: Noisy) -> Linear:
     return noisy.step.estimates[need]
 
 
+def _is_laplace(noisy: Noisy) -> bool:
+    """Has each count one Laplace noise of its own? `covered` knows the tail of no other."""
+    terms = _counted(noisy).terms
+    return len(terms) == 1 and isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace)
+
+
 def _scale(noisy: Noisy) -> Fraction:
     """Of the noise of a count, in units."""
     ((place, weight),) = _counted(noisy).terms
@@ -224,8 +247,8 @@ def settled(quote: Quote, histograms: Sequence[tuple[Noisy, str]], engine: Engin
     assert before is not None
     left = iter(histograms)
     known = tuple(a if a.range is not None else with_range(a, *next(left)) for a in quote.automatic)
-    checked = analyze(quote.plan, before.limits, with_ranges(engine.catalog(), known))
-    again = replace(calibrate(checked, before.ask, quote.result), automatic=known)
+    checked = _analyze_known(quote.plan, before.limits, engine.catalog(), known)
+    again = replace(calibrate(checked, before.ask, quote.result), automatic=checked.automatic)
     if not _within(again.own, before.rest):
         raise AssertionError("the query costs more than was set aside for it")
     return again

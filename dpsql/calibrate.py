@@ -28,6 +28,7 @@ from dpsql.analyze.sensitivity import Contribution, Sensitivity
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Drawn, GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import ONE_ROW
@@ -190,10 +191,27 @@ class Quote:
     @property
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
-        found: dict[str, object] = {"sql": self.plan.text, "noises": recorded(self.measured)}
-        if winners := [m.statistic.title for s in self.steps for m in s.measurements if isinstance(m.statistic, Top)]:
+        found: dict[str, object] = {"sql": self.plan.text}
+        if (noises := self._noted) is not None:
+            found["noises"] = noises
+        winners = [m.statistic.title for s in self.steps for m in s.measurements if isinstance(m.statistic, Top)]
+        if winners and self.before is None:
             found["chosen"] = winners  # of the counts or sums behind it, nothing was released
         return {**found, "threshold": str(self._threshold)} if self._threshold else found
+
+    @property
+    def _noted(self) -> list[list[str]] | None:
+        """The noises that will be drawn, or what is no less private; None where that can't be said beforehand.
+
+        Which statistics are measured, or whether winners are chosen, may hang on ranges that aren't released yet.
+        """
+        if self.before is None:
+            return recorded(self.measured)
+        if isinstance(self.split, LaplaceSplit):
+            return [["laplace", str(self.before.rest.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
+        chosen = any(r.winners is not None for r in self.plan.releases)
+        same = not chosen and all(isinstance(noise, Gaussian) for _, noise in self.measured)
+        return recorded(self.measured) if same else None  # Theorem GAUSS-3: (Δᵢ/σᵢ)² add up to the same
 
     def __str__(self) -> str:
         from dpsql.plan.show import show

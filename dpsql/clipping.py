@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
 from dpsql.auto import with_ranges
@@ -22,7 +22,6 @@ from dpsql.calibrate import Ask, Quote, calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
 from dpsql.frozen import dataclass
-from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column
 from dpsql.release import Noisy, Responded
@@ -97,7 +96,7 @@ def _parts(one: CheckedRelease) -> Iterator[_Part]:
     release, bounding = one.release, one.bounding
     unit, taken = unit_of(release.input), columns_of(release.input)
     rows = fresh("unit rows", taken)
-    outside = [(text, e) for a in one.arguments if (found := _outside(a)) is not None for text, e in [found]]
+    outside = [found for argument in one.arguments for found in _outside(argument)]
     if unit is None:
         if outside:
             counts = tuple(_count(e) for _, e in outside)
@@ -130,30 +129,32 @@ def _bucket(column: str) -> Expr:
     return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
-def _outside(argument: Argument) -> tuple[str, Expr] | None:
-    """An aggregate whose value is clipped to a range, and the test that its row's value lies outside of it."""
-    call, value = argument.call, argument.value
-    if value is None or call.argument is None or call.function == "COUNT" or argument.clip is not None:
-        return None
-    low, high = value.range.low, value.range.high
-    if not value.type.is_numeric or argument.kind is not None:
-        return None
-    if not isinstance(low, Fraction) or not isinstance(high, Fraction) or call.bounds is not None:
-        return None
-    x = exp.cast(call.argument.copy(), "DOUBLE")
-    test: Expr = exp.And(
-        this=exp.Anonymous(this="ISFINITE", expressions=[x]),
-        expression=exp.Paren(
-            this=exp.Or(
-                this=exp.LT(this=x.copy(), expression=_literal(low)),
-                expression=exp.GT(this=x.copy(), expression=_literal(high)),
-            )
-        ),
-    )
-    if call.where is not None:
-        test = exp.And(this=exp.Paren(this=call.where.copy()), expression=test)
-    text = f"{call.node.sql(dialect='duckdb')} [{float(low):g}, {float(high):g}]".replace('"', "")
-    return text, test
+def _outside(argument: Argument) -> Iterator[tuple[str, Expr]]:
+    """The values of an aggregate that are clipped to a range, each with the test that its row's lies outside of it."""
+    call = argument.call
+    if call.function in COUNTED or argument.clip is not None or argument.kind is not None or call.bounds is not None:
+        return
+    places = ("",) if call.second is None else ("the first value of ", "the second value of ")
+    for place, written, value in zip(places, (call.argument, call.second), argument.values, strict=False):
+        low, high = value.range.low, value.range.high
+        if written is None or not isinstance(low, Fraction) or not isinstance(high, Fraction):
+            continue
+        if not value.type.is_numeric:
+            continue
+        x = exp.cast(written.copy(), "DOUBLE")
+        test: Expr = exp.And(
+            this=exp.Anonymous(this="ISFINITE", expressions=[x]),
+            expression=exp.Paren(
+                this=exp.Or(
+                    this=exp.LT(this=x.copy(), expression=_literal(low)),
+                    expression=exp.GT(this=x.copy(), expression=_literal(high)),
+                )
+            ),
+        )
+        if call.where is not None:
+            test = exp.And(this=exp.Paren(this=call.where.copy()), expression=test)
+        text = call.node.sql(dialect="duckdb").replace('"', "")
+        yield f"{place}{text} [{float(low):g}, {float(high):g}]", test
 
 
 def _literal(value: Fraction) -> Expr:
@@ -180,20 +181,18 @@ def _counts(noisy: Noisy, index: int) -> list[float]:
     return [int(n) / counts.denominator for n in counts.numerators]
 
 
-def _scale(noisy: Noisy, index: int) -> float:
-    """Of the noise of a count."""
+def _deviation(noisy: Noisy, index: int) -> float:
+    """The standard deviation of a count's noise: of its own, or of the cells that it is the sum of."""
     call = noisy.step.calls[index]
     (need,) = RECIPES[call.function].needs(call)
-    ((place, weight),) = noisy.step.estimates[need].terms
-    noise = noisy.step.measurements[place[0]].noise
-    assert isinstance(noise, DiscreteLaplace)
-    return float(noise.scale * abs(weight))
+    variances = [Fraction(m.noise.variance) for m in noisy.step.measurements]
+    return sqrt(noisy.step.estimates[need].variance(variances))
 
 
 def _limit(part: _Part, noisy: Noisy) -> Cut:
     buckets = noisy.cells.column(0).to_pylist()
     counts = {b: n for b, n in zip(buckets, _counts(noisy, 0), strict=True) if b is not None}
-    scale = _scale(noisy, 0)
+    scale = _deviation(noisy, 0) / sqrt(2)
     last = max((b for b, n in counts.items() if n > CLEAR * scale), default=0)
     counts = {b: n for b, n in counts.items() if b <= last}
     total = sum(counts.values())
@@ -220,7 +219,7 @@ def _ranges(part: _Part, noisy: Noisy) -> Iterator[Cut]:
     for i, text in enumerate(part.texts, 1):
         (count,) = _counts(noisy, i)
         share = None if total <= 0 else min(1.0, max(0.0, count / total))
-        error = None if total <= 0 else 2 * sqrt(2) * _scale(noisy, i) / total
+        error = None if total <= 0 else 2 * _deviation(noisy, i) / total
         yield {"what": "range", "of": text, "share": share, "error": error, "suggestion": None}
 
 

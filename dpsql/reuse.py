@@ -103,12 +103,12 @@ class _Search:
         every: list[Archived] = []
         for id, kept in stored:
             every.append(unpack_release(kept))
-            noisy = _answers(step, every[-1], earlier)
+            noisy = answers(step, every[-1], earlier)
             if noisy is not None:
                 yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
         chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
         if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
-            noisy = _answers(step, pool(every), earlier)
+            noisy = answers(step, pool(every), earlier)
             if noisy is not None:
                 yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
 
@@ -204,7 +204,7 @@ def _digest(kept: Kept) -> str:
 # ---------------------------------------------------------------- does a stored release answer this one?
 
 
-def _answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy | None:
+def answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy | None:
     """The stored table as the table of this step; None if it lacks something, or has more noise."""
     names, left = Names(earlier), stored.noisy.step
     names.relation(step.checked.relation)

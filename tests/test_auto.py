@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
+from dpsql import auto
+from dpsql.accounting.pld import recorded
 from dpsql.cli.main import cli
 from dpsql.errors import BudgetError, PolicyError, PrivacyError
 from dpsql.mechanisms import sampler
@@ -102,6 +104,7 @@ def test_several_ranges_have_a_share_each_and_at_most_half_together(connect: Con
     [
         "SELECT COUNT(*) FROM t",
         "SELECT COUNT(x) FROM t WHERE x > 7",
+        "SELECT REGR_COUNT(x, i) FROM t",
         "SELECT SUM(CLIP(x, 0, 500)) FROM t",
         "SELECT SUM(x) FROM t WHERE x BETWEEN 0 AND 500",
         "SELECT COUNT(DISTINCT id) FROM t",
@@ -119,6 +122,7 @@ def test_a_query_that_needs_no_range_pays_for_none(session: dpsql.Session, sql: 
         "SELECT SUM(x * 2) FROM t",
         "SELECT STDDEV(x) FROM t",
         "SELECT MEDIAN(x) FROM t",
+        "SELECT COVAR_POP(CLIP(i, 0, 9), x) FROM t",
         "SELECT AVG(s) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id)",
         "SELECT COUNT(*) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id) WHERE s > 10",
         "SELECT SUM(a.x) FROM t AS a JOIN t AS b ON a.id = b.id",
@@ -162,6 +166,37 @@ def test_gaussian_noise_and_private_keys_keep_all_of_delta(connect: Connect) -> 
     for sql in ("SELECT id % 3, id // 5000, AVG(x) FROM t GROUP BY 1, 2", "SELECT SUM(s) FROM t"):
         answer = session.query(sql, epsilon=1, delta="1e-6", mechanism="gaussian")
         assert answer.cost.epsilon == 1 and answer.cost.delta == Fraction(1, 10**6)
+
+
+def noted(session: dpsql.Session) -> Any:
+    return session._engine.ledger.history()[-1].note
+
+
+def test_the_ledger_notes_no_more_private_noises_than_were_drawn(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    calibrate = auto.calibrate
+    monkeypatch.setattr(auto, "calibrate", lambda *given: drawn.append(calibrate(*given)) or drawn[-1])
+    session.query("SELECT MAX(x), SUM(i), COUNT(*) FROM t", epsilon=1)
+    seed, found = ([Fraction(size) for _, size in recorded(quote.measured)] for quote in drawn[-2:])
+    assert (len(seed), len(found)) == (3, 2)  # two with half of ε each are less private than three with a third
+    assert noted(session)["noises"] == [["laplace", "7/10"]] and sum(found) <= Fraction(7, 10)
+
+
+def test_the_ledger_says_of_winners_only_what_it_knows_beforehand(session: dpsql.Session) -> None:
+    sql = "SELECT k FROM t WHERE x >= 1 GROUP BY k ORDER BY SUM(x) DESC LIMIT 1"
+    session.query(sql, epsilon=1, max_rows=1)
+    assert "chosen" not in noted(session)
+    session.query(sql, epsilon=1, max_rows=1, fresh=True)
+    assert noted(session)["chosen"]
+
+
+@pytest.mark.parametrize(("sql", "known"), [("SELECT AVG(x) FROM t", True), ("SELECT AVG(x), MAX(i) FROM t", False)])
+def test_gaussian_noises_are_noted_where_ranges_cannot_change_them(connect: Connect, sql: str, known: bool) -> None:
+    session = connect({"t": TABLE}, policy(), epsilon=10, delta=1e-5)
+    session.query(sql, epsilon=1, mechanism="gaussian")
+    assert ("noises" in noted(session)) == known
 
 
 # ---------------------------------------------------------------- what stays, and what asks again
@@ -248,6 +283,56 @@ def test_what_the_seed_range_refuses_no_released_range_admits(session: dpsql.Ses
     session.query("SELECT AVG(x) FROM t", epsilon=1)
     with pytest.raises(PrivacyError, match="needs a range"):
         session.query("SELECT SUM(1 / x) FROM t", epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "buckets"),
+    [
+        ("SELECT SUM(CASE WHEN i > 10 THEN 1 / i ELSE 0 END), SUM(i) FROM t", None),
+        ("SELECT SUM(1 / i) FROM t WHERE i >= 100", (0, 6)),
+        ("SELECT SUM(SQRT(x)) FROM t", (-50, -40)),
+        ("SELECT VARIANCE(LN(x)) + SUM(s) FROM t WHERE x >= 1", (-8, -7)),
+    ],
+)
+def test_no_released_range_refuses_what_its_seed_range_admits(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, sql: str, buckets: tuple[int, int] | None
+) -> None:
+    monkeypatch.setattr("dpsql.auto.covered", lambda counts, scale: buckets)
+    answer = session.query(sql, epsilon=1)
+    assert answer.cost.epsilon == 1 and answer.rows
+    assert any(r["low"] <= -(2**63) and r["high"] >= 2**63 - 1 and r["found"] for r in answer.ranges)
+    assert session.query(sql, epsilon=1, fresh=True).rows
+
+
+BUCKET = (
+    "SELECT CAST(CLIP(SIGN(CAST(x AS DOUBLE)) * CLIP(CEIL(LOG2(GREATEST(ABS(CAST(x AS DOUBLE)), "
+    f"{2.0**-41!r}))) - -41, 0, 105), -105, 105) AS INTEGER), {{}} FROM t WHERE ISFINITE(CAST(x AS DOUBLE)) GROUP BY 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("counted", "mechanism"),
+    [
+        ("COUNT(*), COUNT(i)", "laplace"),
+        ("COUNT(*)", "gaussian"),
+        ("AVG(CLIP(i, 0, 1))", "laplace"),
+        ("SUM(CLIP(i, 0, 9))", "laplace"),
+        ("COUNT(*) FILTER (WHERE id < 9)", "laplace"),
+    ],
+)
+def test_an_analysts_own_query_over_the_same_buckets_is_not_taken_for_the_histogram(
+    connect: Connect, counted: str, mechanism: str
+) -> None:
+    session = connect({"t": TABLE}, policy(), epsilon=10, delta=1e-5)
+    session.query(BUCKET.format(counted), epsilon=1, max_rows=1, mechanism=mechanism)
+    assert session.query("SELECT AVG(x) FROM t", epsilon=1).cost.epsilon == 1
+    assert [sql for sql, _ in spends(session)][1:] == ["automatic bounds of t.x", "SELECT AVG(x) FROM t"]
+
+
+def test_an_analysts_own_histogram_of_the_buckets_is_a_range_that_is_paid_for(session: dpsql.Session) -> None:
+    session.query(BUCKET.format("COUNT(*) AS n"), epsilon=1, max_rows=1)
+    assert session.query("SELECT AVG(x) FROM t", epsilon=1).ranges[0]["found"]
+    assert [sql for sql, _ in spends(session)][1:] == ["SELECT AVG(x) FROM t"]
 
 
 def test_only_numbers_have_automatic_bounds(connect: Connect) -> None:

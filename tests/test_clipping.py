@@ -16,6 +16,7 @@ from support import Connect
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
+from dpsql.calibrate import Measurement, Quote
 from dpsql.errors import PrivacyError
 
 RANDOM = np.random.default_rng(3)
@@ -110,6 +111,32 @@ def test_under_zcdp_the_estimate_is_part_of_rho() -> None:
         assert answer.cost.epsilon == 4
 
 
+def test_several_ranges_are_estimated_together_and_their_errors_hold(connect: Connect) -> None:
+    session = connect({"t": TABLE}, POLICY, epsilon=1000, delta=1e-6)
+    sql = "SELECT SUM(x), SUM(x + 1), SUM(x * 2), COUNT(*) FROM t"
+    quote = session.explain(sql, epsilon=1, clipping=True)
+    assert quote.aside is not None and "by" in quote.aside.steps[1].measurements[0].statistic.title  # one block of all
+    off = []
+    exact = len(set(IDS[TABLE["x"].to_numpy() > 60].tolist())) / UNITS
+    for _ in range(20):
+        answer = session.query(sql, epsilon=1, clipping=True, fresh=True)
+        assert answer.clipping is not None and [c["what"] for c in answer.clipping] == ["max_rows", *["range"] * 3]
+        off += [abs(c["share"] - exact) <= c["error"] for c in answer.clipping[1:]]
+        assert all(0 < c["error"] < 0.1 for c in answer.clipping[1:])
+    assert np.mean(off) > 0.8
+    assert "of units have a value outside of the range of" in str(session.explain(sql, epsilon=1))
+
+
+def test_both_values_of_a_pair_have_a_range_and_what_is_only_counted_has_none(session: dpsql.Session) -> None:
+    answer = session.query("SELECT CORR(x, x / 2), REGR_COUNT(x, x) FROM t", epsilon=20, clipping=True)
+    pair = "CORR(t.x, t.x / 2)"
+    of = [f"the first value of {pair} [0, 60]", f"the second value of {pair} [0, 30]"]
+    assert answer.limits == ("max_rows = 8", *(f"the range of {text}" for text in of))
+    assert answer.clipping is not None and [c.get("of") for c in answer.clipping] == [None, *of]
+    exact = len(set(IDS[TABLE["x"].to_numpy() > 60].tolist())) / UNITS
+    assert all(abs(c["share"] - exact) < 0.03 for c in answer.clipping[1:])
+
+
 @pytest.mark.parametrize(
     ("sql", "options"),
     [
@@ -157,7 +184,34 @@ def test_one_unit_moves_each_count_by_what_is_claimed(
     neighbour = base if adjacency == "add_remove" else [*base, *((77, x, k) for x, k in other)]
     if adjacency == "replace_one" and not mine:
         return
-    for step in quote.aside.steps:
+    for m, moved in moves(session, quote.aside, with_me, neighbour):
+        one = getattr(m.statistic, "resolution", 1)  # of a row that is divided over several counts
+        assert moved <= m.sensitivity.l1 <= one * (1 if adjacency == "add_remove" else 2)
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("aggregates", ["SUM(x)", "SUM(x), AVG(x + 1), SUM(2 * x)"])
+def test_the_claims_are_attained(connect: Connect, adjacency: str, aggregates: str) -> None:
+    policy = {**POLICY, "privacy": {**POLICY["privacy"], "adjacency": adjacency}}
+    session = connect({"t": small([])}, policy, delta=1e-6)
+    sql = f"SELECT k, {aggregates} FROM t GROUP BY k"
+    quote = session.explain(sql, epsilon=1, delta="1e-6", clipping=True)
+    assert quote.aside is not None
+    inside, outside = [(77, 1.0, "a")], [(77, 61.0, str(i)) for i in range(40)]
+    if adjacency == "add_remove":
+        found = [moves(session, quote.aside, [], me) for me in (inside, outside)]
+    else:
+        found = [moves(session, quote.aside, me, other) for me, other in ((inside, outside), ([], outside))]
+    for both in zip(*found, strict=True):
+        assert max(moved for _, moved in both) == both[0][0].sensitivity.l1
+
+
+def moves(
+    session: dpsql.Session, aside: Quote, with_me: list[tuple[int, Any, Any]], neighbour: list[tuple[int, Any, Any]]
+) -> list[tuple[Measurement, int]]:
+    """How far each measurement of an estimate is from one table to the other."""
+    found = []
+    for step in aside.steps:
         seen = []
         for rows in (with_me, neighbour):
             cursor = session._engine.cursor()
@@ -169,5 +223,5 @@ def test_one_unit_moves_each_count_by_what_is_claimed(
             )
         for m, a, b in zip(step.measurements, *seen, strict=True):
             moved = sum(abs(int(x) - int(y)) for p, q in zip(a, b, strict=True) for x, y in zip(p, q, strict=True))
-            one = getattr(m.statistic, "resolution", 1)  # of a row that is divided over several counts
-            assert moved <= m.sensitivity.l1 <= one * (1 if adjacency == "add_remove" else 2)
+            found.append((m, moved))
+    return found

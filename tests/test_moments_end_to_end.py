@@ -71,6 +71,7 @@ def plain(sql: str) -> list[tuple[Any, ...]]:
 AGGREGATES = [
     "COVAR_POP(x, y)", "COVAR_SAMP(y, x)", "CORR(x, y)", "CORR(a, b)", "CORR(a, a)", "REGR_SLOPE(y, x)",
     "REGR_INTERCEPT(y, x)", "REGR_COUNT(y, x)", "REGR_R2(y, a)", "REGR_AVGX(y, x)", "REGR_AVGY(y, x)",
+    "REGR_AVGX(x, x)", "REGR_AVGX(COALESCE(a, 1), b)", "REGR_AVGY(b, COALESCE(a, 1)) FILTER (WHERE yes)",
     "REGR_SXX(y, x)", "REGR_SYY(y, x)", "REGR_SXY(y, x)", "SKEWNESS(x)", "KURTOSIS(a)", "KURTOSIS_POP(y)", "SEM(x)",
     "GEOMEAN(x + 1)", "GEOMETRIC_MEAN(a + 1)", "EXP(AVG(LN(x + 1)))", "BOOL_AND(yes)", "BOOL_OR(yes)",
     "BOOL_AND(a >= 0)", "BOOL_OR(a > 99)", "COUNT_IF(a > 20)", "COUNT_IF(yes)", "CORR(x, y) FILTER (WHERE yes)",
@@ -113,6 +114,16 @@ def test_too_few_rows_are_null_and_never_an_error(connect: Connect) -> None:
         row = empty.query(f"SELECT {', '.join(AGGREGATES)} FROM t", epsilon=1, fresh=True).rows[0]
         assert all(v is None or not isinstance(v, float) or np.isfinite(v) for v in row)
         assert row[AGGREGATES.index("REGR_COUNT(y, x)")] >= 0
+
+
+@pytest.mark.parametrize("call", ["COVAR_POP(x, x + x)", "REGR_SLOPE(y, x)", "CORR(x, y)", "REGR_INTERCEPT(y, x)"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_ranges_whose_products_no_double_holds_are_no_crash(connect: Connect, call: str, mechanism: str) -> None:
+    columns = {"x": {"min": 0, "max": 1e-300}, "y": {"min": 1e30, "max": 2e30}}
+    session = connect({"t": TABLE}, {"tables": {"t": {"unit": "row", "columns": columns}}}, delta=1e-6)
+    sql = f"SELECT {call} FROM t"
+    assert str(session.explain(sql, epsilon=1, delta="1e-6", mechanism=mechanism))
+    assert len(session.query(sql, epsilon=1, delta="1e-6", mechanism=mechanism).rows) == 1
 
 
 def test_a_constant_has_no_correlation(connect: Connect) -> None:

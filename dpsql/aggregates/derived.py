@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, prod
+from math import inf, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -121,12 +121,13 @@ def _contrasts(recipe: Derived, call: Call) -> list[dict[Quantity, Fraction]]:
     """n·(answer − its true value) to first order, relative to how large it may be."""
     rows = 1_000_000
     found: list[dict[Quantity, Fraction]] = []
-    needs = recipe.needs(call)
+    needs, size = recipe.needs(call), recipe.size(Of.call(call))
     for example in recipe.examples(call, rows):
         slopes = recipe.slopes(call, [np.array([example[q]]) for q in needs])
         one: dict[Quantity, Fraction] = {}
         for quantity, slope in zip(needs, slopes, strict=True):
-            relative = float(slope[0]) * rows / recipe.size(Of.call(call))
+            relative = float(slope[0]) * rows / size if size else inf
+            relative = relative if isfinite(relative) else 1.0  # ranges so small or large that no double holds products
             one[quantity] = one.get(quantity, Fraction(0)) + Fraction(round(relative * 2**20), 2**20)
         found.append(one)
     return found

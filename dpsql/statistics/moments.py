@@ -27,6 +27,7 @@ class Ask:
 
     axes: frozenset[Axis]
     powers: Mapping[Axis, int]
+    relative: bool = False  # to the range: nothing but a division of rows tells it
 
     @property
     def degree(self) -> int:
@@ -150,16 +151,16 @@ def asked(quantity: Quantity) -> Ask | None:
     match quantity.kind:
         case "rows" | "present":
             return Ask(axes, {})
-        case "total" | "first":
+        case "total":
             assert value is not None
             return Ask(axes, {value: 1})
-        case "second":
+        case "first" | "second":
             assert value is not None
-            return Ask(axes, {value: 2})
+            return Ask(axes, {value: 1 if quantity.kind == "first" else 2}, True)
         case "moment":
             assert value is not None
             powers = dict(zip((value, other), quantity.powers, strict=True))
-            return Ask(axes, {axis: power for axis, power in powers.items() if axis is not None and power})
+            return Ask(axes, {axis: power for axis, power in powers.items() if axis is not None and power}, True)
         case _:
             return None
 

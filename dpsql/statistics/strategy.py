@@ -173,7 +173,7 @@ def _together(
     """Joint statistics of at most `size` axes each; 0: only of what can't be told otherwise. None: too large."""
     blocks: list[tuple[set[Axis], list[Ask]]] = []
     for ask in asks:
-        needed = ask.degree > 1 or sum(isinstance(axis, Value) for axis in ask.axes) > 1
+        needed = ask.relative or sum(isinstance(axis, Value) for axis in ask.axes) > 1
         fits = all(a.grid.span <= MAX_SPAN for a in ask.powers if isinstance(a, Value))
         if not fits or not (needed or (size and (ask.axes or blocks))):
             continue

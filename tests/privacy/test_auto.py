@@ -135,6 +135,18 @@ def test_a_unit_that_is_replaced_moves_it_by_two_at_most(
     assert m.sensitivity.l1 == 2 * 2 ** step(kind, "replace_one", "x").bits
 
 
+@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_the_claims_are_attained(kind: str, adjacency: str) -> None:
+    one = step(kind, adjacency, "x")
+    mine = [(77, 77, x, 0, None) for x in ((1.0,) if kind == "row" else (1.0, 1e9, -1e308))]
+    other = [] if adjacency == "add_remove" else [(77, 77, 0.001, 0, None)]
+    here, there = (counted(kind, adjacency, "x", [(1, 1, 1.0, 0, None), *d]) for d in (mine, other))
+    moved = sum(abs(a - b) for a, b in zip(here, there, strict=True))
+    claimed = one.measurements[0].sensitivity.l1
+    assert Fraction(999, 1000) * claimed <= moved <= claimed
+
+
 @SOME
 @given(row=rows(st.just(1)))
 @example(row=(1, 1, 8.0, 8, Decimal(8)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -12,10 +12,16 @@ DATA = Path(__file__).parent / "data"
 
 def median(run: Callable[[], object], times: int) -> float:
     """The median of so many runs in seconds, after one to warm up."""
-    run()
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+    return medians([run], times)[0]
+
+
+def medians(runs: Sequence[Callable[[], object]], times: int) -> list[float]:
+    """The median of each in seconds, taken in turns, so that what else the machine does meets all of them alike."""
+    taken: list[list[float]] = [[] for _ in runs]
+    for turn in range(times + 1):
+        for run, seconds in zip(runs, taken, strict=True):
+            start = time.perf_counter()
+            run()
+            if turn:  # the first is to warm up
+                seconds.append(time.perf_counter() - start)
+    return [statistics.median(seconds) for seconds in taken]

@@ -8,8 +8,8 @@ from dpsql.errors import BudgetError, DataError, Error, LedgerError, PolicyError
 
 if TYPE_CHECKING:
     from dpsql.answer import Answer
-    from dpsql.calibrate import Quote
     from dpsql.policy import Policy
+    from dpsql.quote import Quote
     from dpsql.session import Session, connect
 
 __version__ = "0.1.0"
@@ -32,7 +32,7 @@ __all__ = [
 _LAZY = {
     "Answer": "dpsql.answer",
     "Policy": "dpsql.policy",
-    "Quote": "dpsql.calibrate",
+    "Quote": "dpsql.quote",
     "Session": "dpsql.session",
     "connect": "dpsql.session",
 }

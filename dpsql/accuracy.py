@@ -17,11 +17,11 @@ from dpsql.accounting.cost import show_rounded
 from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument
-from dpsql.calibrate import Quote, Step
 from dpsql.errors import PrivacyError
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.policy import exact_decimal
+from dpsql.quote import Quote, Step
 from dpsql.statistics.top import Top
 
 CONFIDENCE = 0.95

@@ -20,13 +20,14 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked, analyze
 from dpsql.analyze.relations import Catalog
 from dpsql.archive import unpack_release
-from dpsql.calibrate import Ask, Before, Quote, calibrate
+from dpsql.calibrate import calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.build import build
 from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy import Policy
+from dpsql.quote import Ask, Before, Quote
 from dpsql.release import Noisy
 from dpsql.reuse import answers, release_key
 from dpsql.sql.bind import bind

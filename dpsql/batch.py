@@ -24,7 +24,7 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.answer import Answer
 from dpsql.archive import view
-from dpsql.calibrate import Measurement, Quote, Step, check_columns
+from dpsql.calibrate import check_columns
 from dpsql.errors import SQLError
 from dpsql.finish import finish
 from dpsql.frozen import dataclass
@@ -33,6 +33,7 @@ from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Given, Plan, parts_of
+from dpsql.quote import Measurement, Quote, Step
 from dpsql.release import Noisy, Responded
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse

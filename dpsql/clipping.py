@@ -18,12 +18,13 @@ from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
 from dpsql.auto import with_ranges
-from dpsql.calibrate import Ask, Quote, calibrate
+from dpsql.calibrate import calibrate
 from dpsql.engine import Engine
 from dpsql.errors import Error, PrivacyError
 from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column
+from dpsql.quote import Ask, Quote
 from dpsql.release import Noisy, Responded
 from dpsql.reuse import find
 

@@ -21,7 +21,6 @@ from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.arrow import column
 from dpsql.backends.duckdb.render import relation
-from dpsql.calibrate import Quote, Step
 from dpsql.clipping import may_cut
 from dpsql.errors import DataError
 from dpsql.frozen import dataclass
@@ -32,6 +31,7 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import plan_column
+from dpsql.quote import Quote, Step
 from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 

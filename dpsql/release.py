@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from dpsql.aggregates.base import Call, Rational
 from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
-from dpsql.calibrate import Measurement, Step
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
+from dpsql.quote import Measurement, Step
 from dpsql.respond import ResponseStep
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.exact import Integers, plus, times

@@ -25,7 +25,7 @@ from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known,
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
-from dpsql.calibrate import Ask, Quote, calibrate
+from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
 from dpsql.engine import Engine, account, quota
 from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
@@ -33,6 +33,7 @@ from dpsql.finish import finish, publish
 from dpsql.frozen import dataclass
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
+from dpsql.quote import Ask, Quote
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import Connect
+from support import WHOLE, Connect
 
 import dpsql
 
@@ -15,6 +16,11 @@ import dpsql
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the diff")
     parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--whole"):
+        os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from support import Connect
 
 import dpsql
 from dpsql.batch import merge, share, statements
-from dpsql.calibrate import Quote, calibrate
+from dpsql.calibrate import calibrate
 from dpsql.cli.main import cli
 from dpsql.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.quote import Quote
 from dpsql.session import Options, asked
 from dpsql.sql.parse import parse
 

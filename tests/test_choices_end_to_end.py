@@ -245,6 +245,15 @@ def test_a_batch_merges_no_winners_with_anything_else() -> None:
     assert first.cost.epsilon == 10**6
 
 
+def test_winners_without_a_limit_on_groups_go_with_values_that_are_measured_together() -> None:
+    sql = (
+        "SELECT (SELECT k FROM t GROUP BY k ORDER BY COUNT(DISTINCT id) DESC LIMIT 1), "
+        "(SELECT AVG(i) + AVG(x) FROM t), (SELECT AVG(i * 2) FROM t WHERE k = 'a')"
+    )
+    with opened("id") as session:
+        assert session.query(sql, epsilon=10**6).rows[0][0] == "a"
+
+
 def test_the_modes_of_groups_are_refused_with_a_query_that_works() -> None:
     with opened("id") as session:
         with pytest.raises(dpsql.PrivacyError) as refused:

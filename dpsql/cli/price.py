@@ -11,7 +11,7 @@ import click
 from dpsql.cli.options import given, policy_option, query_options, read_sql
 
 if TYPE_CHECKING:
-    from dpsql.calibrate import Quote
+    from dpsql.quote import Quote
 
 
 @click.command()

@@ -150,7 +150,7 @@ class Names:
             if column.table:
                 raise UnknownNode
             column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
-        return str(explicit(copy).sql(dialect="duckdb", comments=False, copy=False))
+        return str(explicit(copy, copy=False).sql(dialect="duckdb", comments=False, copy=False))
 
     def value(self, value: Scalar) -> str:
         """An aggregated value: its expression, its type, the range that it is clipped to, and whether it may lack."""

@@ -21,7 +21,6 @@ from dpsql.aggregates.derived import Derived
 from dpsql.aggregates.either import Either
 from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
-from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.budget import Pure
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -32,6 +31,7 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
 from dpsql.plan.show_responses import response_facts
+from dpsql.quote import Measurement, Quote, Step
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import as_written
 from dpsql.statistics.base import Choice, Quantity

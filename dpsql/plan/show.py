@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpsql.accounting.cost import show_rounded
-from dpsql.calibrate import Quote
 from dpsql.clipping import lines as cut_lines
 from dpsql.plan.facts import CONFIDENCE, Facts, as_dict
 from dpsql.plan.show_responses import response_head, response_lines, response_rows
+from dpsql.quote import Quote
 
 __all__ = ["as_dict", "show"]
 

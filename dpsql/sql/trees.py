@@ -46,17 +46,17 @@ def as_written(node: exp.Expr) -> exp.Expr:
     return node.transform(plain) if node.find(exp.LogicalAnd, exp.LogicalOr) else node
 
 
-def explicit(tree: Tree) -> Tree:
+def explicit(tree: Tree, *, copy: bool = True) -> Tree:
     """The same tree with parentheses around each operand that is an operation itself.
 
     A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
     """
-    copy = tree.copy()
-    for node in list(copy.walk()):
+    tree = tree.copy() if copy else tree
+    for node in list(tree.walk()):
         if isinstance(node, _OPERATORS):
             for key in ("this", "expression", "low", "high"):
                 operand = node.args.get(key)
                 chained = type(operand) is type(node) and isinstance(node, _LOGIC if key == "expression" else _CHAINS)
                 if isinstance(operand, _OPERATORS) and not chained:
                     node.set(key, exp.Paren(this=operand))
-    return copy
+    return tree

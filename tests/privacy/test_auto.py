@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support import examples
 
 import dpsql
 from dpsql.analyze.ownership import key_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.calibrate import Step
+from dpsql.quote import Step
 from dpsql.sql.types import Type
 from dpsql.statistics.bounds import Seed
 
@@ -104,7 +105,7 @@ def counted(kind: str, adjacency: str, column: str, data: Sequence[tuple[Any, ..
     return [int(c) for c in counts]
 
 
-SOME = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 HOSTILE = [(77, 77, x, i, Decimal(1)) for x in (1e308, float("nan"), 3.0, -1e-300, None) for i in (HUGE, None, 0, 2)]
 
 

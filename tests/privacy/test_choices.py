@@ -17,12 +17,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support import examples
 
 import dpsql
-from dpsql import calibrate
+from dpsql import draft
 from dpsql.backends.duckdb.run import execute
-from dpsql.calibrate import Measurement, Quote, Step
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.quote import Measurement, Quote, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.ranks import Quantiles
 from dpsql.statistics.top import Top
@@ -59,8 +60,8 @@ def quoted(kind: str, adjacency: str, sql: str) -> Quote:
 @pytest.fixture(autouse=True, scope="module")
 def few_candidates_and_closed_at_the_end() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate, "MAX_CANDIDATES", 64)
-        patch.setattr(calibrate, "FEWEST_CANDIDATES", 16)
+        patch.setattr(draft, "MAX_CANDIDATES", 64)
+        patch.setattr(draft, "FEWEST_CANDIDATES", 16)
         yield
     quoted.cache_clear()
     for kind in ("row", "id", "peak"):
@@ -163,7 +164,7 @@ def rows(unit: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(unit, ints, floats, keys, st.booleans())
 
 
-SOME = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 others = st.lists(rows(st.integers(0, 3)), max_size=8)
 hostile = st.lists(rows(st.just(77)), min_size=1, max_size=6)
 

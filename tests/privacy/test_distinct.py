@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support import examples
 
 import dpsql
 from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.backends.duckdb.run import execute
-from dpsql.calibrate import Quote
+from dpsql.quote import Quote
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.top import Top
 
@@ -135,7 +136,7 @@ def rows(unit: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(unit, numbers, texts, publics, privates)
 
 
-SOME = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 others = st.lists(rows(st.integers(0, 3)), max_size=12)
 hostile = st.lists(rows(st.just(77)), min_size=1, max_size=12)
 MANY = [(77, float(i), f"new{i}", "abc"[i % 3], f"new{i % 50}") for i in range(1_000)]

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support import examples
 
 import dpsql
 from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.calibrate import Quote
+from dpsql.quote import Quote
 
 HUGE = 2**63 - 1
 SCHEMA = pa.schema(
@@ -184,7 +185,7 @@ BY_UNIT = {
     "units": "SELECT COUNT(DISTINCT id) FROM t",
     "units by key": "SELECT k, COUNT(DISTINCT id), COUNT(*) FROM t GROUP BY k",
 }
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 
 base = st.lists(rows(st.integers(0, 10**6)), max_size=8)
 

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.backends.duckdb.render import CELL, CELLS, render
-from dpsql.calibrate import Step
 from dpsql.finish import publish
+from dpsql.quote import Step
 
 LIMITED = ("b", "i", "f", "d", "m")
 TOP = "9" * 36 + ".99"

@@ -27,13 +27,13 @@ from random_sql.written import Query
 
 import dpsql
 from dpsql import auto as auto_module
-from dpsql import calibrate as calibrate_module
+from dpsql import draft as draft_module
 from dpsql import session as session_module
-from dpsql.calibrate import Measurement, Quote, Step
+from dpsql.quote import Measurement, Quote, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 
-SAMPLE, SECONDS, BATCH = 60, 25, 20
+SAMPLE, SECONDS, BATCH = 60, 15, 20
 LIMITS: list[dict[str, Any]] = [
     {"max_rows": 1, "max_groups": 1, "mechanism": "laplace"},
     {"max_rows": 7, "max_groups": 3, "mechanism": "laplace"},
@@ -120,7 +120,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         return seen.quote
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
+        patch.setattr(draft_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(session_module, "publish", watched_publish)
         patch.setattr(session_module, "release", watched_release)
         patch.setattr(auto_module, "calibrate", watched_calibrate)

@@ -6,7 +6,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.backends.duckdb.render import CELL, CELLS, keyed_hash, public_cells, rows_in_cells
-from dpsql.calibrate import UNIT
+from dpsql.draft import UNIT
 from dpsql.plan.nodes import Matching
 from dpsql.statistics.matching import Numbers, assigned
 

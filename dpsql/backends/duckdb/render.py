@@ -9,7 +9,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from dpsql.backends.duckdb.divide import divided
-from dpsql.calibrate import UNIT
+from dpsql.draft import UNIT
 from dpsql.plan.nodes import (
     Again,
     CapGroups,
@@ -55,9 +55,9 @@ def render(statement: Statement) -> exp.Select:
         case Group():
             query = _group(statement)
             order = [exp.Ordered(this=_column(k), nulls_first=False) for k in statement.keys]
-            return explicit(query.order_by(*order, copy=False) if order else query)
+            return explicit(query.order_by(*order, copy=False) if order else query, copy=False)
         case OnCells():
-            return explicit(_on_cells(statement))
+            return explicit(_on_cells(statement), copy=False)
         case _:
             assert_never(statement)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import duckdb
     from sqlglot import exp
 
-    from dpsql.calibrate import Step
     from dpsql.plan.nodes import Histogram, Matching
+    from dpsql.quote import Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -438,10 +438,14 @@ class PublicDatabase:
 _CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE least(greatest(x, low), high) END"
 
 
+MAX_KNOWN = 1_000  # texts of queries and parts of them
+
+
 class TwinDatabase:
     """Empty tables of the same schema: DuckDB's own word on names and types, with no data to leak."""
 
     def __init__(self, public: PublicDatabase, schema: Schema) -> None:
+        self._known: dict[str, tuple[tuple[str, str], ...]] = {}
         self._connection = public.cursor()
         self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
         self._connection.execute("USE dpsql_twin")
@@ -466,13 +470,19 @@ class TwinDatabase:
             raise
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
-        """Names and types of a query, or of a part of one."""
+        """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
+        text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
+        if text not in self._known:
+            if len(self._known) == MAX_KNOWN:
+                self._known.clear()
+            self._known[text] = self._described(text)
+        return self._known[text]
+
+    def _described(self, text: str) -> tuple[tuple[str, str], ...]:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("USE dpsql_twin")
             try:
-                rows = cursor.execute(
-                    f"DESCRIBE {explicit(as_written(query)).sql(dialect='duckdb', copy=False)}"
-                ).fetchall()
+                rows = cursor.execute(f"DESCRIBE {text}").fetchall()
             except duckdb.Error as error:
                 message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
                 raise SQLError(
@@ -481,7 +491,7 @@ class TwinDatabase:
                     hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what "
                     "works",
                 ) from None
-        return tuple((name, text) for name, text, *_ in rows)
+        return tuple((name, kind) for name, kind, *_ in rows)
 
     def close(self) -> None:
         self._connection.close()

@@ -176,10 +176,10 @@ def test_errors_are_those_of_the_formulas(connect: Connect, sql: str, spans: flo
     columns = {n: {"min": low, "max": high, "nullable": False} for n, (low, high) in ranges.items()}
     session = connect({"t": table}, {"tables": {"t": {"unit": "row", "columns": columns}}}, epsilon=10**9)
     never_null(session, names)
-    runs = 1500
+    runs = 800
     found = np.array([answer for answer, _ in drawn(session, sql, runs)])
     expected = spans * sqrt(2 * cells) / 1500
-    assert abs(found.std() / expected - 1) < 0.12  # about four standard errors
+    assert abs(found.std() / expected - 1) < 0.17  # about five standard errors
     assert abs(found.mean() - plain_of(table, sql)) < 6 * expected / sqrt(runs)
 
 
@@ -235,11 +235,11 @@ COVERED = ["CORR(x, y)", "REGR_SLOPE(y, x)", "REGR_INTERCEPT(y, x)", "REGR_R2(y,
 
 def test_intervals_hold_what_they_say(session: dpsql.Session) -> None:
     exact = plain(f"SELECT {', '.join(COVERED)} FROM t")[0]
-    runs, hits = 400, np.zeros(len(COVERED))
+    runs, hits = 250, np.zeros(len(COVERED))
     for i, call in enumerate(COVERED):
         for _, interval in drawn(session, f"SELECT {call} FROM t", runs, epsilon=10):
             hits[i] += interval[0] <= exact[i] <= interval[1]
-    assert (hits >= 0.82 * runs).all() and (hits <= 0.98 * runs).all(), dict(zip(COVERED, hits / runs, strict=True))
+    assert (hits >= 0.8 * runs).all() and (hits <= 0.99 * runs).all(), dict(zip(COVERED, hits / runs, strict=True))
 
 
 def test_bool_or_is_right_where_many_rows_decide_and_says_nothing_of_one(connect: Connect) -> None:

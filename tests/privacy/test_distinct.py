@@ -136,7 +136,7 @@ def rows(unit: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(unit, numbers, texts, publics, privates)
 
 
-SOME = settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 others = st.lists(rows(st.integers(0, 3)), max_size=12)
 hostile = st.lists(rows(st.just(77)), min_size=1, max_size=12)
 MANY = [(77, float(i), f"new{i}", "abc"[i % 3], f"new{i % 50}") for i in range(1_000)]

@@ -185,7 +185,7 @@ BY_UNIT = {
     "units": "SELECT COUNT(DISTINCT id) FROM t",
     "units by key": "SELECT k, COUNT(DISTINCT id), COUNT(*) FROM t GROUP BY k",
 }
-SOME = settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 base = st.lists(rows(st.integers(0, 10**6)), max_size=8)
 

@@ -232,7 +232,7 @@ def crowd(seed: int) -> list[Row]:
 
 
 CROWD, HEAVY = crowd(5), heavy(77, 1, 4000)
-MANY = settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
@@ -412,7 +412,7 @@ def unique(rows: Sequence[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("sql", LINKED)
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(theirs=order_rows, goods=item_rows, mine=st.integers(1, 40))
 def test_rows_belong_to_whom_their_links_lead_and_dangling_ones_to_nobody(
     sql: str, theirs: list[Row], goods: list[Row], mine: int

@@ -28,7 +28,7 @@ import dpsql
 
 SEED = os.environ.get("DPSQL_SEED") or secrets.token_hex(4)
 SAMPLE, WHOLE, BATCH = 120, 2000, 40
-SECONDS = 20  # a sample stops here on a slow machine
+SECONDS = 15  # a sample stops here on a slow machine
 LOOSE: dict[str, Any] = {
     "epsilon": 2 * 10**10,
     "delta": "1e-6",

@@ -33,7 +33,7 @@ from dpsql.quote import Measurement, Quote, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 
-SAMPLE, SECONDS, BATCH = 60, 15, 20
+SAMPLE, SECONDS, BATCH = 60, 12, 20
 LIMITS: list[dict[str, Any]] = [
     {"max_rows": 1, "max_groups": 1, "mechanism": "laplace"},
     {"max_rows": 7, "max_groups": 3, "mechanism": "laplace"},

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -148,12 +149,23 @@ def arrow(name: str, rows: Sequence[Row]) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def open_session(world: World, *, adjacency: str = "add_remove") -> dpsql.Session:
-    """A session with as much budget as a policy can have, its promises verified as by `dpsql check --steward`."""
+def open_session(world: World, *, adjacency: str = "add_remove", file: Path | None = None) -> dpsql.Session:
+    """A session with as much budget as a policy can have, its promises verified as by `dpsql check --steward`.
+
+    file: a new DuckDB file to keep the tables in, so that there are statistics of them; else they are Arrow tables.
+    """
+    tables, sources = TABLES, world.tables()
+    if file is not None:
+        with duckdb.connect(str(file)) as db:
+            for name, rows in sources.items():
+                db.register("rows", rows)
+                db.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")
+        tables = {name: {**policy, "source": str(file), "table": name} for name, policy in TABLES.items()}
+        sources = {}
     policy = dpsql.Policy.from_dict(
-        {"budget": {"epsilon": 10**12, "delta": 9e-4}, "privacy": {"adjacency": adjacency}, "tables": TABLES}
+        {"budget": {"epsilon": 10**12, "delta": 9e-4}, "privacy": {"adjacency": adjacency}, "tables": tables}
     )
-    session = dpsql.connect(policy, sources=world.tables(), ledger=":memory:")
+    session = dpsql.connect(policy, sources=sources, ledger=":memory:")
     engine = session._engine
     for name, version in engine.versions().items():
         for finding in verify(engine, policy.tables[name]):

@@ -12,6 +12,7 @@ Row = tuple[Any, ...]
 Off = tuple[tuple[Any, float], ...]  # values of a row, and how far each may be off
 
 ABSOLUTE, RELATIVE = 0.02, 1e-5  # what is left of the noise, and of the grid's rounding
+LOOSE = {"spread": 10, "wide": 5_000}  # wide: bounds of 10^8 for each of 200 groups leave noise of a scale of about 5
 
 
 def mismatch(
@@ -76,7 +77,7 @@ def _same(a: Any, b: Any, role: str, off: float) -> bool:
             return bool(a == b)
         if math.isnan(float(a)) or math.isnan(float(b)):
             return math.isnan(float(a)) and math.isnan(float(b))
-        loose = 10 if role == "spread" else 1
+        loose = LOOSE.get(role, 1)
         return math.isclose(float(a), float(b), rel_tol=loose * RELATIVE, abs_tol=max(loose * ABSOLUTE, off))
     if isinstance(a, date) and isinstance(b, date):
         return _moment(a) == _moment(b)
@@ -94,4 +95,6 @@ def _moment(value: date) -> datetime:
 def _empty(row: Off, roles: Sequence[str]) -> bool:
     """A public cell without rows: nothing counted, nothing summed; averages of nothing can be anything."""
     measured = [pair for pair, role in zip(row, roles, strict=True) if role in ("count", "whole", "real")]
-    return "key" in roles and all(v is not None and abs(float(v)) < max(ABSOLUTE, off) for v, off in measured)
+    wide = [float(pair[0]) for pair, role in zip(row, roles, strict=True) if role == "wide" and pair[0] is not None]
+    small = all(v is not None and abs(float(v)) < max(ABSOLUTE, off) for v, off in measured)
+    return "key" in roles and small and all(abs(v) < LOOSE["wide"] * ABSOLUTE for v in wide)

@@ -166,6 +166,6 @@ class Releases(PrivateRows):
         if self.chance(0.3):
             return f"COUNT({both('*, contribution_bounds_per_group => (0, 400)', '*')}){where}", "count"
         if self.chance(0.5):
-            return f"{both(f'SUM({x}, {wide})', f'COALESCE(SUM({self.finite(x)})')}{where}{both('', ', 0)')}", role
+            return f"{both(f'SUM({x}, {wide})', f'COALESCE(SUM({self.finite(x)})')}{where}{both('', ', 0)')}", "wide"
         ours, plain = f"SUM({x}, contribution_bounds_per_row => (0, 40))", f"COALESCE(SUM({clipped})"
         return f"{both(ours, plain)}{where}{both('', ', 0)')}", role

@@ -135,6 +135,19 @@ def test_a_constant_has_no_correlation(connect: Connect) -> None:
         assert found is None or abs(found) <= 1
 
 
+@pytest.mark.parametrize("most", [1e-300, 5e-324, 1e60])
+def test_no_range_is_too_small_or_too_large_for_an_answer_that_was_paid_for(connect: Connect, most: float) -> None:
+    columns = {name: {"min": 0, "max": most} for name in "xyz"}
+    session = connect(
+        {"t": pa.table({name: [0.0, most, None] for name in columns})},
+        {"tables": {"t": {"unit": "row", "columns": columns}}},
+    )
+    for select in ("AVG(x), AVG(y), COUNT(*)", "CORR(x, y), AVG(x), SUM(y)", "VAR_POP(x), AVG(y), SUM(z), COUNT(*)"):
+        for epsilon in (1, 1000):
+            (row,) = session.query(f"SELECT {select} FROM t", epsilon=epsilon, fresh=True).rows
+            assert all(v is None or np.isfinite(v) for v in row)
+
+
 # ---------------------------------------------------------------- errors
 
 

@@ -84,7 +84,7 @@ class Rational:
 
     @property
     def floats(self) -> Floats:
-        if self.numerators.dtype == object:
+        if self.numerators.dtype == object or self.denominator.bit_length() > 1000:  # more than a double holds
             return np.array([float(Fraction(int(n), self.denominator)) for n in self.numerators], dtype=np.float64)
         return self.numerators.astype(np.float64) / float(self.denominator)
 

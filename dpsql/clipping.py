@@ -53,9 +53,13 @@ def cuts_something(checked: Checked) -> bool:
 
 def may_cut(quote: Quote) -> tuple[str, ...]:
     """The limits and ranges that are enforced, in words: what they cut is in no interval."""
-    found = [part for step in quote.steps for part in _parts(step.checked)]
-    named = [f"{part.kind} = {part.limit:,}" for part in found if part.kind != "range"]
-    return tuple(dict.fromkeys((*named, *(f"the range of {text}" for part in found for text in part.texts))))
+    limits: list[str] = []
+    ranges: list[str] = []
+    for one in (step.checked for step in quote.steps):
+        if unit_of(one.release.input) is not None:
+            limits += [f"{kind} = {limit:,}" for kind, limit in _limits(one)]
+        ranges += [f"the range of {c.text}" for argument in one.arguments for c in _clipped(argument)]
+    return tuple(dict.fromkeys((*limits, *ranges)))
 
 
 def with_estimate(quote: Quote, ask: Ask, epsilon: Fraction, engine: Engine) -> Quote:
@@ -94,29 +98,38 @@ def _estimate(quote: Quote, ask: Ask, engine: Engine) -> Quote:
 
 def _parts(one: CheckedRelease) -> Iterator[_Part]:
     """Each unit is one row of these relations, so that it moves a count by 1 (Theorem CLIPSHARE-1)."""
-    release, bounding = one.release, one.bounding
+    release = one.release
     unit, taken = unit_of(release.input), columns_of(release.input)
     rows = fresh("unit rows", taken)
-    outside = [found for argument in one.arguments for found in _outside(argument)]
+    clipped = [found for argument in one.arguments for found in _clipped(argument)]
+    outside = [(found.text, found.outside()) for found in clipped]
     if unit is None:
         if outside:
             counts = tuple(_count(e) for _, e in outside)
             yield _Part("range", 0, tuple(t for t, _ in outside), Release(release.input, (), (_count(None), *counts)))
         return
-    limit = bounding.mass if bounding.mass is not None else bounding.peak
-    if limit is not None:
-        counted = GroupUnits(release.input, unit, (), ((rows, exp.Count(this=exp.Star())),))
-        yield _Part("max_rows", limit, (), Release(counted, (_bucket(rows),), (_count(None),)))
-    if bounding.cap is not None:
-        keys = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate(release.keys))
-        each: Relation = GroupUnits(release.input, unit, keys, ())
+    for kind, limit in _limits(one):
+        each: Relation = release.input
+        if kind == "max_groups":
+            keys = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate(release.keys))
+            each = GroupUnits(release.input, unit, keys, ())
         counted = GroupUnits(each, unit, (), ((rows, exp.Count(this=exp.Star())),))
-        yield _Part("max_groups", bounding.cap, (), Release(counted, (_bucket(rows),), (_count(None),)))
+        yield _Part(kind, limit, (), Release(counted, (_bucket(rows),), (_count(None),)))
     if outside:
         flags = tuple((fresh(f"outside {i}", taken), exp.LogicalOr(this=e)) for i, (_, e) in enumerate(outside))
         any_outside = GroupUnits(release.input, unit, (), flags)
         counts = tuple(_count(plan_column(name)) for name, _ in flags)
         yield _Part("range", 0, tuple(t for t, _ in outside), Release(any_outside, (), (_count(None), *counts)))
+
+
+def _limits(one: CheckedRelease) -> Iterator[tuple[str, int]]:
+    """The limits on rows and on groups that are enforced."""
+    bounding = one.bounding
+    limit = bounding.mass if bounding.mass is not None else bounding.peak
+    if limit is not None:
+        yield "max_rows", limit
+    if bounding.cap is not None:
+        yield "max_groups", bounding.cap
 
 
 def _count(where: Expr | None) -> Aggregate:
@@ -130,8 +143,33 @@ def _bucket(column: str) -> Expr:
     return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
-def _outside(argument: Argument) -> Iterator[tuple[str, Expr]]:
-    """The values of an aggregate that are clipped to a range, each with the test that its row's lies outside of it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Clipped:
+    """A value that is clipped to a range."""
+
+    text: str
+    written: Expr
+    low: Fraction
+    high: Fraction
+    where: Expr | None
+
+    def outside(self) -> Expr:
+        """The test that a row's value lies outside of the range."""
+        x = exp.cast(self.written.copy(), "DOUBLE")
+        test: Expr = exp.And(
+            this=exp.Anonymous(this="ISFINITE", expressions=[x]),
+            expression=exp.Paren(
+                this=exp.Or(
+                    this=exp.LT(this=x.copy(), expression=_literal(self.low)),
+                    expression=exp.GT(this=x.copy(), expression=_literal(self.high)),
+                )
+            ),
+        )
+        return test if self.where is None else exp.And(this=exp.Paren(this=self.where.copy()), expression=test)
+
+
+def _clipped(argument: Argument) -> Iterator[_Clipped]:
+    """The values of an aggregate that are clipped to a range."""
     call = argument.call
     if call.function in COUNTED or argument.clip is not None or argument.kind is not None or call.bounds is not None:
         return
@@ -142,20 +180,8 @@ def _outside(argument: Argument) -> Iterator[tuple[str, Expr]]:
             continue
         if not value.type.is_numeric:
             continue
-        x = exp.cast(written.copy(), "DOUBLE")
-        test: Expr = exp.And(
-            this=exp.Anonymous(this="ISFINITE", expressions=[x]),
-            expression=exp.Paren(
-                this=exp.Or(
-                    this=exp.LT(this=x.copy(), expression=_literal(low)),
-                    expression=exp.GT(this=x.copy(), expression=_literal(high)),
-                )
-            ),
-        )
-        if call.where is not None:
-            test = exp.And(this=exp.Paren(this=call.where.copy()), expression=test)
         text = call.node.sql(dialect="duckdb").replace('"', "")
-        yield f"{place}{text} [{float(low):g}, {float(high):g}]", test
+        yield _Clipped(f"{place}{text} [{float(low):g}, {float(high):g}]", written, low, high, call.where)
 
 
 def _literal(value: Fraction) -> Expr:

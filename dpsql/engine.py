@@ -28,6 +28,7 @@ from dpsql.backends.duckdb.sources import (
 )
 from dpsql.errors import DataError, LedgerError, PolicyError
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
+from dpsql.recent import Recent
 from dpsql.sql.types import Type
 
 
@@ -55,6 +56,7 @@ class Engine:
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
         self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
         self._opened: dict[str, str] | None = None  # the versions that this session is about
+        self.recent = Recent()
 
     def _check_csv(self) -> None:
         """A CSV file is a table only if all of it can be read; looked at once for each version of the data."""

@@ -20,7 +20,7 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
 from dpsql.answer import SET_SIZE, Answer, Origin, intervals
 from dpsql.arrow import column
-from dpsql.backends.duckdb.render import relation
+from dpsql.backends.duckdb.rows import relation
 from dpsql.clipping import may_cut
 from dpsql.errors import DataError
 from dpsql.frozen import dataclass
@@ -49,6 +49,11 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
     responded = [n for n in noisy if isinstance(n, Responded)]
     tables = {n.step.name: noisy_table(n, quote.plan.post) for n in measured}
     releases = frozenset(tables)
+    ranges, cut = tuple(a.facts() for a in quote.automatic), may_cut(quote)
+    if (shown := _shown(quote, tables)) is not None:
+        origins = tuple(_origin(o.this, tuple(releases)) for o in quote.plan.post.selects)
+        cells = range(shown.num_rows)
+        return Answer(shown, measured, origins, cells, receipt.cost, receipt, ranges, cut)
     whole = estimated(quote.plan.post.copy(), drawn(responded))
     root, thread = _thread(_ordered(_numbered(whole), releases), releases)
     tables |= {n.name: randomized_rows(n) for n in responded}
@@ -61,13 +66,31 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
-    cells = result.column(CELL).to_pylist() if thread is not None else None
+    numbers = result.column(CELL).to_pylist() if thread is not None else None
     if thread is not None:
         result = result.drop_columns([CELL])
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
-    ranges = tuple(a.facts() for a in quote.automatic)
-    return Answer(table, measured, origins, cells, receipt.cost, receipt, ranges, may_cut(quote))
+    return Answer(table, measured, origins, numbers, receipt.cost, receipt, ranges, cut)
+
+
+def _shown(quote: Quote, tables: Mapping[str, Arrow]) -> Arrow | None:
+    """The answer to a query that only shows columns of its one release: no engine has to compute anything.
+
+    Types that Arrow and DuckDB may spell in several ways are left to the engine.
+    """
+    root = quote.plan.post
+    clauses = {name for name, value in root.args.items() if value}
+    if not isinstance(root, exp.Select) or clauses != {"expressions", "from_"} or len(tables) != 1:
+        return None
+    ((release, table),) = tables.items()
+    outputs = [o.unalias() for o in root.selects]
+    known = all(isinstance(o, exp.Column) and o.table == release and o.name in table.column_names for o in outputs)
+    if not known or any(text not in _PLAIN for _, text in quote.result):
+        return None
+    columns = [table.column(o.name) for o in outputs]
+    made = ["DECIMAL" if "decimal" in str(c.type) else "" for c in columns]
+    return _conform(table.from_arrays(columns, [o.name for o in outputs]), quote.result, made)
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:

@@ -34,6 +34,7 @@ from dpsql.frozen import dataclass
 from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_delta, parse_epsilon
 from dpsql.quote import Ask, Quote
+from dpsql.recent import key_of
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
@@ -89,7 +90,7 @@ class Session:
         engine, who = self._engine, self._analyst
         with _located(sql):
             data = engine.identities()
-            quote = self._quote(sql, options)
+            quote = self._quote(sql, options, data)
             if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
                 return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
             with self._loosest(sql, options):
@@ -122,7 +123,7 @@ class Session:
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            quote = self._quote(sql, options)
+            quote = self._quote(sql, options, self._engine.identities())
             return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:
@@ -156,11 +157,20 @@ class Session:
         automatic = tuple(dict.fromkeys(a for one, _ in checked for a in one.automatic))
         return together, replace(share(calibrate(together.checked, asks[0][0], ())), automatic=automatic)
 
-    def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
+    def _quote(self, sql: str, options: Mapping[str, Any], data: Mapping[str, str]) -> Quote:
         engine = self._engine
-        wanted = _options(options)
+        key = key_of(sql, options, data, engine.promises())
+        if (known := engine.recent.get(key)) is not None:
+            return known
+        wanted, tree = _options(options), parse(sql)
+        quote = self._priced(tree, wanted)
+        if not tree.timed:
+            engine.recent.put(key, quote)
+        return quote
+
+    def _priced(self, tree: Tree, wanted: Options) -> Quote:
+        engine = self._engine
         goal = Goal.parse(wanted.accuracy, wanted.confidence)
-        tree = parse(sql)
         ask, limits = asked(wanted, engine.policy, tree.options)
         checked, result = self._checked(tree, limits)
         if goal is None:
@@ -195,7 +205,7 @@ class Session:
             goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
             if goal is not None and error.fits is not None:
                 rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
-                loosest = goal.offer(lambda e: self._quote(sql, {**rest, "epsilon": e}), error.fits)
+                loosest = goal.offer(lambda e: self._priced(parse(sql), _options({**rest, "epsilon": e})), error.fits)
                 if loosest is not None:
                     error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
             raise

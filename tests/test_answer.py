@@ -378,3 +378,49 @@ def test_a_date_that_python_has_no_place_for_is_shown_as_text(connect: Connect, 
 
     for shown in (as_csv(answer), str(as_json(answer)), plain_table(answer), html_table(answer)):
         assert text in shown and "2020-01-01" in shown
+
+
+# ---------------------------------------------------------------- a query that only shows its release
+
+SHOWN = [
+    "SELECT COUNT(*) FROM t",
+    "SELECT k, COUNT(*) AS n FROM t GROUP BY k",
+    "SELECT COUNT(*), k, COUNT(*), SUM(v), SUM(x), SUM(d), AVG(d), STDDEV(x) FROM t GROUP BY k",
+    "SELECT g, g, AVG(v) FROM t GROUP BY ALL",
+    "SELECT x > 3 AS b, MEDIAN(v), MAX(d) FROM t GROUP BY b",
+    "SELECT v // 10 AS decade, SUM(d) FROM t GROUP BY 1",
+]
+
+
+@pytest.mark.parametrize("sql", SHOWN)
+def test_it_is_the_answer_that_the_engine_would_give(
+    session: dpsql.Session, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsql import finish as stage
+
+    shown = session.query(sql, epsilon=1)
+    monkeypatch.setattr(stage, "_shown", lambda *_: None)
+    computed = session.query(sql, epsilon=1)
+    assert computed.receipt.reused and computed.noisy[0].step.name == shown.noisy[0].step.name
+    assert shown.table.schema.equals(computed.table.schema)
+    assert shown.rows == computed.rows
+    assert shown.origins == computed.origins
+    assert shown.intervals() == computed.intervals()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, COUNT(*) FROM t GROUP BY k ORDER BY k DESC",
+        "SELECT k, COUNT(*) FROM t GROUP BY k LIMIT 1",
+        "SELECT k, COUNT(*) FROM t GROUP BY k HAVING COUNT(*) > 10",
+        "SELECT k, COUNT(*) + 1 FROM t GROUP BY k",
+        "SELECT k, COUNT(*) FROM t GROUP BY k QUALIFY ROW_NUMBER() OVER (ORDER BY k) = 1",
+    ],
+)
+def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) -> None:
+    from dpsql.finish import _shown, noisy_table
+
+    quote = session.explain(sql, epsilon=1)
+    noisy = session._measure(quote)
+    assert _shown(quote, {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None

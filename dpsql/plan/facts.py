@@ -156,11 +156,12 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
     }
     if verbose:
         from dpsql.backends.duckdb.distinct import render_matching
-        from dpsql.backends.duckdb.render import render
+        from dpsql.backends.duckdb.render import render, render_histogram, text_of
 
-        statements = [render(step.statement)] if step.tallies or not step.matchings else []
+        statements = [render(step.statement)] if step.tallies else []
+        statements += [render_histogram(histogram) for histogram in step.histograms]
         statements += [render_matching(matching) for matching in step.matchings]
-        facts["statement"] = ";\n\n".join(s.sql(dialect="duckdb", pretty=True) for s in statements)
+        facts["statement"] = ";\n\n".join(text_of(s, pretty=True) for s in statements)
     return facts
 
 

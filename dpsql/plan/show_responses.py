@@ -33,8 +33,9 @@ def response_facts(step: ResponseStep, price: Cost, before: int, verbose: bool) 
     }
     if verbose:
         from dpsql.backends.duckdb.codes import render_codes
+        from dpsql.backends.duckdb.render import text_of
 
-        facts["statement"] = render_codes(step.statement).sql(dialect="duckdb", pretty=True)
+        facts["statement"] = text_of(render_codes(step.statement), pretty=True)
     return facts
 
 

@@ -44,19 +44,25 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
             assert_never(grid.source)
     above: exp.Expr = exp.GT(this=value.copy(), expression=ceiling.copy())
     below: exp.Expr = exp.LT(this=value.copy(), expression=floor.copy())
+    within: exp.Expr = exp.Between(this=value.copy(), low=floor, high=ceiling)
     if finite:
+        within = _near(value, grid)
         above = exp.and_(above, exp.LT(this=value.copy(), expression=cast(exp.Literal.string("inf"), "DOUBLE")))
         below = exp.and_(below, exp.GT(this=value.copy(), expression=cast(exp.Literal.string("-inf"), "DOUBLE")))
     return exp.Case(
         ifs=[
-            exp.If(
-                this=exp.Between(this=value.copy(), low=floor, high=ceiling),
-                true=cast(inside, storage),
-            ),
+            exp.If(this=within, true=cast(inside, storage)),
             exp.If(this=above, true=cast(high, storage)),
             exp.If(this=below, true=cast(low, storage)),
         ]
     )
+
+
+def _near(value: exp.Expr, grid: Grid) -> exp.Expr:
+    """Theorem GRID-2: |value − middle| ≤ half the span, one comparison of doubles instead of two."""
+    middle, half = (grid.low + grid.high) * grid.step / 2, (grid.high - grid.low) * grid.step / 2
+    distance = exp.Abs(this=exp.Sub(this=value.copy(), expression=_double(middle)))
+    return exp.LTE(this=distance, expression=_double(half))
 
 
 def present(value: exp.Expr) -> exp.Expr:

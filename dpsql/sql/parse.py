@@ -52,6 +52,7 @@ class Tree:
     text: str
     root: exp.Query
     options: Mapping[str, Option] = field(default_factory=dict)  # what Google's clause says, by our own names
+    timed: bool = False  # it asks for the time, so it is another query each time
 
 
 def parse(text: str) -> Tree:
@@ -80,27 +81,28 @@ def parse(text: str) -> Tree:
     if named := root.find(exp.Placeholder):
         raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
     _check_calls(text, root, tokens)
-    frozen = ordered_inside(_freeze_now(root))
+    now = datetime.now(UTC).replace(tzinfo=None)
+    timed = any(_clock(node, now) is not node for node in root.walk())
+    frozen = ordered_inside(_freeze(root, now) if timed else root)
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
-    return Tree(text, frozen, lifted.options)
+    return Tree(text, frozen, lifted.options, timed)
 
 
-def _freeze_now(root: exp.Query) -> exp.Query:
+def _freeze(root: exp.Query, now: datetime) -> exp.Query:
     """Replace the clock by a constant, so that one query sees one time and the engine no clock at all."""
-    now = datetime.now(UTC).replace(tzinfo=None)
-
-    def constant(node: exp.Expr) -> exp.Expr:
-        name = node.name.lower() if isinstance(node, exp.Anonymous) and not node.expressions else ""
-        if isinstance(node, exp.CurrentDate) or name == "today":
-            return exp.cast(exp.Literal.string(now.date().isoformat()), "DATE")
-        if isinstance(node, exp.CurrentTimestamp | exp.Localtimestamp) or name in _NOW:
-            return exp.cast(exp.Literal.string(now.isoformat(sep=" ")), "TIMESTAMP")
-        return node
-
-    frozen = root.transform(constant)
+    frozen = root.transform(_clock, now)
     assert isinstance(frozen, exp.Query)
     return frozen
+
+
+def _clock(node: exp.Expr, now: datetime) -> exp.Expr:
+    name = node.name.lower() if isinstance(node, exp.Anonymous) and not node.expressions else ""
+    if isinstance(node, exp.CurrentDate) or name == "today":
+        return exp.cast(exp.Literal.string(now.date().isoformat()), "DATE")
+    if isinstance(node, exp.CurrentTimestamp | exp.Localtimestamp) or name in _NOW:
+        return exp.cast(exp.Literal.string(now.isoformat(sep=" ")), "TIMESTAMP")
+    return node
 
 
 # ---------------------------------------------------------------- what the words alone decide

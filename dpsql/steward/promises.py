@@ -10,7 +10,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
-from dpsql.backends.duckdb.render import relation
+from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.sources import read_csv
 from dpsql.engine import Engine
 from dpsql.errors import DataError, PolicyError

@@ -17,7 +17,8 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.backends.duckdb.render import CELL, CELLS, render
+from dpsql.backends.duckdb.render import render, text_of
+from dpsql.backends.duckdb.rows import CELL, CELLS
 from dpsql.finish import publish
 from dpsql.quote import Step
 
@@ -156,7 +157,7 @@ def run(session: dpsql.Session, step: Step) -> None:
         if step.cells is not None:
             cursor.register(CELLS, step.cells.append_column(CELL, pa.array(range(step.cells.num_rows))))
         for tree in (render(step.statement), unfiltered(render(step.statement))):
-            cursor.execute(tree.sql(dialect="duckdb")).fetchall()
+            cursor.execute(text_of(tree)).fetchall()
     finally:
         cursor.close()
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.duckdb.render import relation
+from dpsql.backends.duckdb.pieces import alias, column, grouped, joined, or_zero, select, subquery, table
+from dpsql.backends.duckdb.render import text_of
+from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.run import engine_failed
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.response import Codes
@@ -42,7 +44,7 @@ def encode(step: ResponseStep, cursor: duckdb.DuckDBPyConnection) -> ExactCodes:
     try:
         for name, values in lists.items():
             cursor.register(name, values)
-        result = cursor.sql(render_codes(step.statement).sql(dialect="duckdb", copy=False)).to_arrow_table()
+        result = cursor.sql(text_of(render_codes(step.statement))).to_arrow_table()
     except duckdb.Error:
         raise engine_failed() from None
     finally:
@@ -53,41 +55,28 @@ def encode(step: ResponseStep, cursor: duckdb.DuckDBPyConnection) -> ExactCodes:
 
 def render_codes(statement: Encode) -> exp.Select:
     """A row of codes for each row of the table: 0 for a value that is not listed, and for NULL (Theorem RR-1)."""
-    query = exp.Select()
     outputs: list[exp.Expr] = []
     joins = []
-    for i, (name, column, kind) in enumerate(statement.columns):
-        value = _column(column, "s")
+    for i, (name, source, kind) in enumerate(statement.columns):
+        value = column(source, "s")
         if kind is None:
             one = exp.If(this=value, true=exp.Literal.number(1))
             code: exp.Expr = exp.Case(ifs=[one], default=exp.Literal.number(0))
         else:
             # Grouped by the very equality that the join uses: no row of the table can match twice.
-            listed = exp.select(
-                exp.alias_(cast(_column("v"), kind), "v", quoted=True),
-                exp.alias_(exp.Min(this=_column("p")), "p", quoted=True),
-            )
-            listed = listed.from_(f"{LISTED}{i}", copy=False).group_by(cast(_column("v"), kind), copy=False)
-            equal = exp.EQ(this=cast(value, kind), expression=_column("v", f"l{i}"))
-            joins.append((_subquery(listed, f"l{i}"), equal))
-            code = exp.func("coalesce", _column("p", f"l{i}"), exp.Literal.number(0))
-        outputs.append(exp.alias_(cast(code, KIND), name, quoted=True))
-    query.set("expressions", outputs)
-    query = query.from_(_subquery(relation(statement.input), "s"), copy=False)
+            places = [alias(cast(column("v"), kind), "v"), alias(exp.Min(this=column("p")), "p")]
+            listed = grouped(select(places, table(f"{LISTED}{i}")), [cast(column("v"), kind)])
+            equal = exp.EQ(this=cast(value, kind), expression=column("v", f"l{i}"))
+            joins.append((subquery(listed, f"l{i}"), equal))
+            code = or_zero(column("p", f"l{i}"))
+        outputs.append(alias(cast(code, KIND), name))
+    query = select(outputs, subquery(relation(statement.input), "s"))
     for side, equal in joins:
-        query = query.join(side, on=equal, join_type="LEFT", copy=False)
+        joined(query, side, equal, "LEFT")
     return query
 
 
-def _codes(column: Any) -> Codes:
+def _codes(found: Any) -> Codes:
     """An Arrow column of codes without NULLs."""
-    parts = [np.frombuffer(c.buffers()[1], dtype=np.uint32)[c.offset :][: len(c)] for c in column.chunks if len(c)]
+    parts = [np.frombuffer(c.buffers()[1], dtype=np.uint32)[c.offset :][: len(c)] for c in found.chunks if len(c)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
-
-
-def _column(name: str, table: str | None = None) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)
-
-
-def _subquery(query: exp.Select, alias: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))

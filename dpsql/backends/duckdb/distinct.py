@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.duckdb.render import CELL, CELLS, keyed_hash, public_cells, rows_in_cells
+from dpsql.backends.duckdb.bounding import keyed_hash
+from dpsql.backends.duckdb.render import rows_in_cells
+from dpsql.backends.duckdb.rows import CELL, CELLS, public_cells
 from dpsql.draft import UNIT
 from dpsql.plan.nodes import Matching
 from dpsql.statistics.matching import Numbers, assigned

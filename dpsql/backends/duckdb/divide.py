@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from dpsql.backends.duckdb.pieces import alias, column, select, subquery
 from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.base import Value
 from dpsql.statistics.moments import Axis, Moments, Part, Pattern
@@ -19,7 +20,7 @@ def divided(rows: exp.Select, statistics: Sequence[Moments]) -> exp.Select:
     values = {axis for s in statistics for axis in s.axes if isinstance(axis, Value) and s.degree(axis)}
     if not statistics:
         return rows
-    layers: list[Layer] = [[_alias(_relative(v), _place(v)) for v in sorted(values, key=lambda v: v.column)]]
+    layers: list[Layer] = [[alias(_relative(v), _place(v)) for v in sorted(values, key=lambda v: v.column)]]
     for statistic in statistics:
         start = 0
         for i, part in enumerate(statistic.parts):
@@ -30,8 +31,7 @@ def divided(rows: exp.Select, statistics: Sequence[Moments]) -> exp.Select:
                     layers.append([])
                 layers[depth] += layer
     for depth, layer in enumerate(layers):
-        inner = exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(f"e{depth}")))
-        rows = exp.select("*", *layer).from_(inner, copy=False)
+        rows = select([exp.Star(), *layer], subquery(rows, f"e{depth}"))
     return rows
 
 
@@ -41,30 +41,30 @@ def _layers(statistic: Moments, part: Part, name: str, cells: Sequence[str]) -> 
     whole = cast(number(statistic.resolution), _INTEGER)
     there = exp.or_(*(_pattern(statistic.axes, pattern) for pattern in part.patterns))
     masses: dict[tuple[int, ...], str] = {(): cells[0] if not steps else f"{name}s"}
-    yield [_alias(exp.Case(ifs=[exp.If(this=there, true=whole)]), masses[()])]
+    yield [alias(exp.Case(ifs=[exp.If(this=there, true=whole)]), masses[()])]
     before: Axis | None = None
     for depth, axis in enumerate(steps):
         assert isinstance(axis, Value)
         if axis != before:  # the next axis: nothing of it is high yet
-            masses = {(*index, 0): column for index, column in masses.items()}
+            masses = {(*index, 0): mass for index, mass in masses.items()}
         before = axis
         ups = {index: f"{name}u{depth}_{i}" for i, index in enumerate(masses)}
-        yield [_alias(_share(masses[index], axis), up) for index, up in ups.items()]
+        yield [alias(_share(masses[index], axis), up) for index, up in ups.items()]
         after: dict[tuple[int, ...], exp.Expr] = {}
-        for index, column in masses.items():
+        for index, mass in masses.items():
             higher = (*index[:-1], index[-1] + 1)
-            stays = exp.Sub(this=_column(column), expression=_column(ups[index]))
+            stays = exp.Sub(this=column(mass), expression=column(ups[index]))
             after[index] = exp.Add(this=after[index], expression=stays) if index in after else stays
-            after[higher] = _column(ups[index])
+            after[higher] = column(ups[index])
         last = depth == len(steps) - 1
         order = sorted(after)
         masses = {index: cells[i] if last else f"{name}m{depth}_{i}" for i, index in enumerate(order)}
-        yield [_alias(after[index], column) for index, column in masses.items()]
+        yield [alias(after[index], mass) for index, mass in masses.items()]
 
 
 def _relative(value: Value) -> exp.Expr:
     """u = (x − low)/span, a double in [0, 1]: division is monotone, and 0 and 1 are doubles."""
-    distance = exp.Paren(this=exp.Sub(this=cast(_column(value.column), "BIGINT"), expression=number(value.grid.low)))
+    distance = exp.Paren(this=exp.Sub(this=cast(column(value.column), "BIGINT"), expression=number(value.grid.low)))
     return exp.Div(this=cast(distance, "DOUBLE"), expression=cast(number(value.grid.span), "DOUBLE"))
 
 
@@ -74,7 +74,7 @@ def _place(value: Value) -> str:
 
 def _share(mass: str, axis: Value) -> exp.Expr:
     """The nearest integer to mass · u, which is neither negative nor more than mass: both are integers, u in [0, 1]."""
-    return cast(exp.Mul(this=cast(_column(mass), "DOUBLE"), expression=_column(_place(axis))), _INTEGER)
+    return cast(exp.Mul(this=cast(column(mass), "DOUBLE"), expression=column(_place(axis))), _INTEGER)
 
 
 def _pattern(axes: Sequence[Axis], pattern: Pattern) -> exp.Expr:
@@ -82,16 +82,8 @@ def _pattern(axes: Sequence[Axis], pattern: Pattern) -> exp.Expr:
     tests: list[exp.Expr] = []
     for i, axis in enumerate(axes):
         if isinstance(axis, Value):
-            test: exp.Expr = present(_column(axis.column))
+            test: exp.Expr = present(column(axis.column))
         else:  # NULL is not TRUE
-            test = exp.func("coalesce", _column(axis), exp.false())
+            test = exp.func("coalesce", column(axis), exp.false())
         tests.append(test if i in pattern else exp.Not(this=test))
     return exp.and_(*tests) if tests else exp.true()
-
-
-def _alias(e: exp.Expr, name: str) -> exp.Expr:
-    return exp.Alias(this=e, alias=exp.to_identifier(name, quoted=True))
-
-
-def _column(name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from dpsql.arrow import column
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
-from dpsql.backends.duckdb.render import CELL, CELLS, render, render_histogram
+from dpsql.backends.duckdb.render import render, render_histogram, text_of
+from dpsql.backends.duckdb.rows import CELL, CELLS
 from dpsql.errors import DataError
 from dpsql.frozen import dataclass
+from dpsql.plan.nodes import Group
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
     from dpsql.plan.nodes import Histogram, Matching
     from dpsql.quote import Step
+
+FEW = 1_000  # cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +79,15 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
 
 
 def _tallied(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
-    result = _run(render(step.statement), step.cells, cursor)
-    tallies = {tally: integers(result.column(f"t{i}")) for i, tally in enumerate(step.tallies)}
-    if step.cells is not None:
-        order = np.argsort(integers(result.column(CELL)), kind="stable")
-        return Exact({tally: numbers[order] for tally, numbers in tallies.items()})
-    keys = [name for name in result.column_names if name.startswith("k")]
-    return Exact(tallies, result.select(keys) if keys else None)
+    query, cells = render(step.statement), step.cells
+    if cells is None and isinstance(step.statement, Group) and step.statement.keys:
+        result = _run(query, None, cursor)
+        keys = [name for name in result.column_names if name.startswith("k")]
+        return Exact({t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}, result.select(keys))
+    few = cells is None or cells.num_rows <= FEW
+    found = _rows(query, cells, cursor) if few else _columns(_run(query, cells, cursor))
+    order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
+    return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
 
 
 def _counted(histogram: Histogram, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Counts:
@@ -97,12 +104,29 @@ def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) 
 
 
 def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
-    """The result of a statement that may look at these cells."""
+    """The result of a statement that may look at these cells, as an Arrow table."""
+    with _registered(cells, cursor):
+        return cursor.sql(text_of(query)).to_arrow_table()
 
+
+def _columns(result: Any) -> dict[str, Integers]:
+    return {name: integers(result.column(name)) for name in result.column_names}
+
+
+def _rows(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> dict[str, Integers]:
+    """The same for a result of integers that is known to be small: rows are there sooner than an Arrow table."""
+    with _registered(cells, cursor):
+        rows = cursor.execute(text_of(query)).fetchall()
+        names = [name for name, *_ in cursor.description or ()]
+    return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}
+
+
+@contextmanager
+def _registered(cells: Any, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         if cells is not None:
             cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
-        return cursor.sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
+        yield
     finally:
         if cells is not None:
             cursor.unregister(CELLS)
@@ -115,6 +139,11 @@ def engine_failed() -> DataError:
         code="engine",
         hint="the steward can look at the sources with dpsql check --steward",
     )
+
+
+def _exact(values: list[int]) -> Integers:
+    fit = all(-(2**63) <= v < 2**63 for v in values)
+    return np.array(values, dtype=np.int64 if fit else object)
 
 
 def integers(column: Any) -> Integers:

@@ -1,0 +1,205 @@
+"""Rows: relations, and values on their grids -> sqlglot trees. Analyst text never gets here, only our own nodes."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from sqlglot import exp
+
+from dpsql.backends.duckdb.divide import divided
+from dpsql.backends.duckdb.pieces import (
+    alias,
+    column,
+    conjunction,
+    every,
+    grouped,
+    joined,
+    same,
+    select,
+    subquery,
+    table,
+    where,
+)
+from dpsql.plan.nodes import (
+    Again,
+    Filter,
+    Given,
+    Gridded,
+    GroupUnits,
+    Join,
+    Mark,
+    OnDomain,
+    Project,
+    PublicTable,
+    Relation,
+    Scan,
+    ToGrid,
+    Union,
+    Windows,
+    columns_of,
+)
+from dpsql.plan.rows import conjuncts
+from dpsql.sql.gridded import cast, gridded, present
+
+CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
+CELL = "cell"
+ROWS_READ = "dpsql_rows"
+
+Names = frozenset[str]
+
+
+def public_cells(keys: tuple[str, ...], types: tuple[str, ...]) -> exp.Subquery:
+    """The public cells, their keys in the very types that the rows' keys have."""
+    typed = [alias(cast(column(k), t), k) for k, t in zip(keys, types, strict=True)]
+    return subquery(select([column(CELL), *typed], table(CELLS)), CELLS)
+
+
+def gridded_rows(node: Gridded) -> exp.Select:
+    """Rows with their values as integers."""
+    match node:
+        case ToGrid():
+            return _to_grid(node)
+        case OnDomain():
+            rows = select([every("d")], subquery(_to_grid(node.input), "d"))
+            return joined(rows, public_cells(node.keys, node.types), same(node.keys, CELLS, "d"), "SEMI")
+        case Again():
+            return select([exp.Star()], table(ROWS_READ))
+        case _:
+            assert_never(node)
+
+
+def _to_grid(node: ToGrid) -> exp.Select:
+    replaced = {value for _, value, _ in node.values}
+    kept: list[exp.Expr] = [column(name) for name, _ in node.input.columns if name not in replaced]
+    made = [alias(gridded(column(value), grid), name) for name, value, grid in node.values]
+    return divided(select([*kept, *made], subquery(_project(node.input), "p")), node.together)
+
+
+def _project(node: Project) -> exp.Select:
+    outputs = [alias(e.copy(), name) for name, e in node.columns]
+    return select(outputs, subquery(relation(node.input, _named(*(e for _, e in node.columns))), "s"))
+
+
+def relation(node: Relation | PublicTable | Given, needed: Names | None = None) -> exp.Select:
+    """The rows of a relation, each with its unit. needed: columns that are looked at; None: any of them may be."""
+    match node:
+        case Scan():
+            return _scan(node, needed)
+        case PublicTable():
+            return select([alias(column(source), name) for name, source in node.columns], table(node.table))
+        case Given():
+            typed = [
+                alias(exp.TryCast(this=column(source), to=exp.DataType.build(kind, dialect="duckdb")), name)
+                for (name, source), kind in zip(node.columns, node.types, strict=True)
+            ]
+            return select(typed, table(node.name))
+        case Filter():
+            return _filter(node, needed)
+        case Project():
+            return _project(node)
+        case Join():
+            return _join(node, needed)
+        case Mark():
+            return select([every("a"), alias(_test(node), node.column)], subquery(relation(node.input), "a"))
+        case Union():
+            sides = [relation(one) for one in node.inputs]
+            whole = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=False, copy=False)
+            return select([exp.Star()], subquery(whole, "u"))
+        case GroupUnits():
+            keys = [alias(e.copy(), name) for name, e in node.keys]
+            values = [alias(e.copy(), name) for name, e in node.columns]
+            # A constant is no key, and a number would be a position.
+            by = [column(node.unit), *(e.copy() for _, e in node.keys if e.find(exp.Column))]
+            seen = _named(*(e for _, e in (*node.keys, *node.columns))) | {node.unit}
+            rows = subquery(relation(node.input, seen), "g")
+            return grouped(select([column(node.unit), *keys, *values], rows), by)
+        case Windows():
+            rows = subquery(relation(node.input), "w")
+            return select([every("w"), alias(node.window.copy(), node.column)], rows)
+        case _:
+            assert_never(node)
+
+
+def _named(*expressions: exp.Expr | None) -> Names:
+    """The columns that expressions look at."""
+    return frozenset(c.name for e in expressions if e is not None for c in e.find_all(exp.Column))
+
+
+def _filter(node: Filter, needed: Names | None) -> exp.Select:
+    """A filter by a mark asks for it where it stands: a semi- or anti-join instead of a column."""
+    conditions, below = conjuncts(node.condition), node.input
+    if isinstance(below, Mark):
+        mark = column(below.column)
+        asked = [c for c in conditions if (c.this.unnest() if isinstance(c, exp.Not) else c) == mark]
+        rest = [c for c in conditions if c not in asked]
+        if len(asked) == 1 and not any(c.name == below.column for r in rest for c in r.find_all(exp.Column)):
+            kept = exp.Not(this=_test(below)) if isinstance(asked[0], exp.Not) else _test(below)
+            inner: Relation = below.input if not rest else Filter(below.input, exp.and_(*(r.copy() for r in rest)))
+            constant = exp.Boolean(this=not isinstance(asked[0], exp.Not))
+            rows = select([every("a"), alias(constant, below.column)], subquery(relation(inner), "a"))
+            return where(rows, kept)
+    seen = None if needed is None else needed | _named(node.condition)
+    return where(select([exp.Star()], subquery(relation(below, seen), "f")), node.condition.copy())
+
+
+def _join(node: Join, needed: Names | None) -> exp.Select:
+    """Theorem OWN-3. Rows of two private sides match only where their units are the same."""
+    conditions = _conditions(node.units, node.condition, columns_of(node.left), columns_of(node.right))
+    seen = None if needed is None else needed | _named(node.condition) | frozenset(node.units or ())
+    left, right = subquery(relation(node.left, seen), "a"), subquery(relation(node.right, seen), "b")
+    rows = select([every("a"), every("b")], left)
+    if not conditions:
+        if node.kind == "inner":
+            return joined(rows, right, None, "CROSS")
+        conditions.append(exp.true())
+    return joined(rows, right, conjunction(conditions), "LEFT" if node.kind == "left" else "INNER")
+
+
+def _conditions(
+    units: tuple[str, str] | None, condition: exp.Expr | None, left: tuple[str, ...], right: tuple[str, ...]
+) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    if units is not None:
+        found.append(exp.EQ(this=column(units[0], "a"), expression=column(units[1], "b")))
+    if condition is not None:
+        found.append(_sided(condition, left, right))
+    return found
+
+
+def _sided(e: exp.Expr, left: tuple[str, ...], right: tuple[str, ...]) -> exp.Expr:
+    """Each column with its side: a bare name that is one of the sides' would mean all of it."""
+    copy = e.copy()
+    for one in list(copy.find_all(exp.Column)):
+        side = "a" if one.name in left else "b"
+        assert side == "a" or one.name in right, one.name
+        one.set("table", exp.to_identifier(side))
+    return copy
+
+
+def _test(node: Mark) -> exp.Expr:
+    """Theorem OWN-4. EXISTS never is NULL; IN over public values is as SQL has it."""
+    other = subquery(relation(node.other), "b")
+    left, right = columns_of(node.input), columns_of(node.other)
+    if node.member is not None:
+        value, theirs = (_sided(e, left, right) for e in node.member)
+        return exp.In(this=value, query=exp.Subquery(this=select([theirs], other)))
+    conditions = _conditions(node.units, node.condition, left, right)
+    found = select([], other)
+    return exp.Exists(this=where(found, conjunction(conditions)) if conditions else found)
+
+
+def _scan(node: Scan, needed: Names | None) -> exp.Select:
+    """Theorem OWN-1. Inner joins along the links drop rows that point to nothing; NULL units are dropped."""
+    shown = [(name, source) for name, source in node.columns if needed is None or name in needed]
+    columns = [alias(column(source, "t0"), name) for name, source in shown]
+    last = f"t{len(node.links)}"
+    if node.links:
+        assert node.unit is not None and node.owner is not None
+        columns.append(alias(column(node.owner, last), node.unit))
+    elif node.unit is not None and node.owner is None:
+        columns.append(alias(exp.Window(this=exp.RowNumber()), node.unit))
+    rows = select(columns, table(node.table, "t0"))
+    for i, link in enumerate(node.links):
+        equal = [exp.EQ(this=column(a, f"t{i}"), expression=column(b, f"t{i + 1}")) for a, b in link.on]
+        joined(rows, table(link.table, f"t{i + 1}"), conjunction(equal))
+    return rows if node.owner is None else where(rows, present(column(node.owner, last)))

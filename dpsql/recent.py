@@ -1,0 +1,47 @@
+"""Quotes of recent queries: who asks the same again, with the same options about the same data, gets the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.quote import Quote
+
+MOST = 128
+LARGEST = 10_000  # cells: more of them would take memory, and their query takes its time anyway
+
+Key = tuple[object, ...]
+
+
+class Recent:
+    """The last quotes, by all that they rest on. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._quotes: dict[Key, Quote] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Quote | None:
+        with self._lock:
+            found = self._quotes.pop(key, None)
+            if found is not None:
+                self._quotes[key] = found  # the last to go
+            return found
+
+    def put(self, key: Key, quote: Quote) -> None:
+        """Keep it, unless it rests on more than the key says: on releases of ranges, or on what is stored."""
+        cells = sum(step.cells.num_rows for step in quote.steps if step.cells is not None)
+        if quote.automatic or quote.before is not None or quote.aside is not None or cells > LARGEST:
+            return
+        with self._lock:
+            self._quotes[key] = quote
+            if len(self._quotes) > MOST:
+                del self._quotes[next(iter(self._quotes))]
+
+
+def key_of(
+    sql: str, options: Mapping[str, Any], data: Mapping[str, str], promises: Mapping[str, frozenset[str]]
+) -> Key:
+    """The text, the options as they are written (1 and True are not the same), and what is known of the data."""
+    asked = tuple(sorted((name, repr(value)) for name, value in options.items()))
+    return sql, asked, tuple(sorted(data.items())), tuple(sorted((t, *sorted(p)) for t, p in promises.items()))

@@ -1,0 +1,79 @@
+"""Values on their grids: one comparison of doubles decides what two would (Theorem GRID-2)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import examples
+
+from dpsql.analyze.ranges import Range
+from dpsql.backends.duckdb.pieces import alias, column, select, table
+from dpsql.backends.duckdb.render import text_of
+from dpsql.sql.gridded import gridded
+from dpsql.sql.types import Type
+from dpsql.statistics.grid import Grid, choose_grid
+
+DOUBLE = Type.parse("DOUBLE")
+HOSTILE = [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e17, -1e17, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
+
+
+def on_grid(values: list[float | None], grid: Grid) -> list[int | None]:
+    """What DuckDB makes of them, with the very optimizers that run."""
+    connection = duckdb.connect(config={"disabled_optimizers": "statistics_propagation"})
+    connection.register("t", pa.table({"x": pa.array(values, pa.float64())}))
+    text = text_of(select([alias(gridded(column("x"), grid), "v")], table("t")))
+    return [v for (v,) in connection.execute(text).fetchall()]
+
+
+def clipped(value: float | None, grid: Grid) -> int | None:
+    """clip(x, l·s, h·s)/s rounded, in exact arithmetic; None where several roundings are allowed."""
+    if value is None or not math.isfinite(value):
+        return None
+    exact = min(max(Fraction(value) / grid.step, Fraction(grid.low)), Fraction(grid.high))
+    return round(exact)
+
+
+def near(grid: Grid) -> list[float]:
+    """The doubles next to both ends of the grid and to its middle."""
+    found: list[float] = []
+    for end in (grid.low, grid.high, (grid.low + grid.high) // 2):
+        x = float(end * grid.step)
+        for direction in (-math.inf, math.inf):
+            y = x
+            for _ in range(4):
+                y = float(np.nextafter(y, direction))
+                found.append(y)
+        found += [x, x - float(grid.step) / 4, x + float(grid.step) / 4, x - float(grid.step), x + float(grid.step)]
+    return found
+
+
+ENDS = st.fractions(min_value=-(10**9), max_value=10**9) | st.sampled_from(
+    [Fraction(0), Fraction(1, 10**200), Fraction(10) ** 200, Fraction(-500), Fraction(500), Fraction(1, 3)]
+)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(ends=st.tuples(ENDS, ENDS), noise=st.sampled_from([Fraction(1, 10**12), Fraction(1), Fraction(10**6)]))
+def test_doubles_land_where_an_exact_clip_puts_them(ends: tuple[Fraction, Fraction], noise: Fraction) -> None:
+    grid = choose_grid(DOUBLE, Range(min(ends), max(ends)), noise)
+    values: list[float | None] = [*near(grid), *HOSTILE, None]
+    for value, found in zip(values, on_grid(values, grid), strict=True):
+        wanted = clipped(value, grid)
+        assert (found is None) == (wanted is None), value
+        if found is not None and wanted is not None and value is not None:
+            assert grid.low <= found <= grid.high, value
+            half = abs(Fraction(value) / grid.step - found) == Fraction(1, 2)  # either neighbour is as near
+            assert found == wanted or half, value
+
+
+@pytest.mark.parametrize("x", [500.0000001, 501.0, -0.0000001, -1.0])
+def test_just_outside_of_a_coarse_grid_is_the_end(x: float) -> None:
+    grid = Grid(Fraction(1, 2), 0, 1000, "float")
+    assert on_grid([x], grid) == [1000 if x > 0 else 0]

@@ -1,0 +1,102 @@
+"""Recent quotes: the same question is planned once, and anything else anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import Connect
+
+import dpsql
+from dpsql import recent
+from dpsql.quote import Quote
+
+ROWS = pa.table({"k": ["a", "b"] * 50, "v": pa.array(range(100), pa.int32()), "u": pa.array(range(100), pa.int32())})
+POLICY = {
+    "tables": {
+        "t": {"unit": "u", "rows_per_unit": 1, "columns": {"k": {"values": ["a", "b"]}, "v": {"min": 0, "max": 99}}}
+    }
+}
+
+
+def planned(session: dpsql.Session, sql: str, **options: object) -> Quote:
+    return session._quote(sql, options, session._engine.identities())
+
+
+@pytest.fixture
+def session(connect: Connect) -> dpsql.Session:
+    return connect({"t": ROWS}, POLICY)
+
+
+def test_the_same_question_has_the_same_quote(session: dpsql.Session) -> None:
+    sql = "SELECT k, SUM(v) FROM t GROUP BY k"
+    first = planned(session, sql, epsilon=1, max_rows=1)
+    assert planned(session, sql, epsilon=1, max_rows=1) is first
+    for other in ({"epsilon": 2, "max_rows": 1}, {"epsilon": 1, "max_rows": 2}, {"epsilon": "1", "max_rows": 1}):
+        assert planned(session, sql, **other) is not first
+    assert planned(session, sql + " ", epsilon=1, max_rows=1) is not first
+
+
+def test_options_are_checked_whatever_is_known(session: dpsql.Session) -> None:
+    planned(session, "SELECT COUNT(*) FROM t", epsilon=1, max_rows=1)
+    with pytest.raises(dpsql.Error):
+        planned(session, "SELECT COUNT(*) FROM t", epsilon=1, max_rows=True)
+    with pytest.raises(TypeError):
+        planned(session, "SELECT COUNT(*) FROM t", epsilon=1, max_row=1)
+
+
+def test_a_query_that_asks_for_the_time_is_planned_anew(session: dpsql.Session) -> None:
+    sql = "SELECT COUNT(*) FROM t WHERE v < EXTRACT(second FROM now())"
+    assert planned(session, sql, epsilon=1, max_rows=1) is not planned(session, sql, epsilon=1, max_rows=1)
+
+
+def test_a_promise_that_was_verified_since_counts(session: dpsql.Session) -> None:
+    sql = "SELECT COUNT(*) FROM t"
+    options = {"epsilon": 1, "max_rows": 5}
+    before = planned(session, sql, **options)
+    assert before.steps[0].checked.bounding.mass == 1  # enforced
+    engine = session._engine
+    engine.ledger.record_promise("t", "rows_per_unit", engine.versions()["t"], True)
+    after = planned(session, sql, **options)
+    assert after.steps[0].checked.bounding.mass is None  # proved
+
+
+def test_ranges_that_are_released_first_are_never_taken_for_known(connect: Connect) -> None:
+    policy = {"tables": {"t": {"unit": "row", "columns": {"v": {"bounds": "auto"}}}}}
+    session = connect({"t": ROWS.select(["v"])}, policy)
+    sql = "SELECT SUM(v) FROM t"
+    assert planned(session, sql, epsilon=10).before is not None
+    session.query(sql, epsilon=10)
+    assert planned(session, sql, epsilon=10).before is None
+
+
+def test_other_public_rows_give_another_quote(connect: Connect, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"k": ["a"]}), tmp_path / "keys.parquet")
+    policy = {
+        "tables": {
+            "t": {"unit": "row", "columns": {"k": {"references": "keys.k"}}},
+            "keys": {"public": True, "source": str(tmp_path / "keys.parquet")},
+        }
+    }
+    session = connect({"t": ROWS.select(["k"])}, policy)
+    sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
+    assert planned(session, sql, epsilon=1).steps[0].cells.column(0).to_pylist() == ["a", None]
+    pq.write_table(pa.table({"k": ["a", "b"]}), tmp_path / "keys.parquet")
+    assert planned(session, sql, epsilon=1).steps[0].cells.column(0).to_pylist() == ["a", "b", None]
+
+
+def test_only_some_are_kept(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "MOST", 2)
+    texts = [f"SELECT COUNT(*) FROM t WHERE v < {i}" for i in range(3)]
+    found = [planned(session, sql, epsilon=1, max_rows=1) for sql in texts]
+    again = [planned(session, sql, epsilon=1, max_rows=1) for sql in reversed(texts)]
+    assert again[0] is found[2] and again[1] is found[1] and again[2] is not found[0]
+
+
+def test_one_with_many_cells_is_not_kept(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "LARGEST", 2)  # a, b and NULL are three
+    sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
+    assert planned(session, sql, epsilon=1, max_rows=1) is not planned(session, sql, epsilon=1, max_rows=1)

@@ -10,6 +10,7 @@ from conftest import Connect
 
 import dpsql
 from dpsql import recent
+from dpsql.analyze.ownership import rows_promise
 from dpsql.quote import Quote
 
 ROWS = pa.table({"k": ["a", "b"] * 50, "v": pa.array(range(100), pa.int32()), "u": pa.array(range(100), pa.int32())})
@@ -57,7 +58,9 @@ def test_a_promise_that_was_verified_since_counts(session: dpsql.Session) -> Non
     before = planned(session, sql, **options)
     assert before.steps[0].checked.bounding.mass == 1  # enforced
     engine = session._engine
-    engine.ledger.record_promise("t", "rows_per_unit", engine.versions()["t"], True)
+    promise = rows_promise(engine.policy.tables["t"])
+    assert promise is not None
+    engine.ledger.record_promise("t", promise, engine.versions()["t"], True)
     after = planned(session, sql, **options)
     assert after.steps[0].checked.bounding.mass is None  # proved
 

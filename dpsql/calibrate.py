@@ -5,13 +5,11 @@ The price is the sum of what the very noise objects cost that will be drawn from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import inf, log, sqrt
 
-from dpsql.aggregates import RECIPES
-from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Checked
 from dpsql.analyze.refusals import no_delta
 from dpsql.draft import MAX_NUMBERS, Draft, draft_of, tallies_of
@@ -114,15 +112,20 @@ def _option(drafts: Sequence[Draft], choice: tuple[Split, Fraction]) -> _Option:
         combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
     alone = _one_by_one(drafts, split, delta) if drafts and drafts[0].alone else []
 
-    def rank(combination: Sequence[Strategy]) -> tuple[int, float]:
+    def rank(combination: tuple[Strategy, ...]) -> tuple[int, float]:
         losses = _losses(drafts, combination, split, delta)
         bound = alone if any(c.together for c in combination) else losses
         return sum(mine > SAME * most for mine, most in zip(losses, bound, strict=True)), sum(losses)
 
-    chosen = min(combinations, key=rank)
+    def best(several: Iterable[tuple[Strategy, ...]]) -> tuple[float, tuple[Strategy, ...]]:
+        ranked = [(rank(one), one) for one in several]
+        (_, loss), first = min(ranked, key=lambda one: one[0])
+        return loss, first
+
+    loss, chosen = best(combinations)
     for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
-        chosen = min(((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *draft.candidates[2:])), key=rank)
-    return _Option(split, chosen, rank(chosen)[1], delta)
+        loss, chosen = best((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *draft.candidates[2:]))
+    return _Option(split, chosen, loss, delta)
 
 
 def _losses(drafts: Sequence[Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
@@ -131,7 +134,7 @@ def _losses(drafts: Sequence[Draft], chosen: Sequence[Strategy], split: Split, d
     losses = []
     for draft, strategy in zip(drafts, chosen, strict=True):
         mine = [next(variances) for _ in strategy.statistics]
-        losses += [_relative(draft, call, strategy, mine) for call in draft.calls]
+        losses += [_relative(draft, i, strategy, mine) for i in range(len(draft.calls))]
         if draft.checked.private_keys:
             losses.append(_missed(draft, strategy, mine, split, delta))
     return losses
@@ -145,7 +148,7 @@ def _one_by_one(drafts: Sequence[Draft], split: Split, delta: Fraction) -> list[
         for i, strategy in enumerate(draft.alone):
             mine = [next(variances) for _ in strategy.statistics]
             if i < len(draft.calls):
-                losses.append(_relative(draft, draft.calls[i], strategy, mine))
+                losses.append(_relative(draft, i, strategy, mine))
             elif draft.checked.private_keys:
                 losses.append(_missed(draft, strategy, mine, split, delta))
     return losses
@@ -159,18 +162,14 @@ def _variances(split: Split, chosen: Sequence[tuple[Draft, Strategy]]) -> Iterat
             yield inf
 
 
-def _relative(draft: Draft, call: Call, strategy: Strategy, variances: Sequence[float]) -> float:
-    contrasts = RECIPES[call.function].contrasts(call)
-    estimates = {
-        q: [(place, float(w)) for place, w in strategy.estimates[q].terms] for contrast in contrasts for q in contrast
-    }
+def _relative(draft: Draft, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
+    call, contrasts = draft.calls[index], draft.contrasts[index]
     total = 0.0
     for contrast in contrasts:
         weights: dict[tuple[int, int], float] = {}
-        for quantity, share in contrast.items():
-            factor = float(share)
-            for place, weight in estimates[quantity]:
-                weights[place] = weights.get(place, 0.0) + weight * factor
+        for quantity, factor in contrast:
+            for place, weight in strategy.estimates[quantity].terms:
+                weights[place] = weights.get(place, 0.0) + float(weight) * factor
         total += sum(w * w * variances[place[0]] for place, w in weights.items())
     whole = 1 if call.units or call.clip else draft.checked.bounding.contribution.mass or 1
     return total / (max(1, len(contrasts)) * float(whole) ** 2)

@@ -14,10 +14,7 @@ from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.frozen import dataclass
-from dpsql.plan.nodes import (
-    Named,
-    Winners,
-)
+from dpsql.plan.nodes import Named, Winners
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip, Quantity, Value
@@ -29,6 +26,7 @@ from dpsql.statistics.tally import Tally
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.units import Units
 
+Contrast = tuple[tuple[Quantity, float], ...]
 UNIT = "unit"  # the statement's column of units
 UNITS = Quantity("units")
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
@@ -52,6 +50,7 @@ class Draft:
     columns: tuple[Named, ...]  # of the statement's Project
     values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
     calls: tuple[Call, ...]
+    contrasts: tuple[tuple[Contrast, ...], ...]  # of each call: what its noise is judged by
     candidates: tuple[Strategy, ...]
     alone: tuple[Strategy, ...]  # each call by itself, and the units of a threshold, to compare candidates with
     secret: int  # of the cap on groups; one for all statements of the release
@@ -122,7 +121,12 @@ def draft_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = Fals
     if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
         small, alone = [chosen], (chosen,) if alone else ()
     values = tuple(gridded.values())
-    return Draft(checked, bits, unit, tuple(columns), values, calls, tuple(small), alone, secrets.randbits(64))
+    contrasts = tuple(
+        tuple(tuple((q, float(share)) for q, share in one.items()) for one in RECIPES[c.function].contrasts(c))
+        for c in calls
+    )
+    secret = secrets.randbits(64)
+    return Draft(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
 
 
 def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:

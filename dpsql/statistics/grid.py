@@ -26,6 +26,9 @@ class Grid:
     high: int
     source: Literal["integer", "decimal", "float", "any", "finite"]
 
+    def __hash__(self) -> int:
+        return hash((self.low, self.high, self.source))  # a fraction's hash takes long, and these tell grids apart
+
     @property
     def magnitude(self) -> int:
         """The largest |integer|."""

@@ -13,8 +13,9 @@ import csv
 import gzip
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +451,7 @@ class TwinDatabase:
 
     def __init__(self, public: PublicDatabase, schema: Schema) -> None:
         self._known: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._lock = threading.Lock()
         self._connection = public.cursor()
         self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
         self._connection.execute("USE dpsql_twin")
@@ -483,18 +485,16 @@ class TwinDatabase:
         return self._known[text]
 
     def _described(self, text: str) -> tuple[tuple[str, str], ...]:
-        with closing(self._connection.cursor()) as cursor:
-            cursor.execute("USE dpsql_twin")
-            try:
-                rows = cursor.execute(f"DESCRIBE {text}").fetchall()
-            except duckdb.Error as error:
-                message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
-                raise SQLError(
-                    f"DuckDB: {message}",
-                    code="duckdb",
-                    hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what "
-                    "works",
-                ) from None
+        try:
+            with self._lock:  # a cursor for each would have to be told first where the tables are
+                rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
+        except duckdb.Error as error:
+            message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+            raise SQLError(
+                f"DuckDB: {message}",
+                code="duckdb",
+                hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
+            ) from None
         return tuple((name, kind) for name, kind, *_ in rows)
 
     def close(self) -> None:

@@ -12,12 +12,11 @@ from weakref import finalize
 
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.ledger import Ledger
-from dpsql.analyze.relations import Catalog
+from dpsql.analyze.known import Catalog
+from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.sources import (
     Connection,
     Located,
-    PublicDatabase,
-    TwinDatabase,
     file_marks,
     locate,
     open_private,

@@ -11,6 +11,7 @@ from sqlglot import exp
 from dpsql.aggregates import COUNTED, is_moments
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
+from dpsql.analyze.known import Catalog, Known
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.refusals import (
     Unlisted,
@@ -23,7 +24,7 @@ from dpsql.analyze.refusals import (
     second_alone,
     unlisted,
 )
-from dpsql.analyze.relations import Catalog, Known, known_relation
+from dpsql.analyze.relations import known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.frozen import dataclass

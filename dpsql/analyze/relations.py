@@ -5,18 +5,30 @@ The relation that comes out is the one that runs: every expression in it is tota
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
-from fractions import Fraction
-from typing import Any, assert_never
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.domains import KeyColumn
+from dpsql.analyze.known import (
+    Catalog,
+    Known,
+    automatic_range,
+    closed_columns,
+    computed,
+    declared_range,
+    moved,
+    narrowed_columns,
+    nullable_column,
+    renamed_conditions,
+    same_type,
+)
 from dpsql.analyze.numbering import kept_rows, number_column, numbered
 from dpsql.analyze.own import canonical, own_aggregate, own_window
-from dpsql.analyze.ownership import Ownership, Promises, nullable_promise, scan_owner
-from dpsql.analyze.public import Describe, PublicFacts, Schema
+from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
+from dpsql.analyze.public import PublicFacts
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition
 from dpsql.errors import PrivacyError
@@ -41,44 +53,13 @@ from dpsql.plan.nodes import (
 )
 from dpsql.plan.owners import units, ways
 from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
-from dpsql.policy import Column, Policy
 from dpsql.sql.functions.casts import align
 from dpsql.sql.refuse import refuse
-from dpsql.sql.scalar import Scalar, scalar, tighten
+from dpsql.sql.scalar import Scalar, scalar
 from dpsql.sql.types import BOOLEAN, Type
 from dpsql.statistics.bounds import Seed
 
-Ranges = Mapping[tuple[str, str], tuple[Fraction, Fraction] | None]
 MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """What is known besides the query: the policy, the schema, verified promises, and public data."""
-
-    policy: Policy
-    schema: Schema
-    promises: Promises
-    public: PublicEngine
-    describe: Describe
-    given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
-    ranges: Ranges = field(default_factory=dict)
-    """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
-    isn't named has its public seed range."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A relation with total expressions, its columns, the conditions that its rows meet, and their owners."""
-
-    relation: Relation
-    columns: Mapping[str, KeyColumn]
-    conditions: tuple[Expr, ...]
-    owner: Ownership
-
-    @property
-    def scalars(self) -> dict[str, Scalar]:
-        return {name: c.scalar for name, c in self.columns.items()}
 
 
 def known_relation(relation: Relation, used: set[str], most: int | None, catalog: Catalog) -> Known:
@@ -134,9 +115,9 @@ class _Analyzer:
                 type_ = Type.parse(types[name.lower()])
                 nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
                 if said is not None and said.share is not None and type_.is_numeric:
-                    said_range = _automatic(table.name, said, Seed.of(type_), self.catalog.ranges, nullable)
+                    said_range = automatic_range(table.name, said, Seed.of(type_), self.catalog.ranges, nullable)
                 else:
-                    said_range = _declared(table.name, said, type_, nullable)
+                    said_range = declared_range(table.name, said, type_, nullable)
                 known = Scalar(plan_column(plan), type_, said_range)
                 columns[plan] = KeyColumn(table.name, said, known)
         if scan.unit is not None and scan.unit not in columns:  # at the end of the links
@@ -160,7 +141,7 @@ class _Analyzer:
     def filter(self, node: Filter) -> Known:
         below = self.relation(node.input)
         found = self.conditions(node.condition, below.scalars, "WHERE")
-        columns = _narrowed(below.columns, node.condition)
+        columns = narrowed_columns(below.columns, node.condition)
         total = all_of(c.sql.copy() for c in found)
         assert total is not None
         owner = kept_rows(below.owner, node.condition)
@@ -173,17 +154,17 @@ class _Analyzer:
         made: list[Named] = []
         columns: dict[str, KeyColumn] = {}
         for name, e in listed:
-            columns[name] = _computed(name, e, below.columns, known)
+            columns[name] = computed(name, e, below.columns, known)
             made.append((name, e.copy() if isinstance(e, exp.Column) else scalar(e, known).sql))
         names = {e.name: n for n, e in reversed(listed) if isinstance(e, exp.Column)}
         owner = replace(
             below.owner,
             unit=node.unit,
             own=frozenset(n for n, e in listed if _is_own(e, below.owner)),
-            unique=_moved(below.owner.unique, names),
+            unique=moved(below.owner.unique, names),
             ranks=frozenset(names[r] for r in below.owner.ranks if r in names),
         )
-        conditions = _renamed_conditions(below.conditions, names)
+        conditions = renamed_conditions(below.conditions, names)
         return Known(Project(below.relation, tuple(made), node.unit), columns, conditions, owner)
 
     # ---------------------------------------------------------------- two sides
@@ -204,7 +185,7 @@ class _Analyzer:
                 hidden = unit_of(right_node)
                 right_node, node = bare, replace(node, units=None)
         # What a closed column is compared with tells as much as the column itself.
-        closed = _closed(conjuncts(node.condition), {**left.columns, **right})
+        closed = closed_columns(conjuncts(node.condition), {**left.columns, **right})
         right = {n: replace(c, closed=c.closed | closed) for n, c in right.items()} if closed else right
         both = {**left.columns, **right}
         known = {name: c.scalar for name, c in both.items()}
@@ -230,9 +211,9 @@ class _Analyzer:
             own = replace(left.owner, unit=name, numbered=True, own=left.owner.own | {name})
             column = number_column(left.owner.table, name)
             left = Known(numbered(left.relation, name), {**left.columns, name: column}, left.conditions, own)
-        narrowed = _narrowed(both, node.condition)
+        narrowed = narrowed_columns(both, node.condition)
         if node.kind == "left":
-            nullable = {n: _nullable(narrowed[n]) for n in right}
+            nullable = {n: nullable_column(narrowed[n]) for n in right}
             columns: Mapping[str, KeyColumn] = {**left.columns, **nullable}
             conditions = left.conditions
         else:
@@ -330,7 +311,7 @@ class _Analyzer:
         for conjunct in conjuncts(node.condition):
             if isinstance(conjunct, exp.EQ):
                 a, b = conjunct.this.unnest(), conjunct.expression.unnest()
-                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and _same_type(known[a.name], known[b.name]):
+                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and same_type(known[a.name], known[b.name]):
                     pairs = ((a.name, b.name), (b.name, a.name))
                     found |= {there for here, there in pairs if here in mine and there in theirs}
         return found
@@ -344,7 +325,7 @@ class _Analyzer:
     def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
         """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
         assert left.unit is not None and right.unit is not None
-        if not _same_type(known[left.unit], known[right.unit]):
+        if not same_type(known[left.unit], known[right.unit]):
             a, b = known[left.unit].type, known[right.unit].type
             raise refuse(
                 PrivacyError,
@@ -384,7 +365,7 @@ class _Analyzer:
         )
         test = Scalar(plan_column(node.column), BOOLEAN, Range.of(0, 1, member is not None))
         looked = [*conjuncts(node.condition), *(node.member[:1] if node.member is not None else ())]
-        closed = _closed(looked, {**left.columns, **right})
+        closed = closed_columns(looked, {**left.columns, **right})
         columns = {**left.columns, node.column: KeyColumn(left.owner.table, None, test, closed=closed)}
         mine = {c.name for e in looked for c in e.find_all(exp.Column)} & set(columns_of(node.input))
         own = left.owner.own | {node.column} if mine <= left.owner.own else left.owner.own
@@ -447,7 +428,7 @@ class _Analyzer:
         columns = {node.unit: below.columns[node.unit]}
         keys: list[Named] = []
         for name, e in node.keys:
-            columns[name] = _computed(name, e, below.columns, known)
+            columns[name] = computed(name, e, below.columns, known)
             total = scalar(e, known)
             if not total.type.is_key and not total.type.is_null:
                 raise refuse(
@@ -462,7 +443,7 @@ class _Analyzer:
         for name, call in node.columns:
             value = own_aggregate(call, known, bound)
             columns[name] = KeyColumn(
-                "", None, replace(value, sql=plan_column(name)), closed=_closed([call], below.columns)
+                "", None, replace(value, sql=plan_column(name)), closed=closed_columns([call], below.columns)
             )
             made.append((name, value.sql))
         own_keys = all(_is_own(e, below.owner) for _, e in node.keys)
@@ -480,7 +461,7 @@ class _Analyzer:
             ranks=frozenset(),
         )
         relation = GroupUnits(below.relation, node.unit, tuple(keys), tuple(made))
-        return Known(relation, columns, _renamed_conditions(below.conditions, names), owner)
+        return Known(relation, columns, renamed_conditions(below.conditions, names), owner)
 
     def windows(self, node: Windows) -> Known:
         below = self.relation(node.input)
@@ -488,7 +469,7 @@ class _Analyzer:
         seen = [c.scalar for n, c in below.columns.items() if n in self.used]
         value = own_window(node.window, below.scalars, node.unit, self.rows_bound(below.owner), seen)
         made = replace(value, sql=plan_column(node.column))
-        closed = _closed([node.window], below.columns)
+        closed = closed_columns([node.window], below.columns)
         columns = {**below.columns, node.column: KeyColumn("", None, made, closed=closed)}
         ranks = below.owner.ranks
         partition = node.window.args.get("partition_by") or []
@@ -516,76 +497,8 @@ def _of(known: Known | None) -> Known:
     return known
 
 
-def _declared(table: str, said: Column | None, type_: Type, nullable: bool) -> Range:
-    """The range that the policy gives a column. Values are not clipped yet: RANGE-1 says why that is enough."""
-    if type_.is_boolean:
-        return Range.of(0, 1, nullable, ("BOOLEAN",))
-    if said is None or (said.min is None and said.max is None):
-        return Range(nullable=nullable)
-    shown = f"[{'' if said.min is None else said.min}, {'' if said.max is None else said.max}]"
-    return Range.of(said.min, said.max, nullable, (f"{table}.{said.name}: policy {shown}",))
-
-
-def _automatic(table: str, said: Column, seed: Seed, ranges: Ranges, nullable: bool) -> Range:
-    """The range that automatic bounds give a column (Theorem AUTO-1): it chooses the clip, like a declared one."""
-    found = ranges.get((table.lower(), said.name.lower()), (seed.low, seed.high))
-    if found is None:
-        return Range(nullable=nullable)
-    return Range.of(*found, nullable, (f"{table}.{said.name}: automatic",))
-
-
-def _narrowed(columns: Mapping[str, KeyColumn], condition: Expr | None) -> dict[str, KeyColumn]:
-    """The columns as they are on rows that meet the condition."""
-    if condition is None:
-        return dict(columns)
-    tightened = tighten(condition, {name: c.scalar for name, c in columns.items()})
-    return {n: replace(c, scalar=tightened[n]) for n, c in columns.items()}
-
-
-def _nullable(column: KeyColumn) -> KeyColumn:
-    """A column of the side of a LEFT JOIN that may have no match."""
-    known = column.scalar
-    hard = None if known.extent is None else known.extent.with_nullable(True)
-    return replace(column, scalar=replace(known, range=known.range.with_nullable(True), extent=hard))
-
-
-def _computed(name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mapping[str, Scalar]) -> KeyColumn:
-    """A new column: another one under a new name keeps all that the policy says of it."""
-    if isinstance(e, exp.Column):
-        there = columns[e.name]
-        return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
-    return KeyColumn("", None, replace(scalar(e, known), sql=plan_column(name)), closed=_closed([e], columns))
-
-
-def _closed(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]) -> frozenset[str]:
-    """The columns in these expressions that the policy keeps out of keys."""
-    found: frozenset[str] = frozenset()
-    for e in expressions:
-        for column in e.find_all(exp.Column):
-            if column.name in columns:
-                found |= columns[column.name].never_keys
-    return found
-
-
 def _is_own(e: Expr, owner: Ownership) -> bool:
     return all(c.name in owner.own for c in e.find_all(exp.Column))
-
-
-def _moved(unique: frozenset[frozenset[str]], names: Mapping[str, str]) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(names[c] for c in one) for one in unique if all(c in names for c in one))
-
-
-def _renamed_conditions(conditions: Iterable[Expr], names: Mapping[str, str]) -> tuple[Expr, ...]:
-    """The conditions over columns that keep their names."""
-    kept = {old for old, new in names.items() if old == new}
-    return tuple(c for c in conditions if {n.name for n in c.find_all(exp.Column)} <= kept)
-
-
-def _same_type(a: Scalar, b: Scalar) -> bool:
-    """Are equal values of the two the same value, without any cast that merges some?"""
-    if a.type.is_float or b.type.is_float:
-        return False
-    return (a.type.is_integer and b.type.is_integer) or (a.type.is_text and b.type.is_text) or a.type == b.type
 
 
 def _written(side: Project, name: str) -> Expr:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analyze.domains import PublicEngine
-from dpsql.analyze.relations import Catalog
+from dpsql.analyze.known import Catalog
 from dpsql.errors import PolicyError, PrivacyError, SQLError
 from dpsql.frozen import dataclass
 from dpsql.plan.estimates import CODE, SOURCE, Source, estimates

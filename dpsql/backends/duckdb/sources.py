@@ -1,8 +1,8 @@
 """Opening sources and locking engines.
 
 Two engines, both in memory. The private one has a view over each source and then loses every other way to the outside
-(allowed paths, not directories: those would allow writes). The public one has public tables only, and is where
-post-processing runs. Beside them it has the twin: an empty table for each source, to ask for names and types.
+(allowed paths, not directories: those would allow writes). The public one (public.py) has public tables only, and is
+where post-processing runs.
 
 Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what is set on its connection.
 """
@@ -12,28 +12,22 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from sqlglot import exp
 
 from dpsql.accounting.fingerprint import Source
-from dpsql.errors import DataError, PolicyError, SQLError, nearest
+from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
-from dpsql.sql.parse import Tree
-from dpsql.sql.trees import as_written, explicit
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
 Arrow = Any
 
-_CONFIG: dict[str, Any] = {
+CONFIG: dict[str, Any] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
@@ -149,7 +143,7 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 
 def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
-    connection = duckdb.connect(":memory:", config=_CONFIG)
+    connection = duckdb.connect(":memory:", config=CONFIG)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET temp_directory = {_literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
@@ -158,7 +152,7 @@ def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
     for i, one in enumerate(located):
         if one.object is None:
-            _view(connection, one, f"source{i}")
+            create_view(connection, one, f"source{i}")
     lock(connection, [f for one in located for f in one.files if one.table.kind != "duckdb"])
     return connection
 
@@ -183,13 +177,14 @@ def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
     return found
 
 
-def _view(connection: Connection, one: Located, attached: str) -> None:
+def create_view(connection: Connection, one: Located, attached: str) -> None:
+    """A view over one source, with the types that the policy pins."""
     table = one.table
-    name = _name(table.name.lower())
+    name = quoted(table.name.lower())
     try:
         if table.kind == "duckdb":
             connection.execute(f"ATTACH {_literal(str(one.files[0]))} AS {attached} (READ_ONLY)")
-            parts = ".".join(_name(p) for p in (table.table or "").split("."))
+            parts = ".".join(quoted(p) for p in (table.table or "").split("."))
             rows = f"SELECT * FROM {attached}.{parts}"
         elif table.kind == "csv":
             rows = read_csv(one)
@@ -233,13 +228,13 @@ def _typed(connection: Connection, table: Table, rows: str) -> str:
         if wanted != kind:
             # NULLIF: DuckDB would push a bare cast of a CSV column into its reader, where a value that doesn't fit is
             # an error of the whole row.
-            text = f"NULLIF({_name(name)}, '')" if table.kind == "csv" else _name(name)
-            columns.append(f"TRY_CAST({text} AS {wanted}) AS {_name(name)}")
+            text = f"NULLIF({quoted(name)}, '')" if table.kind == "csv" else quoted(name)
+            columns.append(f"TRY_CAST({text} AS {wanted}) AS {quoted(name)}")
         elif table.kind == "duckdb" and kind == "VARCHAR":
             # A collation would make two spellings one group, and show either.
-            columns.append(f'{_name(name)} COLLATE "binary" AS {_name(name)}')
+            columns.append(f'{quoted(name)} COLLATE "binary" AS {quoted(name)}')
         else:
-            columns.append(_name(name))
+            columns.append(quoted(name))
     return f"SELECT {', '.join(columns)} FROM ({rows})"
 
 
@@ -263,7 +258,7 @@ def read_csv(one: Located, *, errors: str = "ignore_errors") -> str:
     columns = ", ".join(f"{_literal(c)}: 'VARCHAR'" for c in header)
     used = set(table.columns) if not table.public else {c.lower() for c in header}
     used |= {c.lower() for c in _structural(table)}
-    shown = ", ".join(_name(c) for c in header if c.lower() in used)
+    shown = ", ".join(quoted(c) for c in header if c.lower() in used)
     if not shown:
         raise PolicyError(
             f"tables.{table.name}.columns: none of the listed columns is in {table.source}",
@@ -281,7 +276,7 @@ def well_formed(one: Located) -> bool:
 
     A record that only has too many or too few fields is a row by itself, and no harm to others.
     """
-    connection = duckdb.connect(":memory:", config=_CONFIG)
+    connection = duckdb.connect(":memory:", config=CONFIG)
     try:
         # All of it is fetched: the rejects are there once the scan has ended.
         connection.execute(f"SELECT COUNT(COLUMNS(*)) FROM ({read_csv(one, errors='store_rejects')})").fetchall()
@@ -296,9 +291,9 @@ def well_formed(one: Located) -> bool:
 
 def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
     """Can every value of these columns be read?"""
-    largest = ", ".join(f"MAX({_name(c)}) IS NULL" for c in columns)  # unlike COUNT, it looks at each value
+    largest = ", ".join(f"MAX({quoted(c)}) IS NULL" for c in columns)  # unlike COUNT, it looks at each value
     try:
-        cursor.execute(f"SELECT {largest} FROM {_name(table)}").fetchall()
+        cursor.execute(f"SELECT {largest} FROM {quoted(table)}").fetchall()
     except duckdb.Error:
         return False
     return True
@@ -344,7 +339,7 @@ def read_schema(connection: Connection, located: tuple[Located, ...]) -> Schema:
         cursor = connection.cursor()
         if one.object is not None:
             cursor.register(name, one.object)
-        found = cursor.execute(f"DESCRIBE SELECT * FROM {_name(name)}").fetchall()
+        found = cursor.execute(f"DESCRIBE SELECT * FROM {quoted(name)}").fetchall()
         schema[name] = tuple((column, text) for column, text, *_ in found)
         cursor.close()
         _check_columns(one.table, _own_names(one, [c for c, _ in schema[name]]))
@@ -386,130 +381,6 @@ def _check_columns(table: Table, columns: list[str]) -> None:
             )
 
 
-# ---------------------------------------------------------------- the public engine and the twin
-
-
-class PublicDatabase:
-    """Public tables, and whatever noisy tables a query brings along. No private table is ever in it."""
-
-    def __init__(self, located: tuple[Located, ...]) -> None:
-        public = tuple(one for one in located if one.table.public)
-        self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
-        self.memo: dict[object, Arrow] = {}
-        self._connection = duckdb.connect(":memory:", config={**_CONFIG, "threads": 1})
-        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
-        # Post-processing is of an analyst's making: it must not take the process down.
-        self._connection.execute("SET memory_limit = '4GB'")
-        self._connection.execute("SET GLOBAL max_execution_time = 60000")
-        self._connection.execute(_CLIP)
-        for i, one in enumerate(public):
-            if one.object is None:
-                _view(self._connection, one, f"source{i}")
-        lock(self._connection, [f for one in public for f in one.files if one.table.kind != "duckdb"])
-
-    def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
-        """Run a query over public tables and these Arrow tables; gives an Arrow table."""
-        return self.run(query, tables)[0]
-
-    def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
-        """The same with the DuckDB types of its columns."""
-        with self._cursor(tables) as cursor:
-            relation = cursor.sql(explicit(query).sql(dialect="duckdb", copy=False))
-            return relation.to_arrow_table(), [str(t) for t in relation.types]
-
-    @contextmanager
-    def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Connection]:
-        cursor = self._connection.cursor()
-        try:
-            for name, value in {**self._objects, **tables}.items():
-                cursor.register(name, value)
-            yield cursor
-        finally:
-            cursor.close()
-
-    def cursor(self) -> Connection:
-        """A cursor without any query's noisy tables."""
-        return self._connection.cursor()
-
-    def catalog(self) -> list[str]:
-        """The names of the tables and views that a query finds in it."""
-        return [name for (name,) in self.cursor().execute("SHOW TABLES").fetchall()]
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-_CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE least(greatest(x, low), high) END"
-
-
-MAX_KNOWN = 1_000  # texts of queries and parts of them
-
-
-class TwinDatabase:
-    """Empty tables of the same schema: DuckDB's own word on names and types, with no data to leak."""
-
-    def __init__(self, public: PublicDatabase, schema: Schema) -> None:
-        self._known: dict[str, tuple[tuple[str, str], ...]] = {}
-        self._lock = threading.Lock()
-        self._connection = public.cursor()
-        self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
-        self._connection.execute("USE dpsql_twin")
-        self._connection.execute(_CLIP)
-        self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
-        for end in ("low", "high"):
-            self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
-        self._connection.execute("CREATE MACRO randomized_response(x) AS x")
-        for name in ("rr_count", "rr_frequency"):
-            estimates = "(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
-            self._connection.execute(f"CREATE MACRO {name}{estimates}")
-        for table, columns in schema.items():
-            listed = ", ".join(f"{_name(c)} {text}" for c, text in columns)
-            self._connection.execute(f"CREATE TABLE {_name(table)} ({listed})")
-
-    def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
-        """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
-        try:
-            return self.types(tree.root)
-        except SQLError as error:
-            error.offsets = _quoted_place(error.message, tree.text) or (0, len(tree.text.rstrip()))
-            raise
-
-    def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
-        """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
-        text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
-        if text not in self._known:
-            if len(self._known) == MAX_KNOWN:
-                self._known.clear()
-            self._known[text] = self._described(text)
-        return self._known[text]
-
-    def _described(self, text: str) -> tuple[tuple[str, str], ...]:
-        try:
-            with self._lock:  # a cursor for each would have to be told first where the tables are
-                rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
-        except duckdb.Error as error:
-            message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
-            raise SQLError(
-                f"DuckDB: {message}",
-                code="duckdb",
-                hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
-            ) from None
-        return tuple((name, kind) for name, kind, *_ in rows)
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _quoted_place(message: str, text: str) -> tuple[int, int] | None:
-    """Where the first word that a message quotes stands in the text, if it stands there once."""
-    for quoted in re.findall(r"""["']"?([^\s"'(]+)""", message):
-        found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", text, re.IGNORECASE)]
-        if len(found) == 1:
-            return found[0]
-    return None
-
-
 def _paths(files: tuple[Path, ...]) -> str:
     return f"[{', '.join(_literal(str(f)) for f in files)}]"
 
@@ -518,5 +389,6 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _name(text: str) -> str:
+def quoted(text: str) -> str:
+    """A name in quotes."""
     return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,137 @@
+"""The public engine, where post-processing runs, and the twin: empty tables to ask for names and types."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, create_view, lock, quoted
+from dpsql.errors import SQLError
+from dpsql.sql.parse import Tree
+from dpsql.sql.trees import as_written, explicit
+
+
+class PublicDatabase:
+    """Public tables, and whatever noisy tables a query brings along. No private table is ever in it."""
+
+    def __init__(self, located: tuple[Located, ...]) -> None:
+        public = tuple(one for one in located if one.table.public)
+        self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
+        self.memo: dict[object, Arrow] = {}
+        self._connection = duckdb.connect(":memory:", config={**CONFIG, "threads": 1})
+        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
+        # Post-processing is of an analyst's making: it must not take the process down.
+        self._connection.execute("SET memory_limit = '4GB'")
+        self._connection.execute("SET GLOBAL max_execution_time = 60000")
+        self._connection.execute(_CLIP)
+        for i, one in enumerate(public):
+            if one.object is None:
+                create_view(self._connection, one, f"source{i}")
+        lock(self._connection, [f for one in public for f in one.files if one.table.kind != "duckdb"])
+
+    def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
+        """Run a query over public tables and these Arrow tables; gives an Arrow table."""
+        return self.run(query, tables)[0]
+
+    def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
+        """The same with the DuckDB types of its columns."""
+        with self._cursor(tables) as cursor:
+            relation = cursor.sql(explicit(query).sql(dialect="duckdb", copy=False))
+            return relation.to_arrow_table(), [str(t) for t in relation.types]
+
+    @contextmanager
+    def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Connection]:
+        cursor = self._connection.cursor()
+        try:
+            for name, value in {**self._objects, **tables}.items():
+                cursor.register(name, value)
+            yield cursor
+        finally:
+            cursor.close()
+
+    def cursor(self) -> Connection:
+        """A cursor without any query's noisy tables."""
+        return self._connection.cursor()
+
+    def catalog(self) -> list[str]:
+        """The names of the tables and views that a query finds in it."""
+        return [name for (name,) in self.cursor().execute("SHOW TABLES").fetchall()]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE least(greatest(x, low), high) END"
+
+
+MAX_KNOWN = 1_000  # texts of queries and parts of them
+
+
+class TwinDatabase:
+    """Empty tables of the same schema: DuckDB's own word on names and types, with no data to leak."""
+
+    def __init__(self, public: PublicDatabase, schema: Schema) -> None:
+        self._known: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._lock = threading.Lock()
+        self._connection = public.cursor()
+        self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
+        self._connection.execute("USE dpsql_twin")
+        self._connection.execute(_CLIP)
+        self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
+        for end in ("low", "high"):
+            self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
+        self._connection.execute("CREATE MACRO randomized_response(x) AS x")
+        for name in ("rr_count", "rr_frequency"):
+            estimates = "(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
+            self._connection.execute(f"CREATE MACRO {name}{estimates}")
+        for table, columns in schema.items():
+            listed = ", ".join(f"{quoted(c)} {text}" for c, text in columns)
+            self._connection.execute(f"CREATE TABLE {quoted(table)} ({listed})")
+
+    def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
+        """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
+        try:
+            return self.types(tree.root)
+        except SQLError as error:
+            error.offsets = _quoted_place(error.message, tree.text) or (0, len(tree.text.rstrip()))
+            raise
+
+    def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
+        """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
+        text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
+        if text not in self._known:
+            if len(self._known) == MAX_KNOWN:
+                self._known.clear()
+            self._known[text] = self._described(text)
+        return self._known[text]
+
+    def _described(self, text: str) -> tuple[tuple[str, str], ...]:
+        try:
+            with self._lock:  # a cursor for each would have to be told first where the tables are
+                rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
+        except duckdb.Error as error:
+            message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+            raise SQLError(
+                f"DuckDB: {message}",
+                code="duckdb",
+                hint="change the query there: DuckDB refuses it whatever the data; `dpsql functions` lists what works",
+            ) from None
+        return tuple((name, kind) for name, kind, *_ in rows)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _quoted_place(message: str, text: str) -> tuple[int, int] | None:
+    """Where the first word that a message quotes stands in the text, if it stands there once."""
+    for word in re.findall(r"""["']"?([^\s"'(]+)""", message):
+        found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)]
+        if len(found) == 1:
+            return found[0]
+    return None

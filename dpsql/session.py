@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -27,42 +27,21 @@ from dpsql.backends.duckdb.run import execute
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
-from dpsql.engine import Engine, account, quota
-from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.engine import Engine, quota
+from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError
 from dpsql.finish import finish, publish
-from dpsql.frozen import dataclass
+from dpsql.options import Options, asked, options_of
 from dpsql.plan.build import build
-from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.quote import Ask, Quote
+from dpsql.policy import Policy, parse_epsilon
+from dpsql.quote import Quote
 from dpsql.recent import key_of
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
-from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 from dpsql.sql.parse import Tree, parse
 
-Number = str | int | float | Fraction
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
 """The ε that `prices` shows, where the policy allows as much."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a query may ask for besides its SQL. accuracy: spend the least ε that reaches it.
-
-    clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
-    """
-
-    epsilon: Number | None = None
-    delta: Number | None = None
-    max_rows: int | None = None
-    max_rows_per_group: int | None = None
-    max_groups: int | None = None
-    mechanism: str | None = None
-    fresh: bool = False
-    clipping: bool = False
-    accuracy: Number | None = None
-    confidence: float | None = None
 
 
 def connect(
@@ -141,7 +120,7 @@ class Session:
 
     def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
         """The statements of a batch with their releases merged, and the quote for all of them."""
-        policy, wanted = self._engine.policy, _options(options)
+        policy, wanted = self._engine.policy, options_of(options)
         if wanted.accuracy is not None:
             raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
         if wanted.clipping:
@@ -162,7 +141,7 @@ class Session:
         key = key_of(sql, options, data, engine.promises())
         if (known := engine.recent.get(key)) is not None:
             return known
-        wanted, tree = _options(options), parse(sql)
+        wanted, tree = options_of(options), parse(sql)
         quote = self._priced(tree, wanted)
         if not tree.timed:
             engine.recent.put(key, quote)
@@ -205,7 +184,7 @@ class Session:
             goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
             if goal is not None and error.fits is not None:
                 rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
-                loosest = goal.offer(lambda e: self._priced(parse(sql), _options({**rest, "epsilon": e})), error.fits)
+                loosest = goal.offer(lambda e: self._priced(parse(sql), options_of({**rest, "epsilon": e})), error.fits)
                 if loosest is not None:
                     error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
             raise
@@ -320,14 +299,6 @@ def _located(sql: str) -> Iterator[None]:
         raise error.locate(sql) from None
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    known = {f.name for f in fields(Options)}
-    for name in given:
-        if name not in known:
-            raise TypeError(f"unknown option {name!r}; options are {', '.join(sorted(known))}")
-    return Options(**given)
-
-
 def checked_analyst(name: str | None) -> str:
     """An analyst's name as the ledger writes it; "" for nobody in particular."""
     if name is None:
@@ -339,103 +310,3 @@ def checked_analyst(name: str | None) -> str:
             hint='for instance analyst="marketing"',
         )
     return name.strip()
-
-
-def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None = None) -> tuple[Ask, Limits]:
-    """What a query may spend and how much one unit may contribute: the call's word or the SQL's, then the policy's."""
-    said = clause or {}
-    strategy = said.get(STRATEGY)
-    options = _stated(options, {name: option for name, option in said.items() if option is not strategy})
-    with _placed(said, "epsilon"):
-        epsilon = _epsilon(options, policy)
-    filter_ = account(policy).filter
-    if options.delta is None:
-        # A share of the policy's δ; nothing of it is spent where nothing needs it.
-        delta = filter_.share(epsilon)
-    else:
-        with _placed(said, "delta"):
-            delta = parse_delta(options.delta, where="delta", error=PrivacyError)
-    privacy = policy.privacy
-    mechanism = options.mechanism or privacy.mechanism
-    if mechanism not in ("auto", "laplace", "gaussian"):
-        with _placed(said, "mechanism"):
-            raise PrivacyError(
-                f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'
-            )
-
-    def limit(name: str) -> int | None:
-        with _placed(said, name):
-            written = said[name].written if name in said else name
-            return _limit(written, getattr(options, name), getattr(privacy, name))
-
-    limits = Limits(
-        max_rows=limit("max_rows"),
-        max_rows_per_group=limit("max_rows_per_group"),
-        max_groups=limit("max_groups"),
-        min_units=privacy.min_units,
-        public_keys=strategy is not None and strategy.value == PUBLIC,
-    )
-    return Ask(epsilon, delta, mechanism, filter_.conversion), limits
-
-
-def _stated(options: Options, said: Mapping[str, Option]) -> Options:
-    """The options with what the SQL says of them; it may repeat an argument, and not contradict it."""
-    for name, option in said.items():
-        given = getattr(options, name)
-        if given is not None and not same(given, option.value):
-            error = SQLError(
-                f"{option.written} = {option.value} in the SQL, and {name} = {given} beside it",
-                code="conflicting-options",
-                hint="say it once: in the SQL, or as an argument of the call",
-            )
-            error.offsets = option.place
-            raise error
-    stated: dict[str, Any] = {name: option.value for name, option in said.items()}
-    return replace(options, **stated)
-
-
-@contextmanager
-def _placed(said: Mapping[str, Option], name: str) -> Iterator[None]:
-    """Let an error about an option that stands in the SQL point at it."""
-    try:
-        yield
-    except Error as error:
-        if name in said:
-            error.offsets = said[name].place
-        raise
-
-
-def _limit(name: str, given: object, policy: int | None) -> int | None:
-    if given is None:
-        return policy
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 2**31:
-        raise PrivacyError(
-            f"{name} is a whole number from 1 to 2³¹, not {given!r}", code="limit", hint=f"for instance {name}=20"
-        )
-    return given
-
-
-def _epsilon(options: Options, policy: Policy) -> Fraction:
-    budget = policy.budget
-    if options.accuracy is not None:  # the most that may be spent to reach it
-        if options.epsilon is not None:
-            raise PrivacyError(
-                "epsilon and accuracy are two ways to say the same", code="accuracy", hint="give one of them"
-            )
-        return min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
-    if options.epsilon is None:
-        if budget.query_epsilon is None:
-            raise PrivacyError(
-                "the query names no ε and the policy has no query_epsilon",
-                code="no-epsilon",
-                hint="give one: --epsilon 0.5, epsilon=0.5, or [budget] query_epsilon = 0.5 in the policy",
-            )
-        return budget.query_epsilon
-    epsilon = parse_epsilon(options.epsilon, where="epsilon", error=PrivacyError)
-    if budget.max_query_epsilon is not None and epsilon > budget.max_query_epsilon:
-        raise PrivacyError(
-            f"ε = {float(epsilon):g} is more than one query may spend",
-            code="max-query-epsilon",
-            hint=f"the policy allows at most {float(budget.max_query_epsilon):g} (max_query_epsilon)",
-        )
-    return epsilon

@@ -19,8 +19,8 @@ from dpsql.batch import merge, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.cli.main import cli
 from dpsql.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.options import Options, asked
 from dpsql.quote import Quote
-from dpsql.session import Options, asked
 from dpsql.sql.parse import parse
 
 TABLE = pa.table(

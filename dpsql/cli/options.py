@@ -34,7 +34,7 @@ def steward_option(command: F) -> F:
     )(command)
 
 
-# The names are those of dpsql.session.Options. ε and δ stay text, so that 0.1 is one tenth exactly.
+# The names are those of dpsql.options.Options. ε and δ stay text, so that 0.1 is one tenth exactly.
 _QUERY: tuple[Any, ...] = (
     click.option("--epsilon", metavar="E", help="What the whole query costs (default: the policy's query_epsilon)."),
     click.option("--delta", metavar="D", help="δ of the query."),

@@ -49,7 +49,9 @@ class Account:
         for name, was, now in (("accountant", self.accountant, new.accountant), ("renew", self.renew, new.renew)):
             if was != now:
                 lines.append(f"{name}: {was or 'never'} -> {now or 'never'}")
-        if self.relation != new.relation:
+        if added := new.added(self):
+            lines += [f"new table {name}" for name in added]
+        elif self.relation != new.relation:
             found = _json_changes("relation", json.loads(self.relation), json.loads(new.relation))
             lines += found or ["relation: the same in another notation"]
         return lines
@@ -57,6 +59,20 @@ class Account:
     def same_kind(self, other: Account) -> bool:
         """Whether spends under the one are spends under the other, as they stand."""
         return self.accountant == other.accountant and self.relation == other.relation
+
+    def added(self, earlier: Account) -> list[str]:
+        """The tables that this relation has besides those of an earlier one, which it leaves as they were.
+
+        Empty where anything else differs, too. Spends under the earlier one are spends under this one (Theorem
+        EXTEND-1).
+        """
+        before, now = json.loads(earlier.relation), json.loads(self.relation)
+        if self.accountant != earlier.accountant or before.get("adjacency") != "add_remove":
+            return []
+        old, new = before.get("tables", {}), now.get("tables", {})
+        if {**before, "tables": {}} != {**now, "tables": {}} or any(new.get(name) != old[name] for name in old):
+            return []
+        return sorted(new.keys() - old.keys())
 
 
 State = Literal["reserved", "released"]

@@ -195,8 +195,9 @@ class Ledger:
     def accept_policy_change(cls, path: Path | str, account: Account) -> list[str]:
         """Steward's act: the account's totals become these. Returns what changed, a line each; none: nothing did.
 
-        What was spent stays spent. Another relation or accountant is accepted only while nothing was spent at all:
-        earlier spends would have to be converted by group privacy, which this version doesn't do.
+        What was spent stays spent. Further tables are accepted at any time (Theorem EXTEND-1). Otherwise another
+        relation or accountant is accepted only while nothing was spent at all: earlier spends would have to be
+        converted by group privacy, which this version doesn't do.
         """
         check_account(account)
         store = Store(path, None)
@@ -206,7 +207,7 @@ class Ledger:
                 lines = recorded.changes(account)
                 if not lines:
                     return []
-                if not recorded.same_kind(account):
+                if not recorded.same_kind(account) and not account.added(recorded):
                     if db.execute("SELECT 1 FROM release LIMIT 1").fetchone() is not None:
                         raise _other_kind(store.name, lines)
                     db.execute("DELETE FROM promise")  # they were verified for other units
@@ -249,10 +250,10 @@ class Ledger:
         if recorded == self._account:
             return
         lines = recorded.changes(self._account)
-        if not recorded.same_kind(self._account):
+        if not recorded.same_kind(self._account) and not self._account.added(recorded):
             raise _other_kind(self._store.name, lines)
         raise LedgerError(
-            f"the policy's budget isn't what the ledger {self._store.name} records ({'; '.join(lines)})",
+            f"the policy isn't what the ledger {self._store.name} records ({'; '.join(lines)})",
             code="policy-changed",
             hint="if that is meant to be, the steward records it: `dpsql budget --accept-policy-change --steward`",
         )

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="With --replay: as for dpsql query.")
 @click.option("-o", "--output", metavar="FILE", help="With --replay: as for dpsql query.")
 @click.option("--accept-data-change", is_flag=True, help="Record that the data's new version is meant to be.")
-@click.option("--accept-policy-change", is_flag=True, help="Record that the policy's new budget is meant to be.")
+@click.option(
+    "--accept-policy-change",
+    is_flag=True,
+    help="Record that the policy's new budget, or further tables, are meant to be.",
+)
 @steward_option
 @policy_option
 def budget(
@@ -101,6 +105,8 @@ def _accept_policy_change(policy: Policy) -> None:
     lines = Ledger.accept_policy_change(policy.ledger_path, account(policy))
     for line in lines or ["the policy is what the ledger records: nothing to accept"]:
         click.echo(line, err=True)
+    if any(line.startswith("new table") for line in lines):
+        click.echo("a table that was public until now is not protected in what was released before", err=True)
 
 
 def _accept_data_change(policy: Policy) -> None:

@@ -195,3 +195,71 @@ def test_a_broken_ledger_answers_nothing_and_exits_with_5(folder: Path, broken: 
     done = run(*command, "--policy", str(folder / "policy.toml"))
     assert done.exit_code == 5 and done.stdout == "" and done.stderr.startswith("error: ")
     assert ledger.read_bytes() == before
+
+
+# ---------------------------------------------------------------- further tables (Theorem EXTEND-1)
+
+VISITS = """
+[tables.visits]
+source = "visits.parquet"
+unit = "id"
+"""
+
+
+def with_visits(folder: Path, *changes: tuple[str, str], unit: str = "id") -> Path:
+    pq.write_table(pa.table({"id": [1, 1, 2]}), folder / "visits.parquet")
+    policy = edited(folder, *changes)
+    policy.write_text(policy.read_text() + VISITS.replace('"id"', f'"{unit}"'))
+    return policy
+
+
+@pytest.mark.parametrize("unit", ["id", "row"])
+def test_a_further_table_is_accepted_by_the_steward_and_shares_the_budget(folder: Path, unit: str) -> None:
+    policy = with_visits(folder, unit=unit)
+    with pytest.raises(LedgerError) as refused:
+        dpsql.connect(policy)
+    assert "new table visits" in refused.value.message
+    assert "--accept-policy-change --steward" in (refused.value.hint or "")
+    done = run("budget", "--accept-policy-change", "--steward", "--policy", str(policy))
+    assert done.exit_code == 0 and "new table visits" in done.stderr
+    with dpsql.connect(policy) as session:
+        assert float(session.budget.remaining.epsilon) == pytest.approx(0.1)
+        assert session.query(COUNT, epsilon="0.9").receipt.reused
+        session.query("SELECT COUNT(*) FROM visits", epsilon="0.1")
+        with pytest.raises(BudgetError):
+            session.query("SELECT COUNT(*) FROM visits", epsilon="0.1", fresh=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('unit = "id"', 'unit = "row"'),
+        ("delta = 1e-6", 'delta = 1e-6\naccountant = "zcdp"'),
+        ("max_rows = 3", 'max_rows = 3\nadjacency = "replace_one"'),
+        ("tables.people", "tables.persons"),
+    ],
+)
+def test_a_further_table_brings_no_other_change_along(folder: Path, change: tuple[str, str]) -> None:
+    policy = with_visits(folder, change)
+    done = run("budget", "--accept-policy-change", "--steward", "--policy", str(policy))
+    assert done.exit_code == 5
+    (folder / "policy.toml").write_text(POLICY)
+    assert left(folder / "policy.toml") == pytest.approx(0.1)
+
+
+def test_a_table_that_leaves_is_refused(folder: Path) -> None:
+    policy = with_visits(folder)
+    assert run("budget", "--accept-policy-change", "--steward", "--policy", str(policy)).exit_code == 0
+    policy.write_text(POLICY)
+    assert run("budget", "--accept-policy-change", "--steward", "--policy", str(policy)).exit_code == 5
+    with pytest.raises(LedgerError):
+        dpsql.connect(policy)
+
+
+def test_a_further_table_under_replace_one_is_refused(folder: Path) -> None:
+    first = edited(folder, ("max_rows = 3", 'max_rows = 3\nadjacency = "replace_one"'), ("one.sqlite", "r.sqlite"))
+    with dpsql.connect(first) as session:
+        session.query(COUNT, epsilon="0.9")
+    first.write_text(first.read_text() + VISITS)
+    pq.write_table(pa.table({"id": [1, 1, 2]}), folder / "visits.parquet")
+    assert run("budget", "--accept-policy-change", "--steward", "--policy", str(first)).exit_code == 5

@@ -10,11 +10,6 @@ from pathlib import Path
 DATA = Path(__file__).parent / "data"
 
 
-def median(run: Callable[[], object], times: int) -> float:
-    """The median of so many runs in seconds, after one to warm up."""
-    return medians([run], times)[0]
-
-
 def medians(runs: Sequence[Callable[[], object]], times: int) -> list[float]:
     """The median of each in seconds, taken in turns, so that what else the machine does meets all of them alike."""
     taken: list[list[float]] = [[] for _ in runs]

@@ -161,6 +161,12 @@ class Engine:
         """The promises that were verified for the data as it is now."""
         return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
 
+    def known(self) -> tuple[object, ...]:
+        """All that a plan may rest on besides the query: two that are equal had the same data and promises between."""
+        marks = file_marks(self._open)
+        promises = sorted((table, *sorted(held)) for table, held in self.promises().items())
+        return tuple(sorted(self.identities().items())), tuple(promises), tuple(sorted(marks.items()))
+
     def catalog(self) -> Catalog:
         """What analyze knows besides the query."""
         return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)

@@ -36,7 +36,7 @@ from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
-CELL = "__cell"  # hidden: which cell of a release a result row comes from, for its intervals
+CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, for its intervals
 
 Arrow = Any
 
@@ -66,9 +66,10 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
-    numbers = result.column(CELL).to_pylist() if thread is not None else None
+    last = result.num_columns - 1
+    numbers = result.column(last).to_pylist() if thread is not None else None
     if thread is not None:
-        result = result.drop_columns([CELL])
+        result = result.remove_column(last)
     origins = thread.origins if thread is not None else (None,) * len(quote.result)
     table = _conform(result, quote.result, made)
     return Answer(table, measured, origins, numbers, receipt.cost, receipt, ranges, cut)
@@ -207,6 +208,8 @@ def _released(root: exp.Select, releases: frozenset[str]) -> tuple[str, ...] | N
 def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thread | None]:
     """Add the hidden cell to the output, where each result row is one cell of one release."""
     if not isinstance(root, exp.Select) or root.args.get("distinct") or root.args.get("group"):
+        return root, None
+    if any(o.alias_or_name.lower() == CELL for o in root.selects):  # somebody's own column
         return root, None
     if (tables := _released(root, releases)) is not None:
         origins = tuple(_origin(o.this, tables) for o in root.selects)

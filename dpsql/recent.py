@@ -1,4 +1,8 @@
-"""Quotes of recent queries: who asks the same again, with the same options about the same data, gets the same one."""
+"""Quotes of recent queries: who asks the same again, with the same options about the same data, gets the same one.
+
+What a plan rests on besides its text is in its key: the versions of all data, the states of public files (a file that
+changes and changes back is another state), and the promises that were verified.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,10 @@ class Recent:
             return found
 
     def put(self, key: Key, quote: Quote) -> None:
-        """Keep it, unless it rests on more than the key says: on releases of ranges, or on what is stored."""
+        """Keep it, unless it rests on more than the key says (releases of ranges), or holds a secret of one query."""
         cells = sum(step.cells.num_rows for step in quote.steps if step.cells is not None)
-        if quote.automatic or quote.before is not None or quote.aside is not None or cells > LARGEST:
+        secret = any(step.checked.bounding.cap is not None or step.matchings for step in quote.steps)
+        if quote.automatic or quote.before is not None or quote.aside is not None or secret or cells > LARGEST:
             return
         with self._lock:
             self._quotes[key] = quote
@@ -39,9 +44,8 @@ class Recent:
                 del self._quotes[next(iter(self._quotes))]
 
 
-def key_of(
-    sql: str, options: Mapping[str, Any], data: Mapping[str, str], promises: Mapping[str, frozenset[str]]
-) -> Key:
+def key_of(sql: str, options: Mapping[str, Any], data: Key) -> Key:
     """The text, the options as they are written (1 and True are not the same), and what is known of the data."""
-    asked = tuple(sorted((name, repr(value)) for name, value in options.items()))
-    return sql, asked, tuple(sorted(data.items())), tuple(sorted((t, *sorted(p)) for t, p in promises.items()))
+    if not isinstance(sql, str):
+        raise TypeError(f"a query is a text, not {type(sql).__name__}")
+    return sql, tuple(sorted((name, repr(value)) for name, value in options.items())), data

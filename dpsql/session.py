@@ -69,7 +69,7 @@ class Session:
         engine, who = self._engine, self._analyst
         with _located(sql):
             data = engine.identities()
-            quote = self._quote(sql, options, data)
+            quote = self._quote(sql, options)
             if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
                 return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
             with self._loosest(sql, options):
@@ -102,7 +102,7 @@ class Session:
     def explain(self, sql: str, **options: Any) -> Quote:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
-            quote = self._quote(sql, options, self._engine.identities())
+            quote = self._quote(sql, options)
             return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:
@@ -136,14 +136,14 @@ class Session:
         automatic = tuple(dict.fromkeys(a for one, _ in checked for a in one.automatic))
         return together, replace(share(calibrate(together.checked, asks[0][0], ())), automatic=automatic)
 
-    def _quote(self, sql: str, options: Mapping[str, Any], data: Mapping[str, str]) -> Quote:
+    def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
         engine = self._engine
-        key = key_of(sql, options, data, engine.promises())
+        key = key_of(sql, options, engine.known())
         if (known := engine.recent.get(key)) is not None:
             return known
         wanted, tree = options_of(options), parse(sql)
         quote = self._priced(tree, wanted)
-        if not tree.timed:
+        if not tree.timed and key == key_of(sql, options, engine.known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
 

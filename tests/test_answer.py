@@ -16,7 +16,7 @@ from conftest import Connect
 import dpsql
 from dpsql.accounting.account import Receipt
 from dpsql.backends.duckdb.run import execute
-from dpsql.finish import finish
+from dpsql.finish import CELL, finish
 from dpsql.release import release
 
 GROUPS = 100
@@ -424,3 +424,29 @@ def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) ->
     quote = session.explain(sql, epsilon=1)
     noisy = session._measure(quote)
     assert _shown(quote, {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None
+
+
+@pytest.mark.parametrize("name", ["__cell", CELL])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT "{0}", COUNT(*) AS n FROM t GROUP BY "{0}" ORDER BY 2 DESC, 1',
+        'SELECT COUNT(*) + 1 AS "{0}" FROM t',
+        'SELECT * FROM (SELECT "{0}", COUNT(*) AS n FROM t GROUP BY 1) WHERE n > 5',
+    ],
+)
+def test_a_column_may_be_called_like_the_hidden_one(connect: Connect, name: str, sql: str) -> None:
+    columns = {name: {"values": ["a", "b"]}}
+    session = connect({"t": pa.table({name: ["a", "b"] * 50})}, {"tables": {"t": {"unit": "row", "columns": columns}}})
+    rows = session.query(sql.format(name), epsilon=10**4).rows
+    assert sorted(rows, key=str)[-1] in [("b", 50), (101,), (None, 0)]
+
+
+def test_keys_of_unsigned_integers(connect: Connect) -> None:
+    wide = 2**64 - 1
+    keys = pa.array([1, wide] * 50, pa.uint64())
+    for said, more in (({"values": [1, wide]}, {}), ({"references": "p.k"}, {"p": {"public": True}})):
+        tables = {"t": pa.table({"k": keys}), **({"p": pa.table({"k": keys.slice(0, 2)})} if more else {})}
+        session = connect(tables, {"tables": {"t": {"unit": "row", "columns": {"k": said}}, **more}})
+        rows = session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=10**4).rows
+        assert rows == [(1, 50), (wide, 50), (None, 0)]

@@ -225,8 +225,11 @@ def test_a_change_of_data_asks_again(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_found_the_bounds_are_fixed_it_is_said_and_the_next_query_asks_again(connect: Connect) -> None:
-    session = connect({"t": TABLE.slice(0, 3)}, policy(), epsilon=10)
-    answer = session.query("SELECT SUM(x) FROM t", epsilon="0.1")
+    for _ in range(8):  # noise alone passes for values about once in twenty times
+        session = connect({"t": TABLE.slice(0, 3)}, policy(), epsilon=10)
+        answer = session.query("SELECT SUM(x) FROM t", epsilon="0.1")
+        if not answer.ranges[0]["found"]:
+            break
     assert answer.ranges[0]["found"] is False and (answer.ranges[0]["low"], answer.ranges[0]["high"]) == (-1, 1)
     session.query("SELECT SUM(x) FROM t", epsilon="0.1")
     assert len(spends(session)) == 4

@@ -22,7 +22,7 @@ POLICY = {
 
 
 def planned(session: dpsql.Session, sql: str, **options: object) -> Quote:
-    return session._quote(sql, options, session._engine.identities())
+    return session._quote(sql, options)
 
 
 @pytest.fixture
@@ -103,3 +103,52 @@ def test_one_with_many_cells_is_not_kept(session: dpsql.Session, monkeypatch: py
     monkeypatch.setattr(recent, "LARGEST", 2)  # a, b and NULL are three
     sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
     assert planned(session, sql, epsilon=1, max_rows=1) is not planned(session, sql, epsilon=1, max_rows=1)
+
+
+def test_a_plan_made_while_public_rows_changed_is_not_kept(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    from dpsql import session as pipeline
+
+    def write(values: list[int]) -> None:
+        pq.write_table(pa.table({"v": values}), tmp_path / "new.parquet")
+        (tmp_path / "new.parquet").replace(tmp_path / "p.parquet")
+
+    many, one = [7] * 10 + list(range(10)), list(range(10))
+    write(many)
+    policy = {
+        "tables": {
+            "t": {"unit": "row", "columns": {"v": {"min": 0, "max": 99}}},
+            "p": {"public": True, "source": str(tmp_path / "p.parquet")},
+        }
+    }
+    session = connect({"t": ROWS.select(["v"])}, policy)
+    sql = "SELECT COUNT(*) FROM t JOIN p ON p.v = t.v"
+    with pytest.raises(dpsql.PrivacyError):  # a row may find many
+        planned(session, sql, epsilon=1)
+    parse = pipeline.parse
+
+    def meanwhile(text: str) -> object:
+        write(one)
+        return parse(text)
+
+    monkeypatch.setattr(pipeline, "parse", meanwhile)
+    assert planned(session, sql, epsilon=1).steps[0].measurements[0].sensitivity.l1 == 1
+    monkeypatch.undo()
+    write(many)
+    with pytest.raises(dpsql.PrivacyError):
+        planned(session, sql, epsilon=1)
+    write(one)  # the contents that the plan was made for, in another file
+    first = planned(session, sql, epsilon=1)
+    assert planned(session, sql, epsilon=1) is first
+
+
+def test_a_secret_is_of_one_query(connect: Connect) -> None:
+    session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
+    sql = "SELECT v, COUNT(DISTINCT u) FROM t GROUP BY v"
+    options = {"epsilon": 1, "max_rows": 5, "max_groups": 2}
+    first, second = planned(session, sql, **options), planned(session, sql, **options)
+    assert first.steps[0].checked.bounding.cap == 2
+    assert first.steps[0].statement != second.steps[0].statement

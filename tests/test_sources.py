@@ -549,3 +549,28 @@ def test_a_unit_without_any_bound_is_refused(open_policy: Open, tmp_path: Path) 
     assert error.value.code == "needs-max-rows" and "max_rows" in (error.value.hint or "")
     assert session.budget.spent.epsilon == 0
     assert session.query("SELECT COUNT(*) FROM t", epsilon=EXACT, max_rows=2).rows == [(4,)]
+
+
+def test_a_public_parquet_file_that_was_rewritten_is_read_anew(connect: Connect, tmp_path: Path) -> None:
+    """Same size, same times: what is joined must be what was counted when the query was priced."""
+    file = tmp_path / "p.parquet"
+
+    def write(columns: dict[str, list[int]]) -> None:
+        plain: dict[str, Any] = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+        pq.write_table(pa.table(columns), file, **plain)
+        os.utime(file, ns=(10**18, 10**18))
+
+    write({"v": list(range(10)), "z": list(range(10))})
+    policy = {
+        "tables": {
+            "t": {"unit": "row", "columns": {"v": {"min": 0, "max": 10}}},
+            "p": {"public": True, "source": str(file)},
+        }
+    }
+    session = connect({"t": pa.table({"v": [7] * 100})}, policy)
+    sql = "SELECT COUNT(*) FROM t JOIN p ON p.v = t.v"
+    size = file.stat().st_size
+    assert session.query(sql, epsilon=10**5).rows == [(100,)]
+    write({"z": [7] * 10, "v": list(range(10))})
+    assert file.stat().st_size == size
+    assert session.query(sql, epsilon=10**5, fresh=True).rows == [(100,)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, prod
 from typing import Any, Protocol
@@ -112,9 +113,9 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
         if remembered not in public.memo:
             public.memo[remembered] = _cast(pa.array([*_plain(said.values), *nulls]), known, said, public)
         return Domain(public.memo[remembered], f"values of {column.table}.{said.name}")
-    if said is not None and said.references is not None:
+    if said is not None and said.references is not None and not known.type.is_null:
         ref = said.references
-        value = exp.cast(_identifier(ref.column), known.type.sql)
+        value = exp.cast(_identifier(ref.column), known.type.sql, dialect="duckdb")
         query = (
             exp.select(exp.alias_(value, "k"))
             .distinct()
@@ -265,7 +266,7 @@ def _truncated(
         exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this=step)),
         dialect="duckdb",
     )
-    truncated = type(key)(**{**key.args, "this": exp.cast(column, inner.type.sql)})
+    truncated = type(key)(**{**key.args, "this": exp.cast(column, inner.type.sql, dialect="duckdb")})
     source = exp.Subquery(
         this=exp.select(exp.alias_(exp.func("unnest", moments, dialect="duckdb"), name)),
         alias=exp.TableAlias(this=exp.to_identifier("s")),
@@ -320,7 +321,12 @@ def _cast(values: Arrow, known: Scalar, said: Column, public: PublicEngine) -> A
 
 
 def _plain(values: Sequence[object]) -> list[object]:
-    return [str(v) if not isinstance(v, bool | int | date | datetime) else v for v in values]
+    """Values that Arrow makes an array of; integers as decimals where one needs more than 64 bits."""
+    wide = any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values)
+    return [
+        Decimal(v) if wide and isinstance(v, int) else v if isinstance(v, bool | int | date | datetime) else str(v)
+        for v in values
+    ]
 
 
 def _day(value: date) -> date:

@@ -256,7 +256,7 @@ def _decimal(end: Fraction, to: Type) -> Expr:
     scale = to.scale or 0
     digits = str(abs(int(end * 10**scale))).rjust(scale + 1, "0")
     text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
-    return exp.cast(exp.Literal.string(f"-{text}" if end < 0 else text), to.sql)
+    return exp.cast(exp.Literal.string(f"-{text}" if end < 0 else text), to.sql, dialect="duckdb")
 
 
 def _comparable(value: Scalar, written: Expr) -> Scalar:

@@ -60,6 +60,7 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
 
 def _near(value: exp.Expr, grid: Grid) -> exp.Expr:
     """Theorem GRID-2: |value − middle| ≤ half the span, one comparison of doubles instead of two."""
+    assert grid.magnitude <= 2**51, grid
     middle, half = (grid.low + grid.high) * grid.step / 2, (grid.high - grid.low) * grid.step / 2
     distance = exp.Abs(this=exp.Sub(this=value.copy(), expression=_double(middle)))
     return exp.LTE(this=distance, expression=_double(half))

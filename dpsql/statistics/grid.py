@@ -89,7 +89,7 @@ def coarsened(grid: Grid, range_: Range, span: int) -> Grid:
         return grid
     low, high = range_.low, range_.high
     assert isinstance(low, Fraction) and isinstance(high, Fraction)
-    step = _power_of_two_at_least((high - low) / (span - 2))
+    step = _power_of_two_at_least(max((high - low) / (span - 2), max(abs(low), abs(high)) / MAX_FLOAT))
     return Grid(step, floor(low / step), ceil(high / step), "float")
 
 

@@ -157,7 +157,7 @@ def _finite(column: Column) -> exp.Expr:
 def _unlisted(column: Column, type_: Type) -> exp.Expr | None:
     if column.values is None:
         return None
-    listed = [exp.cast(_literal(v), _kind(type_)) for v in column.values]
+    listed = [exp.cast(_literal(v), _kind(type_), dialect="duckdb") for v in column.values]
     return exp.Not(this=exp.In(this=_column(column.name), expressions=listed))
 
 

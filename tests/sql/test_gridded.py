@@ -18,7 +18,7 @@ from dpsql.backends.duckdb.pieces import alias, column, select, table
 from dpsql.backends.duckdb.render import text_of
 from dpsql.sql.gridded import gridded
 from dpsql.sql.types import Type
-from dpsql.statistics.grid import Grid, choose_grid
+from dpsql.statistics.grid import Grid, choose_grid, coarsened
 
 DOUBLE = Type.parse("DOUBLE")
 HOSTILE = [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e17, -1e17, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
@@ -77,3 +77,16 @@ def test_doubles_land_where_an_exact_clip_puts_them(ends: tuple[Fraction, Fracti
 def test_just_outside_of_a_coarse_grid_is_the_end(x: float) -> None:
     grid = Grid(Fraction(1, 2), 0, 1000, "float")
     assert on_grid([x], grid) == [1000 if x > 0 else 0]
+
+
+@pytest.mark.parametrize("ends", [(-(2**62), 1024), (-(2**62), 2**62 - 512), (-4 * 10**18 + 1, 10**18 + 3), (0, 2**62)])
+def test_a_coarser_grid_has_ends_that_doubles_hold(ends: tuple[int, int]) -> None:
+    range_ = Range(Fraction(ends[0]), Fraction(ends[1]))
+    grid = coarsened(Grid(Fraction(1), *ends, "integer"), range_, 2**61)
+    assert grid.magnitude <= 2**50 + 1
+    values: list[float | None] = [*near(grid), *HOSTILE, 1279.0, None]
+    for value, found in zip(values, on_grid(values, grid), strict=True):
+        assert found is None or grid.low <= found <= grid.high, value
+        assert found == clipped(value, grid) or (
+            value is not None and (Fraction(value) / grid.step * 2).denominator == 1
+        )

@@ -148,7 +148,6 @@ def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     connection.execute(f"SET temp_directory = {_literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
     connection.execute("SET memory_limit = '75%'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")  # else read again by each statement
     connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
     for i, one in enumerate(located):
         if one.object is None:

@@ -16,6 +16,7 @@ from support import examples
 from dpsql.analyze.ranges import Range
 from dpsql.backends.duckdb.pieces import alias, column, select, table
 from dpsql.backends.duckdb.render import text_of
+from dpsql.backends.duckdb.sources import CONFIG
 from dpsql.sql.gridded import gridded
 from dpsql.sql.types import Type
 from dpsql.statistics.grid import Grid, choose_grid, coarsened
@@ -26,7 +27,7 @@ HOSTILE = [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e17, -1e17, 1.7e308, -1.7e308, m
 
 def on_grid(values: list[float | None], grid: Grid) -> list[int | None]:
     """What DuckDB makes of them, with the very optimizers that run."""
-    connection = duckdb.connect(config={"disabled_optimizers": "statistics_propagation"})
+    connection = duckdb.connect(config=CONFIG)
     connection.register("t", pa.table({"x": pa.array(values, pa.float64())}))
     text = text_of(select([alias(gridded(column("x"), grid), "v")], table("t")))
     return [v for (v,) in connection.execute(text).fetchall()]

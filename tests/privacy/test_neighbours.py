@@ -47,7 +47,7 @@ ints = st.one_of(st.none(), st.integers(-20, 20), st.sampled_from([HUGE, -HUGE -
 floats = st.one_of(
     st.none(),
     st.floats(-10, 10),
-    st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0]),
+    st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0, 4.3, 4.5, -1.6, -1.75]),
 )
 cents = st.one_of(st.none(), st.decimals(-9999999, 9999999, places=2))
 keys = st.one_of(st.none(), st.sampled_from(["a", "b", "c", "zzz", "", "n77"]))

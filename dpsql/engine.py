@@ -135,11 +135,15 @@ class Engine:
             )
         return found
 
-    def identities(self) -> dict[str, str]:
-        """The data versions of all private and of all public tables, with the types that columns are read as."""
+    def identities(self, versions: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The data versions of all private and of all public tables, with the types that columns are read as.
+
+        versions: those of the private tables, where they are known.
+        """
+        private = self.versions() if versions is None else versions
         public = self.ledger.identify([one.source for one in self._open if one.object is None])
-        versions = {**self.versions(), **self._open_objects, **public}
-        return {table: f"{version} {self.schema[table]}" for table, version in versions.items()}
+        every = {**private, **self._open_objects, **public}
+        return {table: f"{version} {self.schema[table]}" for table, version in every.items()}
 
     def check_unchanged(self, start: Mapping[str, str]) -> None:
         """Refuse what was measured if any data changed since the query was looked at (Theorem PROMISE-1).
@@ -157,15 +161,16 @@ class Engine:
                 hint="ask again, in a new session",
             )
 
-    def promises(self) -> dict[str, frozenset[str]]:
+    def promises(self, versions: Mapping[str, str] | None = None) -> dict[str, frozenset[str]]:
         """The promises that were verified for the data as it is now."""
-        return {table: self.ledger.promises(table, version) for table, version in self.versions().items()}
+        present = self.versions() if versions is None else versions
+        return {table: self.ledger.promises(table, version) for table, version in present.items()}
 
     def known(self) -> tuple[object, ...]:
         """All that a plan may rest on besides the query: two that are equal had the same data and promises between."""
-        marks = file_marks(self._open)
-        promises = sorted((table, *sorted(held)) for table, held in self.promises().items())
-        return tuple(sorted(self.identities().items())), tuple(promises), tuple(sorted(marks.items()))
+        versions, marks = self.versions(), file_marks(self._open)
+        promises = sorted((table, *sorted(held)) for table, held in self.promises(versions).items())
+        return tuple(sorted(self.identities(versions).items())), tuple(promises), tuple(sorted(marks.items()))
 
     def catalog(self) -> Catalog:
         """What analyze knows besides the query."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
@@ -77,6 +78,8 @@ class Step:
     selection: Selection | None
     histograms: tuple[Histogram, ...] = ()  # what choices look at; their cells are the statement's
     matchings: tuple[Matching, ...] = ()  # what counts of distinct values look at, where units have limits
+    texts: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """The statement as a backend writes it, once it has: a step can run more than once."""
 
     @property
     def count(self) -> int | None:

@@ -152,3 +152,13 @@ def test_a_secret_is_of_one_query(connect: Connect) -> None:
     first, second = planned(session, sql, **options), planned(session, sql, **options)
     assert first.steps[0].checked.bounding.cap == 2
     assert first.steps[0].statement != second.steps[0].statement
+
+
+def test_a_step_that_is_changed_writes_its_own_statement(session: dpsql.Session) -> None:
+    from dataclasses import replace
+
+    quote = planned(session, "SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, max_rows=1)
+    session._measure(quote)
+    other = planned(session, "SELECT k, COUNT(*) FROM t WHERE v > 5 GROUP BY k", epsilon=1, max_rows=1)
+    (step,) = quote.steps
+    assert step.texts and not replace(step, statement=other.steps[0].statement).texts

@@ -21,11 +21,11 @@ from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
     import duckdb
-    from sqlglot import exp
 
     from dpsql.plan.nodes import Histogram, Matching
     from dpsql.quote import Step
 
+DIALECT = "duckdb"
 FEW = 1_000  # cells
 
 
@@ -79,44 +79,45 @@ def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, A
 
 
 def _tallied(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
-    query, cells = render(step.statement), step.cells
+    cells = step.cells
+    text = step.texts.get(DIALECT) or step.texts.setdefault(DIALECT, text_of(render(step.statement)))
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
-        result = _run(query, None, cursor)
+        result = _run(text, None, cursor)
         keys = [name for name in result.column_names if name.startswith("k")]
         return Exact({t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}, result.select(keys))
     few = cells is None or cells.num_rows <= FEW
-    found = _rows(query, cells, cursor) if few else _columns(_run(query, cells, cursor))
+    found = _rows(text, cells, cursor) if few else _columns(_run(text, cells, cursor))
     order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
     return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
 
 
 def _counted(histogram: Histogram, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Counts:
-    result = _run(render_histogram(histogram), cells if histogram.keys else None, cursor)
+    result = _run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor)
     cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
     order = np.lexsort((value, cell))
     return Counts(cell[order], value[order], count[order])
 
 
 def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Integers:
-    result = _run(render_matching(matching), cells if matching.keys else None, cursor)
+    result = _run(text_of(render_matching(matching)), cells if matching.keys else None, cursor)
     cell, unit, value, capacity = (np.asarray(integers(result.column(name)), dtype=np.int64) for name in OUTPUTS)
     return counted((cell, unit, value, capacity), cells.num_rows if matching.keys else 1)
 
 
-def _run(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
+def _run(text: str, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
     """The result of a statement that may look at these cells, as an Arrow table."""
     with _registered(cells, cursor):
-        return cursor.sql(text_of(query)).to_arrow_table()
+        return cursor.sql(text).to_arrow_table()
 
 
 def _columns(result: Any) -> dict[str, Integers]:
     return {name: integers(result.column(name)) for name in result.column_names}
 
 
-def _rows(query: exp.Select, cells: Any, cursor: duckdb.DuckDBPyConnection) -> dict[str, Integers]:
+def _rows(text: str, cells: Any, cursor: duckdb.DuckDBPyConnection) -> dict[str, Integers]:
     """The same for a result of integers that is known to be small: rows are there sooner than an Arrow table."""
     with _registered(cells, cursor):
-        rows = cursor.execute(text_of(query)).fetchall()
+        rows = cursor.execute(text).fetchall()
         names = [name for name, *_ in cursor.description or ()]
     return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}
 

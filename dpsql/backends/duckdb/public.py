@@ -105,11 +105,13 @@ class TwinDatabase:
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
         """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
         text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
-        if text not in self._known:
-            if len(self._known) == MAX_KNOWN:
+        found = self._known.get(text)
+        if found is None:
+            found = self._described(text)
+            if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[text] = self._described(text)
-        return self._known[text]
+            self._known[text] = found
+        return found
 
     def _described(self, text: str) -> tuple[tuple[str, str], ...]:
         try:

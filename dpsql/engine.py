@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -13,22 +14,28 @@ from weakref import finalize
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.ledger import Ledger
 from dpsql.analyze.known import Catalog
+from dpsql.analyze.ownership import SCAN
+from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
+from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import (
     Connection,
     Located,
+    create_view,
     file_marks,
+    guard,
     locate,
     open_private,
+    prove,
     read_schema,
-    readable,
     unlisted,
-    well_formed,
 )
 from dpsql.errors import DataError, LedgerError, PolicyError
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.recent import Recent
 from dpsql.sql.types import Type
+
+FACTS = tuple(field.name for field in fields(Proven))
 
 
 class Engine:
@@ -49,53 +56,39 @@ class Engine:
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
-        self._check_csv()
-        self._check_readable()
+        self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
+        self._prove()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
         self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
         self._opened: dict[str, str] | None = None  # the versions that this session is about
         self.recent = Recent()
 
-    def _check_csv(self) -> None:
-        """A CSV file is a table only if all of it can be read; looked at once for each version of the data."""
-        for one in self._guarded:
-            if one.object is not None or one.table.kind != "csv":
-                continue
-            name = one.table.name.lower()
-            version = self.ledger.recognise([one.source])[name]
-            if "csv" in self.ledger.promises(name, version):
-                continue
-            readable = well_formed(one)
-            self.ledger.record_promise(name, "csv", version, readable)
-            if not readable:
-                raise DataError(
-                    f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
-                    code="malformed-csv",
-                    hint="close every quote, and double quotes inside of quoted fields",
-                )
+    def _prove(self) -> None:
+        """Read each private source in full, once for each version; then read it as plainly as that has shown sound.
 
-    def _check_readable(self) -> None:
-        """Times that DuckDB can't hold and text that isn't UTF-8 fail when read: looked at once for each version."""
+        Neighbours agree on what was found (Theorem SCAN-1): it is recorded, and a source that isn't one of records, or
+        that holds what no engine reads, is refused.
+        """
         for one in self._guarded:
             name = one.table.name.lower()
-            kinds = [(column, Type.parse(text)) for column, text in self.schema[name]]
-            safe = [kind.is_integer or kind.is_decimal or kind.is_float or kind.is_boolean for _, kind in kinds]
-            risky = [c for (c, _), plain in zip(kinds, safe, strict=True) if not plain]
-            if not risky:
-                continue
             version = self.ledger.recognise([one.source])[name]
-            if "readable" in self.ledger.promises(name, version):
-                continue
-            with closing(self.cursor()) as cursor:
-                holds = readable(cursor, name, risky)
-            self.ledger.record_promise(name, "readable", version, holds)
-            if not holds:
-                raise DataError(
-                    f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
-                    code="unreadable",
-                    hint=f"look at {', '.join(risky)}",
-                )
+            known = self.ledger.promises(name, version)
+            if SCAN not in known:
+                with closing(self._private.cursor()) as cursor:
+                    found = prove(cursor, one)
+                self.ledger.record_promise(name, SCAN, version, found is not None)
+                if found is None:
+                    raise _unreadable(one)
+                shown = {f"{SCAN}: {fact}" for fact in FACTS if getattr(found, fact)}
+                for fact in sorted(shown):
+                    self.ledger.record_promise(name, fact, version, True)
+                known |= shown
+            proven = Proven(**{fact: f"{SCAN}: {fact}" in known for fact in FACTS})
+            if one.object is None:
+                create_view(self._private, one, proven)
+            elif not proven.fits:
+                self._misfits.add(name)
 
     @property
     def unlisted(self) -> dict[str, frozenset[str]]:
@@ -180,7 +173,9 @@ class Engine:
         """A cursor on the private engine, which is locked."""
         cursor = self._private.cursor()
         for one in self.located:
-            if one.object is not None:
+            if one.object is not None and one.table.name.lower() in self._misfits:
+                guard(cursor, one)
+            elif one.object is not None:
                 cursor.register(one.table.name.lower(), one.object)
         return cursor
 
@@ -191,6 +186,21 @@ class Engine:
         self.twin.close()
         self.public.close()
         self.ledger.close()
+
+
+def _unreadable(one: Located) -> DataError:
+    if one.object is None and one.table.kind == "csv":
+        return DataError(
+            f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
+            code="malformed-csv",
+            hint="close every quote, double quotes inside of quoted fields, end all lines alike, "
+            f"and keep records below {LONGEST:,} bytes",
+        )
+    return DataError(
+        f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
+        code="unreadable",
+        hint="write the file again with values that their types hold; `SELECT MAX(column)` over each finds the column",
+    )
 
 
 def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:

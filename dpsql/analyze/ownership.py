@@ -89,6 +89,11 @@ def _check_links(scan: Scan, policy: Policy, promises: Promises) -> None:
             )
 
 
+SCAN = "scan 1"
+"""Which records and values a scan yields (Theorem SCAN-1). What was found of one scan says nothing of another, so it is
+part of the name of each finding: the fact that a source was read in full, and the promises that were verified."""
+
+
 def rows_promise(table: Table) -> str | None:
     """The name under which the check of rows_per_unit is recorded; it names the unit, too.
 
@@ -96,17 +101,17 @@ def rows_promise(table: Table) -> str | None:
     """
     if not isinstance(table.unit, ColumnUnit):
         return None
-    return f"rows_per_unit={table.rows_per_unit}:{_typed(table, table.unit.column)}"
+    return f"rows_per_unit={table.rows_per_unit}:{_typed(table, table.unit.column)}, {SCAN}"
 
 
 def key_promise(table: Table) -> str:
     """The name under which the check of a table's key is recorded."""
-    return f"key={','.join(_typed(table, c) for c in table.key or ())}"
+    return f"key={','.join(_typed(table, c) for c in table.key or ())}, {SCAN}"
 
 
 def nullable_promise(table: Table, column: str) -> str:
     """The name under which the check of nullable = false is recorded."""
-    return f"nullable=false:{_typed(table, column)}"
+    return f"nullable=false:{_typed(table, column)}, {SCAN}"
 
 
 def _typed(table: Table, column: str) -> str:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.backends.duckdb.rows import relation
-from dpsql.backends.duckdb.sources import read_csv
+from dpsql.backends.duckdb.sources import rejecting
 from dpsql.engine import Engine
 from dpsql.errors import DataError, PolicyError
 from dpsql.frozen import dataclass
@@ -108,7 +108,7 @@ def _csv_trouble(engine: Engine, table: Table) -> Iterator[str]:
     if table.kind != "csv":
         return
     located = next(one for one in engine.located if one.table is table)
-    rows = read_csv(located, errors="store_rejects")
+    rows = rejecting(located)
     typed = [c for c in table.columns.values() if c.type is not None and not Type.parse(c.type).is_text]
     misfits = "".join(
         f", COUNT(*) FILTER ({name} IS NOT NULL AND TRY_CAST({name} AS {c.type}) IS NULL)"

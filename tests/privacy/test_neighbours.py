@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from source_kinds import GROUP, KINDS, csv_type
 from support import examples
 
 import dpsql
@@ -113,9 +116,17 @@ def quoted(sql: str, by_unit: bool) -> Quote:
 
 def run(data: Sequence[tuple[Any, ...]], sql: str, *, by_unit: bool) -> Seen:
     """The exact stage on these rows. The quote can't depend on them: it is made before they are there."""
-    quote = quoted(sql, by_unit)
     cursor = shared(by_unit)._engine.cursor()
     cursor.register("t", table(data))
+    return measure(quoted(sql, by_unit), cursor)
+
+
+def measured(session: dpsql.Session, sql: str) -> Seen:
+    """The exact stage on a session's own data."""
+    return measure(session.explain(sql, epsilon=1), session._engine.cursor())
+
+
+def measure(quote: Quote, cursor: Any) -> Seen:
     columns = []
     for step in quote.steps:
         exact = execute(step, cursor)
@@ -130,7 +141,10 @@ def check(
     data: Sequence[tuple[Any, ...]], neighbour: Sequence[tuple[Any, ...]], sql: str, *, by_unit: bool
 ) -> list[Fraction]:
     """Compares two neighbours; gives the l1 that was seen for each measurement, as a share of the claim."""
-    one, other = run(data, sql, by_unit=by_unit), run(neighbour, sql, by_unit=by_unit)
+    return within_claims(run(data, sql, by_unit=by_unit), run(neighbour, sql, by_unit=by_unit))
+
+
+def within_claims(one: Seen, other: Seen) -> list[Fraction]:
     measurements = [m for s in one.quote.steps for m in s.measurements]
     assert len(measurements) == len(one.columns) == len(other.columns)
     shares = []
@@ -213,6 +227,78 @@ def test_one_unit_moves_no_statistic_by_more_than_is_claimed(name: str, data: li
         if sum(r[0] == row[0] for r in kept) < ROWS_PER_UNIT:
             kept.append(row)
     check(kept, [*kept, *added], BY_UNIT[name], by_unit=True)
+
+
+# ---------------------------------------------------------------- every kind of source
+
+FILTERED = {
+    f"count where {condition}": f"SELECT COUNT(*), SUM(i) FROM t WHERE {condition}"
+    for condition in (
+        "x > 1", "NOT x <= 1", "x <> 0", "isnan(x)", "x = 0", "coalesce(x, 0) > 2", "x > 1 OR i > 3", "NOT isfinite(x)",
+        "i > 3", "i <> 5", "d > 10", "d IS NOT NULL", "k = 'a'", "k > 'a' AND n > 1", "n IN (1, 4)", "b",
+        "b IS NOT TRUE",
+    )
+}  # fmt: skip
+
+
+def runs(dice: Random, unit: int, count: int) -> list[tuple[Any, ...]]:
+    """Rows in which runs of alike values fill row groups: NaN, both zeros, NULL, what lies beyond every range."""
+    made: list[list[Any]] = []
+    strange = [None, float("nan"), float("nan"), 0.0, -0.0, 1.0, 4.25, 5.5, float("inf"), -1e308]
+    choices: list[list[Any]] = [
+        [None, 0, 4, 10, 11, HUGE, -HUGE - 1], strange,
+        [None, Decimal("0.00"), Decimal("98.99"), Decimal("9999999.99")],
+        [None, True, False], [None, "a", "b", "c", "zzz"], [None, 0, 1, 4, -(2**31)],
+    ]  # fmt: skip
+    for values in choices:
+        column: list[Any] = []
+        while len(column) < count:
+            column += [dice.choice(values)] * dice.choice([1, 2, GROUP, GROUP])
+        made.append(column[:count])
+    return [(unit, *row) for row in zip(*made, strict=True)]
+
+
+def stored_session(data: Sequence[tuple[Any, ...]], kind: str, folder: Path, *, by_unit: bool) -> dpsql.Session:
+    folder.mkdir()
+    placed = KINDS[kind](table(data), folder)
+    typed = {f.name: {"type": csv_type(f.type)} for f in SCHEMA} if "CSV" in kind else {}
+    columns = {name: {**typed.get(name, {}), **COLUMNS.get(name, {})} for name in {**typed, **COLUMNS}}
+    unit: dict[str, Any] = {"unit": "id", "rows_per_unit": ROWS_PER_UNIT} if by_unit else {"unit": "row"}
+    entry = {**placed.entry, **unit, "columns": columns}
+    policy = dpsql.Policy.from_dict({"budget": {"epsilon": 100, "delta": 0}, "tables": {"t": entry}})
+    given = {} if placed.object is None else {"t": placed.object}
+    session = dpsql.connect(policy, sources=given, ledger=":memory:")
+    if by_unit:
+        version = session._engine.versions()["t"]
+        session._engine.ledger.record_promise("t", str(rows_promise(policy.tables["t"])), version, True)
+    return session
+
+
+@pytest.mark.parametrize("by_unit", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_over_every_kind_of_source_one_unit_moves_no_statistic_by_more_than_is_claimed(
+    kind: str, by_unit: bool, tmp_path: Path
+) -> None:
+    dice = Random(f"{kind} {by_unit}")
+    queries = {**(BY_UNIT if by_unit else ROW_LEVEL), **FILTERED}
+    for pair in range(examples(1)):
+        others = [row for unit in range(14) for row in runs(dice, unit, dice.randrange(1, ROWS_PER_UNIT + 1))]
+        others += runs(dice, 14, ROWS_PER_UNIT) if by_unit else runs(dice, 14, 3 * GROUP)
+        place = dice.randrange(len(others))
+        mine = runs(dice, 77, ROWS_PER_UNIT if by_unit else 1)
+        if pair == 0:
+            mine[0] = extreme(77, "a")
+        sets = (others, [*others[:place], *mine, *others[place:]])
+        sessions = [
+            stored_session(data, kind, tmp_path / f"{pair}-{i}", by_unit=by_unit) for i, data in enumerate(sets)
+        ]
+        try:
+            for sql in dice.sample(list(queries.values()), min(len(queries), examples(18))):
+                one, other = (measured(session, sql) for session in sessions)
+                within_claims(one, other)
+        finally:
+            for session in sessions:
+                session.close()
 
 
 @pytest.mark.parametrize("by_unit", [False, True])

@@ -8,6 +8,7 @@ steps, which take noisy values as constants, are given the same ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from random_sql.grammar import Grammar
 from random_sql.test_random import SEED, Tally, extent
 from random_sql.world import World, open_session, worlds
 from random_sql.written import Query
+from source_kinds import KINDS
 
 import dpsql
 from dpsql import auto as auto_module
@@ -258,6 +260,7 @@ def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
     wanted, until = extent(request, SAMPLE, SECONDS)
     tally, failures = Tally(), []
     done: list[int] = []
+    kinds: Counter[str] = Counter()  # pairs of answers, by kind of source
     attained: list[Fraction] = []
 
     @seed(SEED)
@@ -279,10 +282,11 @@ def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
         leaving, evil = dice.choice(world.units() or [1]), hostile(dice)
         fewer = world.without(leaving)
         neighbours = [fewer, world.plus(evil)] if adjacency == "add_remove" else [fewer.plus(evil)]
-        stored = dice.random() < 0.5  # DuckDB keeps statistics of its own tables
-        files = [tmp_path / f"{batch}-{i}.duckdb" if stored else None for i in range(1 + len(neighbours))]
-        pairs = zip((world, *neighbours), files, strict=True)
-        sessions = [open_session(w, adjacency=adjacency, file=file) for w, file in pairs]
+        kind = dice.choice(list(KINDS))
+        sessions = [
+            open_session(w, adjacency=adjacency, kind=kind, folder=tmp_path / f"{batch}-{i}")
+            for i, w in enumerate((world, *neighbours))
+        ]
         try:
             for number in range(BATCH):
                 query = Grammar(f"{SEED}:{batch}:{number}").query()
@@ -294,8 +298,9 @@ def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
                     other = ask(session, query, limits, base.noisy)
                     found = list(differences(base, other))
                     if found:
-                        failures.append((f"{batch}:{number}", adjacency, limits, query, found, world, neighbour))
+                        failures.append((f"{batch}:{number} {kind}", adjacency, limits, query, found, world, neighbour))
                     elif answered and base.quote is not None:
+                        kinds[kind] += 1
                         steps = zip(base.quote.steps, base.cells, other.cells, strict=True)
                         attained.extend(share(*step) for step in steps)
         finally:
@@ -307,6 +312,7 @@ def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
     with capsys.disabled():
         near = sum(s > Fraction(9, 10) for s in attained)
         print(f"\nseed {SEED}: {len(attained)} pairs of steps, {near} within a tenth of their claim")
+        print("pairs of answers: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
     if failures:
         place, adjacency, limits, query, found, world, neighbour = failures[0]
         others = "\n".join(f"  {f[0]}: {f[3].sql}\n    {f[4][0].splitlines()[0]}" for f in failures[1:20])

@@ -17,6 +17,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
+from source_kinds import KINDS as SOURCES
+from source_kinds import csv_type
 
 import dpsql
 from dpsql.steward.promises import verify
@@ -149,19 +151,25 @@ def arrow(name: str, rows: Sequence[Row]) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def open_session(world: World, *, adjacency: str = "add_remove", file: Path | None = None) -> dpsql.Session:
+def open_session(
+    world: World, *, adjacency: str = "add_remove", kind: str = "Arrow", folder: Path | None = None
+) -> dpsql.Session:
     """A session with as much budget as a policy can have, its promises verified as by `dpsql check --steward`.
 
-    file: a new DuckDB file to keep the tables in, so that there are statistics of them; else they are Arrow tables.
+    kind: what private tables are kept as, in a new folder where they are files; public ones are Arrow tables.
     """
-    tables, sources = TABLES, world.tables()
-    if file is not None:
-        with duckdb.connect(str(file)) as db:
-            for name, rows in sources.items():
-                db.register("rows", rows)
-                db.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")
-        tables = {name: {**policy, "source": str(file), "table": name} for name, policy in TABLES.items()}
-        sources = {}
+    tables, sources = dict(TABLES), world.tables()
+    for name in PROTECTED if folder is not None else ():
+        below = folder / name if folder is not None else Path()
+        below.mkdir(parents=True)
+        rows = sources.pop(name)
+        placed = SOURCES[kind](rows, below)
+        typed = {f.name: {"type": csv_type(f.type)} for f in rows.schema} if "CSV" in kind else {}
+        said = TABLES[name].get("columns", {})
+        columns = {column: {**typed.get(column, {}), **said.get(column, {})} for column in {**typed, **said}}
+        tables[name] = {**TABLES[name], **placed.entry, "columns": columns}
+        if placed.object is not None:
+            sources[name] = placed.object
     policy = dpsql.Policy.from_dict(
         {"budget": {"epsilon": 10**12, "delta": 9e-4}, "privacy": {"adjacency": adjacency}, "tables": tables}
     )

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import duckdb
 from sqlglot import exp
 
-from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, create_view, lock, quoted
+from dpsql.backends.duckdb.names import quoted
+from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
 from dpsql.errors import SQLError
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit
@@ -30,9 +31,10 @@ class PublicDatabase:
         self._connection.execute("SET memory_limit = '4GB'")
         self._connection.execute("SET GLOBAL max_execution_time = 60000")
         self._connection.execute(_CLIP)
-        for i, one in enumerate(public):
+        for one in public:
             if one.object is None:
-                create_view(self._connection, one, f"source{i}")
+                attach(self._connection, one)
+                create_view(self._connection, one)
         lock(self._connection, [f for one in public for f in one.files if one.table.kind != "duckdb"])
 
     def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:

@@ -9,16 +9,18 @@ Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what i
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from dpsql.accounting.fingerprint import Source
+from dpsql.backends.duckdb.csv_files import examine_csv, header_of, read_csv
+from dpsql.backends.duckdb.names import literal, paths, quoted
+from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, examine, examine_parquet, read_parquet
 from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
@@ -47,6 +49,16 @@ class Located:
     table: Table
     files: tuple[Path, ...]
     object: Arrow | None
+
+    @property
+    def place(self) -> str:
+        """The name under which an engine knows what the table's view reads: a database, or an object."""
+        return quoted(self.held)
+
+    @property
+    def held(self) -> str:
+        """The same without quotes."""
+        return f"dpsql_source_{self.table.name.lower()}"
 
     @property
     def source(self) -> Source:
@@ -84,18 +96,28 @@ def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
 
 
 def to_arrow(name: str, value: Any) -> Arrow:
-    """A pyarrow, pandas or polars object as an Arrow table."""
+    """A pyarrow, pandas or polars object as an Arrow table whose values are what their types say."""
     import pyarrow as pa
 
-    if isinstance(value, pa.Table | pa.RecordBatch):
-        table = value if isinstance(value, pa.Table) else pa.Table.from_batches([value])
-        try:
-            table.validate(full=True)  # invalid text would make functions fail on single rows
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"sources[{name!r}] holds invalid values", code="unreadable", hint="table.validate(full=True) says more"
-            ) from None
-        return table
+    try:
+        table = _converted(name, value)
+        table.validate(full=True)  # invalid text would make functions fail on single rows
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their texts quote values
+        raise DataError(
+            f"sources[{name!r}] holds invalid values, or values of several types in one column",
+            code="unreadable",
+            hint="pyarrow.Table.from_pandas(…) or to_arrow(), then validate(full=True), say more",
+        ) from None
+    return table
+
+
+def _converted(name: str, value: Any) -> Arrow:
+    import pyarrow as pa
+
+    if isinstance(value, pa.Table):
+        return value
+    if isinstance(value, pa.RecordBatch):
+        return pa.Table.from_batches([value])
     module = type(value).__module__.split(".")[0]
     if module == "pandas":
         return pa.Table.from_pandas(value, preserve_index=False)
@@ -146,20 +168,21 @@ def open_private(located: tuple[Located, ...], spill: str) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=CONFIG)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute(f"SET temp_directory = {_literal(spill)}")
+    connection.execute(f"SET temp_directory = {literal(spill)}")
     connection.execute("SET max_temp_directory_size = '64GB'")
     connection.execute("SET memory_limit = '75%'")
     connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
-    for i, one in enumerate(located):
+    for one in located:
         if one.object is None:
-            create_view(connection, one, f"source{i}")
+            attach(connection, one)
+            create_view(connection, one)
     lock(connection, [f for one in located for f in one.files if one.table.kind != "duckdb"])
     return connection
 
 
 def lock(connection: Connection, files: list[Path]) -> None:
     """No file but these, no extension, no change of configuration, from now on."""
-    listed = ", ".join(_literal(str(f)) for f in files)
+    listed = ", ".join(literal(str(f)) for f in files)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -177,28 +200,116 @@ def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
     return found
 
 
-def create_view(connection: Connection, one: Located, attached: str) -> None:
-    """A view over one source, with the types that the policy pins."""
-    table = one.table
-    name = quoted(table.name.lower())
-    try:
-        if table.kind == "duckdb":
-            connection.execute(f"ATTACH {_literal(str(one.files[0]))} AS {attached} (READ_ONLY)")
-            parts = ".".join(quoted(p) for p in (table.table or "").split("."))
-            rows = f"SELECT * FROM {attached}.{parts}"
-        elif table.kind == "csv":
-            rows = read_csv(one)
-        else:
+def attach(connection: Connection, one: Located) -> None:
+    """Open the database that a source is a table of; files of other kinds are opened when they are read."""
+    with _opening(one):
+        if one.table.kind == "duckdb":
+            connection.execute(f"ATTACH {literal(str(one.files[0]))} AS {one.place} (READ_ONLY)")
+        elif one.table.kind == "parquet":
             _same_schemas(connection, one)
-            rows = f"SELECT * FROM read_parquet({_paths(one.files)}, hive_partitioning = false)"
-        connection.execute(f"CREATE VIEW {name} AS {_typed(connection, table, rows)}")
+
+
+def create_view(connection: Connection, one: Located, proven: Proven = NOTHING) -> None:
+    """A view over the files of one source, with the types that the policy pins (Theorem SCAN-1)."""
+    with _opening(one):
+        rows = f"SELECT {_columns(connection, one, proven)} FROM ({_raw(one, proven)})"
+        connection.execute(f"CREATE OR REPLACE VIEW {quoted(one.table.name.lower())} AS {rows}")
+
+
+@contextmanager
+def _opening(one: Located) -> Iterator[None]:
+    table = one.table
+    try:
+        yield
     except duckdb.Error as error:
-        # Only headers and schemas have been read so far: the message is about the file, not about a row.
+        # Only schemas have been read so far: the message is about the file, not about a row. The first line of a CSV
+        # file may be a row all the same (ATTACKS 49).
+        said = "" if table.kind == "csv" else f": {str(error).splitlines()[0]}"
         raise DataError(
-            f"tables.{table.name}: {table.source} can't be opened: {str(error).splitlines()[0]}",
+            f"tables.{table.name}: {table.source} can't be opened{said}",
             code="unreadable",
             hint="check the file, and that nobody else has it open for writing",
         ) from None
+
+
+def _raw(one: Located, proven: Proven) -> str:
+    """The rows of the files of a source, as DuckDB reads them."""
+    if one.table.kind == "csv":
+        return read_csv(one.table, one.files, _used(one.table), unquoted=proven.unquoted)
+    if one.table.kind == "parquet":
+        return f"SELECT * FROM {read_parquet(one.files)}"
+    return f"SELECT * FROM {one.place}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
+
+
+def raw_columns(connection: Connection, one: Located) -> list[Column]:
+    """The columns of a source, typed as DuckDB reads them."""
+    with _read(connection, one) as rows:
+        return [Column(name, kind) for name, kind, *_ in connection.execute(f"DESCRIBE {rows}").fetchall()]
+
+
+@contextmanager
+def _read(connection: Connection, one: Located) -> Iterator[str]:
+    """A query of a source's rows as DuckDB reads them, objects from Python included."""
+    if one.object is None:
+        yield _raw(one, NOTHING)
+        return
+    connection.register(one.held, one.object)
+    try:
+        yield f"SELECT * FROM {one.place}"
+    finally:
+        connection.unregister(one.held)
+
+
+def _columns(connection: Connection, one: Located, proven: Proven) -> str:
+    """Columns made to fit. Those whose type the policy pins are cast to it; a value that doesn't fit is NULL."""
+    table, columns = one.table, []
+    for column in raw_columns(connection, one):
+        said = table.column(column.name)
+        pinned = said.type if said is not None and said.type is not None else column.kind
+        # UHUGEINT: compared with other integers it would be a double, or fail.
+        wanted = "HUGEINT" if pinned == "UHUGEINT" else pinned
+        name = quoted(column.name)
+        if wanted == column.kind:
+            text = column.fitted(table.kind, proven)
+            if table.kind == "duckdb" and column.kind == "VARCHAR":
+                text = f'{text} COLLATE "binary"'  # a collation would make two spellings one group, and show either
+        elif table.kind == "csv":
+            # NULLIF: DuckDB would push a bare cast of a CSV column into its reader, where a value that doesn't fit is
+            # an error of the whole row.
+            text = f"TRY_CAST(NULLIF({name}, '') AS {wanted})"
+        else:
+            text = f"TRY_CAST({column.fitted(table.kind, NOTHING)} AS {wanted})"
+        columns.append(f"{text} AS {name}")
+    return ", ".join(columns)
+
+
+def rejecting(one: Located) -> str:
+    """A query of a CSV source that stores which records aren't rows."""
+    return read_csv(one.table, one.files, _used(one.table), unquoted=False, errors="store_rejects")
+
+
+def guard(cursor: Connection, one: Located) -> None:
+    """A view over an object from Python, some of whose values don't fit their types: those are NULL."""
+    columns = raw_columns(cursor, one)
+    fitted = ", ".join(f"{c.fitted(None, NOTHING)} AS {quoted(c.name)}" for c in columns)
+    cursor.register(one.held, one.object)
+    cursor.execute(f"CREATE TEMP VIEW {quoted(one.table.name.lower())} AS SELECT {fitted} FROM {one.place}")
+
+
+def prove(connection: Connection, one: Located) -> Proven | None:
+    """What a full reading of a private source shows (Theorem SCAN-1); None where it isn't a source of records."""
+    if one.object is None and one.table.kind == "csv":
+        aside = duckdb.connect(":memory:", config=CONFIG)  # where rejects are stored, and forgotten
+        try:
+            found = examine_csv(one.table, one.files, _used(one.table), aside)
+        finally:
+            aside.close()
+        return None if found is None else Proven(fits=True, unquoted=found.unquoted)
+    columns = raw_columns(connection, one)
+    if one.object is None and one.table.kind == "parquet":
+        return examine_parquet(connection, one.files, columns)
+    with _read(connection, one) as rows:
+        return examine(connection, f"({rows})", columns, validated=one.object is not None)
 
 
 def _same_schemas(connection: Connection, one: Located) -> None:
@@ -206,7 +317,7 @@ def _same_schemas(connection: Connection, one: Located) -> None:
     if len(one.files) == 1:
         return
     columns = "list((name, type, CAST(logical_type AS VARCHAR), converted_type, num_children) ORDER BY name)"
-    per_file = f"SELECT {columns} AS s FROM parquet_schema({_paths(one.files)}) GROUP BY file_name"
+    per_file = f"SELECT {columns} AS s FROM parquet_schema({paths(one.files)}) GROUP BY file_name"
     found = connection.execute(f"SELECT COUNT(DISTINCT s) FROM ({per_file})").fetchone()
     if found is not None and found[0] > 1:
         raise DataError(
@@ -216,94 +327,16 @@ def _same_schemas(connection: Connection, one: Located) -> None:
         )
 
 
-def _typed(connection: Connection, table: Table, rows: str) -> str:
-    """Columns whose type the policy pins are cast to it; a value that doesn't fit is NULL."""
-    found = connection.execute(f"DESCRIBE {rows}").fetchall()
-    columns = []
-    for name, kind, *_ in found:
-        said = table.column(name)
-        pinned = said.type if said is not None and said.type is not None else kind
-        # UHUGEINT: compared with other integers it would be a double, or fail.
-        wanted = "HUGEINT" if pinned == "UHUGEINT" else pinned
-        if wanted != kind:
-            # NULLIF: DuckDB would push a bare cast of a CSV column into its reader, where a value that doesn't fit is
-            # an error of the whole row.
-            text = f"NULLIF({quoted(name)}, '')" if table.kind == "csv" else quoted(name)
-            columns.append(f"TRY_CAST({text} AS {wanted}) AS {quoted(name)}")
-        elif table.kind == "duckdb" and kind == "VARCHAR":
-            # A collation would make two spellings one group, and show either.
-            columns.append(f'{quoted(name)} COLLATE "binary" AS {quoted(name)}')
-        else:
-            columns.append(quoted(name))
-    return f"SELECT {', '.join(columns)} FROM ({rows})"
-
-
-def read_csv(one: Located, *, errors: str = "ignore_errors") -> str:
-    """Nothing about a private CSV file is sniffed: one row could change it (ATTACKS 37). Header and policy decide.
-
-    A record with too many or too few fields is left out; errors = "store_rejects" tells which ones.
-    """
-    table = one.table
-    if table.public and not any(c.type for c in table.columns.values()):
-        return f"SELECT * FROM read_csv({_paths(one.files)})"
-    headers = {tuple(_header(f)) for f in one.files}
-    if len(headers) > 1:
-        raise DataError(
-            f"tables.{table.name}: the files of {table.source} have different headers",
-            code="headers",
-            hint="give them the same columns in the same order",
-        )
-    header = list(headers.pop())
-    delimiter = "\t" if ".tsv" in one.files[0].suffixes else ","
-    columns = ", ".join(f"{_literal(c)}: 'VARCHAR'" for c in header)
-    used = set(table.columns) if not table.public else {c.lower() for c in header}
-    used |= {c.lower() for c in _structural(table)}
-    shown = ", ".join(quoted(c) for c in header if c.lower() in used)
-    if not shown:
-        raise PolicyError(
-            f"tables.{table.name}.columns: none of the listed columns is in {table.source}",
-            code="unknown-column",
-            hint=f"its header is: {', '.join(header)}",
-        )
-    return (
-        f"SELECT {shown} FROM read_csv({_paths(one.files)}, auto_detect = false, header = true, "
-        f"delim = {_literal(delimiter)}, quote = '\"', escape = '\"', columns = {{{columns}}}, {errors} = true)"
-    )
-
-
-def well_formed(one: Located) -> bool:
-    """Is every quote of a private CSV file closed? An open one would swallow other people's rows.
-
-    A record that only has too many or too few fields is a row by itself, and no harm to others.
-    """
-    connection = duckdb.connect(":memory:", config=CONFIG)
-    try:
-        # All of it is fetched: the rejects are there once the scan has ended.
-        connection.execute(f"SELECT COUNT(COLUMNS(*)) FROM ({read_csv(one, errors='store_rejects')})").fetchall()
-        found = connection.execute("SELECT DISTINCT CAST(error_type AS VARCHAR) FROM reject_errors").fetchall()
-    except duckdb.Error:
-        return False
-    finally:
-        connection.close()
-    by_itself = {"MISSING COLUMNS", "TOO MANY COLUMNS", "INVALID ENCODING", "LINE SIZE OVER MAXIMUM"}
-    return {kind for (kind,) in found} <= by_itself
-
-
-def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
-    """Can every value of these columns be read?"""
-    largest = ", ".join(f"MAX({quoted(c)}) IS NULL" for c in columns)  # unlike COUNT, it looks at each value
-    try:
-        cursor.execute(f"SELECT {largest} FROM {quoted(table)}").fetchall()
-    except duckdb.Error:
-        return False
-    return True
-
-
 def unlisted(one: Located) -> frozenset[str]:
     """Columns of a private CSV file that the policy doesn't list: they have no type, so they can't be used."""
     if one.table.public or one.object is not None or one.table.kind != "csv":
         return frozenset()
-    return frozenset(c.lower() for c in _header(one.files[0])) - set(one.table.columns)
+    return frozenset(c.lower() for c in header_of(one.table, one.files)) - set(one.table.columns)
+
+
+def _used(table: Table) -> frozenset[str]:
+    """The columns of a private CSV file that are read: those that the policy lists, or finds owners by."""
+    return frozenset(table.columns) | {c.lower() for c in _structural(table)}
 
 
 def _structural(table: Table) -> list[str]:
@@ -316,18 +349,6 @@ def _structural(table: Table) -> list[str]:
     return columns
 
 
-def _header(file: Path) -> list[str]:
-    try:  # the first line alone: what is in the others must not matter
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as binary:
-            line = binary.readline().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{file.name} can't be read: {type(error).__name__}", code="unreadable", hint="save it as UTF-8 text"
-        ) from None
-    delimiter = "\t" if ".tsv" in file.suffixes else ","
-    return next(csv.reader([line], delimiter=delimiter), [])
-
-
 # ---------------------------------------------------------------- schemas
 
 
@@ -337,11 +358,19 @@ def read_schema(connection: Connection, located: tuple[Located, ...]) -> Schema:
     for one in located:
         name = one.table.name.lower()
         cursor = connection.cursor()
-        if one.object is not None:
-            cursor.register(name, one.object)
-        found = cursor.execute(f"DESCRIBE SELECT * FROM {quoted(name)}").fetchall()
+        try:
+            if one.object is not None:
+                cursor.register(name, one.object)
+            found = cursor.execute(f"DESCRIBE SELECT * FROM {quoted(name)}").fetchall()
+        except duckdb.Error:
+            raise DataError(
+                f"sources[{one.table.name!r}] has a column of a type that DuckDB doesn't read",
+                code="unreadable",
+                hint="cast it to another one (16-bit floats to 32-bit ones), or leave it out",
+            ) from None
+        finally:
+            cursor.close()
         schema[name] = tuple((column, text) for column, text, *_ in found)
-        cursor.close()
         _check_columns(one.table, _own_names(one, [c for c, _ in schema[name]]))
     return schema
 
@@ -379,16 +408,3 @@ def _check_columns(table: Table, columns: list[str]) -> None:
                 code="unknown-column",
                 hint=f"did you mean {near}?" if near else f"its columns are: {', '.join(columns[:30])}",
             )
-
-
-def _paths(files: tuple[Path, ...]) -> str:
-    return f"[{', '.join(_literal(str(f)) for f in files)}]"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(text: str) -> str:
-    """A name in quotes."""
-    return '"' + text.replace('"', '""') + '"'

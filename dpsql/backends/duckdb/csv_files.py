@@ -1,0 +1,183 @@
+"""CSV files: which records they hold, and how DuckDB reads them (Theorem SCAN-1).
+
+Nothing about a private file is sniffed: one row could change it (ATTACKS 37). Header and policy decide. DuckDB splits a
+file at multiples of 8,000,000 bytes and takes a quoted line break there for the end of a record, so a file is read in
+parallel only if it was found to hold no quote at all, and by one thread from its first byte to its last otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from dpsql.backends.duckdb.names import literal, paths, quoted
+from dpsql.errors import DataError, PolicyError
+from dpsql.frozen import dataclass
+from dpsql.policy import Table
+
+LONGEST = 2_000_000
+"""Bytes of a record. DuckDB doesn't read longer ones, and a file that holds one is refused as a whole."""
+
+_BY_ITSELF = {"MISSING COLUMNS", "TOO MANY COLUMNS", "INVALID ENCODING"}
+"""What DuckDB may reject: records that are left out by themselves, and no harm to others."""
+
+_field_size = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What an independent, sequential reader finds in CSV files."""
+
+    whole: int
+    """Records with as many fields as the header."""
+    unquoted: bool
+    """No quote anywhere: each line break ends a record, wherever a reader starts."""
+
+
+def read_csv(
+    table: Table, files: tuple[Path, ...], used: frozenset[str], *, unquoted: bool, errors: str = "ignore_errors"
+) -> str:
+    """SELECT of the columns that are used, as text. A record with too many or too few fields is left out.
+
+    errors = "store_rejects" tells which records those are.
+    """
+    if table.public and not any(c.type for c in table.columns.values()):
+        return f"SELECT * FROM read_csv({paths(files)}, parallel = false)"
+    header = header_of(table, files)
+    shown = ", ".join(quoted(c) for c in header if table.public or c.lower() in used)
+    if not shown:
+        # Not what its header is: without one, that would be somebody's row (ATTACKS 49).
+        raise PolicyError(
+            f"tables.{table.name}.columns: none of the listed columns is in the first line of {table.source}",
+            code="unknown-column",
+            hint="the first line must name the columns: add a header, or list the names that it has",
+        )
+    columns = ", ".join(f"{literal(c)}: 'VARCHAR'" for c in header)
+    return (
+        f"SELECT {shown} FROM read_csv({paths(files)}, auto_detect = false, header = true, "
+        f"delim = {literal(_delimiter(files[0]))}, quote = '\"', escape = '\"', columns = {{{columns}}}, "
+        f"hive_partitioning = false, max_line_size = {LONGEST}, parallel = {unquoted}, {errors} = true)"
+    )
+
+
+def examine_csv(
+    table: Table, files: tuple[Path, ...], used: frozenset[str], connection: duckdb.DuckDBPyConnection
+) -> Records | None:
+    """What the files hold, if DuckDB finds the same records in them as another reader does; else None.
+
+    A quote that is never closed, or one that is followed by text, would swallow other people's records. Neither may
+    there be a record that is too long for DuckDB.
+    """
+    found = _records(table, files)
+    if found is None:
+        return None
+    rows = read_csv(table, files, used, unquoted=found.unquoted, errors="store_rejects")
+    try:
+        # All of it is fetched: the rejects are there once the scan has ended.
+        (number, *_), *_ = connection.execute(f"SELECT COUNT(*), COUNT(COLUMNS(*)) FROM ({rows})").fetchall()
+        rejected = connection.execute("SELECT line, CAST(error_type AS VARCHAR), file_id FROM reject_errors").fetchall()
+    except duckdb.Error:
+        return None
+    kinds = {kind for _, kind, _ in rejected}
+    # A record in another encoding has its fields, but no row.
+    unread = len({(line, file) for line, kind, file in rejected if kind == "INVALID ENCODING"})
+    wrong = {(line, file) for line, kind, file in rejected if kind != "INVALID ENCODING"}
+    unread -= len({(line, file) for line, kind, file in rejected if kind == "INVALID ENCODING"} & wrong)
+    return found if kinds <= _BY_ITSELF and number + unread == found.whole else None
+
+
+def header_of(table: Table, files: tuple[Path, ...]) -> list[str]:
+    """The names in the first record: that alone is read."""
+    headers = {tuple(_first_record(table, file)) for file in files}
+    if len(headers) > 1:
+        raise DataError(
+            f"tables.{table.name}: the files of {table.source} have different headers",
+            code="headers",
+            hint="give them the same columns in the same order",
+        )
+    header = list(headers.pop())
+    if len({name.lower() for name in header}) < len(header):
+        raise DataError(
+            f"tables.{table.name}: two columns in the first line of {table.source} have the same name, apart from case",
+            code="duplicate-column",
+            hint="the first line must name the columns: add a header, or rename one of them",
+        )
+    return header
+
+
+def _first_record(table: Table, file: Path) -> list[str]:
+    try:
+        with _text(file, "utf-8") as text, _any_size():
+            first = next(csv.reader(text, delimiter=_delimiter(file)), [])
+        if first:
+            first[0] = first[0].removeprefix("\ufeff")
+        "".join(first).encode()  # what isn't UTF-8 was read as surrogates: only the header itself must be
+    except (OSError, EOFError, UnicodeEncodeError, csv.Error) as error:
+        raise DataError(
+            f"tables.{table.name}: the first line of {file.name} can't be read: {type(error).__name__}",
+            code="unreadable",
+            hint="save it as UTF-8 text, with the names of its columns in the first line",
+        ) from None
+    return first
+
+
+def _records(table: Table, files: tuple[Path, ...]) -> Records | None:
+    """The records as Python's own reader finds them, one after the other; None where quotes aren't as they should be.
+
+    Bytes are looked at one by one (as Latin-1): all that matters here are delimiters, quotes and line breaks.
+    """
+    fields, whole, quotes = len(header_of(table, files)), 0, False
+    try:
+        for file in files:
+            with _text(file, "latin-1") as text, _any_size():
+                lines = _Lines(text)
+                reader = csv.reader(lines, delimiter=_delimiter(file), strict=True)
+                next(reader, None)
+                whole += sum(len(record) == fields for record in reader)
+                quotes = quotes or lines.quotes
+    except (OSError, EOFError, csv.Error):
+        return None
+    return Records(whole, not quotes)
+
+
+class _Lines:
+    """Lines of a text, and whether any of them held a quote."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text = text
+        self.quotes = False
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            if '"' in line:
+                self.quotes = True
+            yield line
+
+
+@contextmanager
+def _text(file: Path, encoding: str) -> Iterator[io.TextIOBase]:
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as binary:
+        yield io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline="")
+
+
+@contextmanager
+def _any_size() -> Iterator[None]:
+    """Python's limit on a field is one for the whole process: it is only ever raised, and set back."""
+    with _field_size:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, LONGEST))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
+def _delimiter(file: Path) -> str:
+    return "\t" if ".tsv" in file.suffixes else ","

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,12 @@ from typing import Any
 import duckdb
 
 from dpsql.accounting.fingerprint import Source
+from dpsql.backends.duckdb.cursor import Cursor
+from dpsql.backends.duckdb.limits import limit
 from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.settings import EngineSettings
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -142,14 +144,11 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 # ---------------------------------------------------------------- the private engine
 
 
-def open_private(located: tuple[Located, ...], spill: str) -> Connection:
+def open_private(located: tuple[Located, ...], settings: EngineSettings, spill: Path | None) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=CONFIG)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute(f"SET temp_directory = {_literal(spill)}")
-    connection.execute("SET max_temp_directory_size = '64GB'")
-    connection.execute("SET memory_limit = '75%'")
-    connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
+    limit(connection, settings, spill)
     for i, one in enumerate(located):
         if one.object is None:
             create_view(connection, one, f"source{i}")
@@ -276,7 +275,7 @@ def well_formed(one: Located) -> bool:
 
     A record that only has too many or too few fields is a row by itself, and no harm to others.
     """
-    connection = duckdb.connect(":memory:", config=CONFIG)
+    connection = Cursor(duckdb.connect(":memory:", config=CONFIG))
     try:
         # All of it is fetched: the rejects are there once the scan has ended.
         connection.execute(f"SELECT COUNT(COLUMNS(*)) FROM ({read_csv(one, errors='store_rejects')})").fetchall()
@@ -289,7 +288,7 @@ def well_formed(one: Located) -> bool:
     return {kind for (kind,) in found} <= by_itself
 
 
-def readable(cursor: Connection, table: str, columns: list[str]) -> bool:
+def readable(cursor: Cursor, table: str, columns: list[str]) -> bool:
     """Can every value of these columns be read?"""
     largest = ", ".join(f"MAX({quoted(c)}) IS NULL" for c in columns)  # unlike COUNT, it looks at each value
     try:

@@ -26,6 +26,7 @@ from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known,
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.cursor import Deadline
 from dpsql.backends.duckdb.run import execute
+from dpsql.backends.duckdb.versions import untested
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
@@ -232,11 +233,13 @@ class Session:
         """Pay, before a row is read. Whoever interrupts this finds all of it done, or nothing: `charged` tells."""
         engine, who = self._engine, self._analyst
         engine.check_running()
+        told = {"untested": untested()} if untested() else {}
+        noted = [(price, {**note, **told}) for price, note in spends]
 
         def pay() -> list[Receipt]:
-            receipts = engine.ledger.reserve_all(spends, analyst=who, quota=quota(engine.policy, who))
+            receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
             self.charged = receipts[-1]
-            return receipts
+            return [replace(receipt, untested=untested()) for receipt in receipts]
 
         return to_the_end(pay)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE = 0.02
-"""Seconds between two interruptions: one that comes before a statement has begun is lost."""
+SLICE, PATIENCE = 0.25, 0.02
+"""Seconds of one wait; and between two interruptions: one that comes before a statement has begun is lost."""
 
 
 class TimeUp(Exception):
@@ -44,7 +45,7 @@ def stoppable(work: Callable[[], T], interrupt: Callable[[], None], seconds: flo
     early: BaseException | None = None
     try:
         start_new_thread(run, ())
-        if not done.acquire(timeout=-1 if seconds is None else max(seconds, 0)):
+        if not _wait(done, seconds):
             early = TimeUp()
     except BaseException as error:  # a signal's handler raised it, wherever that was
         early = error
@@ -59,6 +60,17 @@ def stoppable(work: Callable[[], T], interrupt: Callable[[], None], seconds: flo
         raise found  # type: ignore[misc]  # of a work that raised
     finally:
         del found  # its traceback holds this frame
+
+
+def _wait(done: LockType, seconds: float | None) -> bool:
+    """Wait for the end; False: the time was up before. A signal that another thread got is seen between two waits."""
+    end = None if seconds is None else monotonic() + seconds
+    while True:
+        left = SLICE if end is None else min(SLICE, max(end - monotonic(), 0))
+        if done.acquire(timeout=left):
+            return True
+        if end is not None and monotonic() >= end:
+            return False
 
 
 def _end(done: LockType, interrupt: Callable[[], None]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -77,7 +78,8 @@ def _end(done: LockType, interrupt: Callable[[], None]) -> None:
     """Interrupt the work until it has ended; a second Ctrl-C does no more than the first."""
     while True:
         try:
-            interrupt()
+            with suppress(Exception):  # a connection that somebody closed meanwhile has nothing to interrupt
+                interrupt()
             if done.acquire(timeout=PATIENCE):
                 return
         except KeyboardInterrupt:

@@ -135,8 +135,9 @@ def test_the_engine_script_names_tests_that_exist_and_says_how_a_version_is_admi
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert all((ROOT / "tests" / name).exists() for name in script.FILES)
-    assert script.verdict("2.0.0", True, True) == "DuckDB 2.0.0 is admitted, and passed"
-    assert "FAILED" in script.verdict("2.0.0", False, True)
-    assert "add it to TESTED_DUCKDB" in script.verdict("9.9.9", True, False)
-    assert "--whole" in script.verdict("9.9.9", True, False)
-    assert "not admitted, and FAILED" in script.verdict("9.9.9", False, True)
+    assert script.verdict("2.0.0", 12, False, True) == "DuckDB 2.0.0 is admitted, and passed 12 tests"
+    assert "FAILED" in script.verdict("2.0.0", 12, True, True)
+    assert "FAILED" in script.verdict("2.0.0", 0, False, True)
+    assert "add it to TESTED_DUCKDB" in script.verdict("9.9.9", 12, False, False)
+    assert "--whole" in script.verdict("9.9.9", 12, False, False)
+    assert "not admitted, and FAILED" in script.verdict("9.9.9", 12, True, True)

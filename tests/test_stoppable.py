@@ -104,6 +104,21 @@ def test_a_second_interruption_does_not_leave_the_work_running() -> None:
     thread.join()
 
 
+def test_what_goes_wrong_with_the_interruption_does_not_leave_the_work_running() -> None:
+    ended = threading.Event()
+
+    def work() -> None:
+        time.sleep(0.1)
+        ended.set()
+
+    def closed() -> None:
+        raise duckdb.ConnectionException("Connection already closed")
+
+    with pytest.raises(TimeUp):
+        stoppable(work, closed, 0.01)
+    assert ended.is_set()
+
+
 def test_a_statement_past_its_deadline_is_stopped_with_a_constant_message_and_the_cursor_goes_on() -> None:
     cursor = Cursor(duckdb.connect(":memory:"))
     cursor.until = Deadline(time.monotonic() + 0.05, "50ms")

@@ -201,7 +201,7 @@ class Engine:
         return Deadline(monotonic() + float(limit.seconds), limit.text)
 
     def check_running(self) -> None:
-        """Refuse, before anything is charged, what can't be measured any more: an internal error ends an engine."""
+        """Refuse, before anything is charged, what can't be measured any more (Theorem TOTAL-1, Resources)."""
         if self._health.failed or self.public.health.failed:
             raise engine_ended()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from dpsql.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
-
+TYPE_CHECKING = False  # typing takes time to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from dpsql.answer import Answer
+    from dpsql.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
     from dpsql.policy import Policy
     from dpsql.quote import Quote
     from dpsql.session import Session, connect
@@ -39,9 +39,9 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the engines only when they are asked for: `import dpsql` and `dpsql --help` stay quick."""
-    if name in _LAZY:
+    """Load things only when they are asked for: `import dpsql` and `dpsql --help` stay quick."""
+    if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_LAZY[name]), name)
+        return getattr(import_module(_LAZY.get(name, "dpsql.errors")), name)
     raise AttributeError(f"module 'dpsql' has no attribute {name!r}")

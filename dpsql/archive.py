@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from dpsql.accounting.account import Receipt
+from dpsql.accounting.account import Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
@@ -153,7 +153,7 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
         )
     releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
     noisy = tuple(unpack_release(k).noisy for k in releases)
-    receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", reused=True)
+    receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested_of(entry.note))
     return [_unpack_answer(k, noisy, receipt) for k in answers]
 
 

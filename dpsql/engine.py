@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
+from time import monotonic
 from typing import Any
 from weakref import finalize
 
@@ -16,10 +16,10 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.analyze.known import Catalog
 from dpsql.analyze.ownership import SCAN
 from dpsql.backends.duckdb.csv_files import LONGEST
+from dpsql.backends.duckdb.cursor import Cursor, Deadline, Health, engine_ended, one_message
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import (
-    Connection,
     Located,
     create_view,
     file_marks,
@@ -30,9 +30,12 @@ from dpsql.backends.duckdb.sources import (
     read_schema,
     unlisted,
 )
+from dpsql.backends.duckdb.spill import make_spill
+from dpsql.backends.duckdb.versions import require_tested
 from dpsql.errors import DataError, LedgerError, PolicyError
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.recent import Recent
+from dpsql.settings_read import from_environment
 from dpsql.sql.types import Type
 
 FACTS = tuple(field.name for field in fields(Proven))
@@ -41,19 +44,26 @@ FACTS = tuple(field.name for field in fields(Proven))
 class Engine:
     """Opened once; each query takes a cursor of its own."""
 
-    def __init__(self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None) -> None:
+    def __init__(
+        self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None, *, strict: bool = False
+    ) -> None:
         _check_names(policy)
+        if strict or policy.engine.untested == "refuse":
+            require_tested()
         self.policy = policy
+        self.settings = from_environment(policy.engine, os.environ)
         self.located = locate(policy, sources)
-        spill = mkdtemp(prefix="dpsql-")  # readable by its owner alone
-        self._remove_spill = finalize(self, rmtree, spill, ignore_errors=True)
+        spill = make_spill(self.settings, policy.folder)
+        self._remove_spill = (lambda: None) if spill is None else finalize(self, spill.remove)
+        folder = None if spill is None else spill.path
         self._marks = file_marks(self.located)
-        self._private = open_private(self.located, spill)
+        self._health = Health()
+        self._private = open_private(self.located, self.settings, folder)
         self.schema = read_schema(self._private, self.located)
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         _check_automatic(policy, self.schema)
-        self.public = PublicDatabase(self.located)
+        self.public = PublicDatabase(self.located, folder)
         self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
         self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
@@ -75,7 +85,7 @@ class Engine:
             version = self.ledger.recognise([one.source])[name]
             known = self.ledger.promises(name, version)
             if SCAN not in known:
-                with closing(self._private.cursor()) as cursor:
+                with closing(Cursor(self._private.cursor(), self._health)) as cursor:
                     found = prove(cursor, one)
                 self.ledger.record_promise(name, SCAN, version, found is not None)
                 if found is None:
@@ -169,15 +179,26 @@ class Engine:
         """What analyze knows besides the query."""
         return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)
 
-    def cursor(self) -> Connection:
+    def cursor(self) -> Cursor:
         """A cursor on the private engine, which is locked."""
-        cursor = self._private.cursor()
-        for one in self.located:
-            if one.object is not None and one.table.name.lower() in self._misfits:
-                guard(cursor, one)
-            elif one.object is not None:
-                cursor.register(one.table.name.lower(), one.object)
+        with one_message():
+            cursor = Cursor(self._private.cursor(), self._health)
+            for one in self.located:
+                if one.object is not None and one.table.name.lower() in self._misfits:
+                    guard(cursor, one)
+                elif one.object is not None:
+                    cursor.register(one.table.name.lower(), one.object)
         return cursor
+
+    def deadline(self) -> Deadline:
+        """When the statements of a query that begins now must have ended."""
+        limit = self.settings.timeout
+        return Deadline(monotonic() + float(limit.seconds), limit.text)
+
+    def check_running(self) -> None:
+        """Refuse, before anything is charged, what can't be measured any more (Theorem TOTAL-1, Resources)."""
+        if self._health.failed or self.public.health.failed:
+            raise engine_ended()
 
     def close(self) -> None:
         """Close everything. Nothing is pending: the ledger is durable at every step."""

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpsql.errors import Error, PolicyError
 from dpsql.frozen import dataclass
+from dpsql.settings import EngineSettings
 
 Bound: TypeAlias = Decimal | date | datetime
 Value: TypeAlias = bool | int | Decimal | str | date | datetime
@@ -134,6 +135,7 @@ class Policy:
     tables: Mapping[str, Table]
     path: Path | None = None
     base: Path | None = None  # folder of a policy that didn't come from a file
+    engine: EngineSettings = EngineSettings()
 
     @classmethod
     def load(cls, path: str | Path, *, sources: Iterable[str] = ()) -> Policy:

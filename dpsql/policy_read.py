@@ -42,6 +42,7 @@ from dpsql.policy_values import (
     read_values,
     sort_of,
 )
+from dpsql.settings_read import read_engine
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
@@ -53,11 +54,12 @@ DEFAULT_SHARE = Fraction(1, 10)
 def read(policy: object, *, path: Path | None, base: Path | None, sources: Iterable[str] | None) -> Policy:
     """The policy, or one PolicyError with all its mistakes."""
     mistakes: list[PolicyError] = []
-    top = Section("", policy, mistakes, ("budget", "privacy", "tables"))
+    top = Section("", policy, mistakes, ("budget", "privacy", "engine", "tables"))
     if not top.readable:
         raise _all(mistakes)
     budget = _budget(top)
     privacy = _privacy(top)
+    engine = read_engine(top)
     lent = None if sources is None else {name.lower(): name for name in sources}
     tables = _tables(top, lent)
     for lower, name in (lent or {}).items():
@@ -67,7 +69,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
             top.note(key_path("sources", name), "the policy has no such table", hint=hint)
     if mistakes:
         raise _all(mistakes)
-    return Policy(budget, privacy, MappingProxyType(tables), path, base)
+    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine)
 
 
 def _all(mistakes: list[PolicyError]) -> PolicyError:

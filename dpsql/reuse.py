@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from sqlglot import exp
 
-from dpsql.accounting.account import Receipt
+from dpsql.accounting.account import Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates import RECIPES
@@ -59,7 +59,7 @@ def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | N
         return None
     entry = ledger.entry(left[0][0])
     free = ledger.account.filter.nothing
-    receipt = Receipt(entry.id, entry.time, free, "released", reused=True)
+    receipt = Receipt(entry.id, entry.time, free, "released", True, untested_of(entry.note))
     return Found(tuple(one for _, one in left), receipt)
 
 

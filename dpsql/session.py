@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from dpsql.accounting.account import Balance, Receipt
+from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import fitting
 from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
@@ -23,7 +24,9 @@ from dpsql.answer import Answer
 from dpsql.archive import replays
 from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known, settled
 from dpsql.backends.duckdb.codes import encode
+from dpsql.backends.duckdb.cursor import Deadline
 from dpsql.backends.duckdb.run import execute
+from dpsql.backends.duckdb.versions import untested
 from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
@@ -39,6 +42,7 @@ from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import Tree, parse
+from dpsql.stoppable import to_the_end
 
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
 """The ε that `prices` shows, where the policy allows as much."""
@@ -50,11 +54,15 @@ def connect(
     sources: Mapping[str, Any] | None = None,
     ledger: str | Path | None = None,
     analyst: str | None = None,
+    strict_engine: bool = False,
 ) -> Session:
-    """Open a policy: a path, or a Policy with the tables that it names passed as `sources`."""
+    """Open a policy: a path, or a Policy with the tables that it names passed as `sources`.
+
+    strict_engine: refuse a DuckDB that dpsql was not tested with, whatever the policy says.
+    """
     objects = sources or {}
     loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
-    return Session(Engine(loaded, objects, ledger), checked_analyst(analyst))
+    return Session(Engine(loaded, objects, ledger, strict=strict_engine), checked_analyst(analyst))
 
 
 class Session:
@@ -63,21 +71,24 @@ class Session:
     def __init__(self, engine: Engine, analyst: str = "") -> None:
         self._engine = engine
         self._analyst = analyst
+        self.charged: Receipt | None = None
+        """The last spend of this session: what was paid for, also where it was interrupted or failed afterwards."""
 
     def query(self, sql: str, **options: Any) -> Answer:
         """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
-        engine, who = self._engine, self._analyst
+        engine = self._engine
         with _located(sql):
             data = engine.identities()
             quote = self._quote(sql, options)
             if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
                 return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
             with self._loosest(sql, options):
-                *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
-            price, quote = quote.price, self._bounded(quote, first, data)
-            noisy: list[Noisy | Responded] = [*self._measure(quote), *self._respond(quote)]
+                *first, receipt = self._reserve(quote.spends)
+            until = engine.deadline()
+            price, quote = quote.price, self._bounded(quote, first, data, until)
+            noisy: list[Noisy | Responded] = [*self._measure(quote, until), *self._respond(quote, until)]
             engine.check_unchanged(data)
-            done = self._cut(finish(quote, noisy, receipt, engine.public), quote, data, *first[-1:])
+            done = self._cut(finish(quote, noisy, receipt, engine.public), quote, data, *first[-1:], until=until)
             return replace(done, cost=price, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
@@ -85,15 +96,15 @@ class Session:
 
         What two statements need is measured once. If one of them is refused, nothing is paid and none is answered.
         """
-        engine, who = self._engine, self._analyst
+        engine = self._engine
         with _located(sql):
             data = engine.identities()
             together, quote = self._together(sql, options)
             found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
-            receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
-            noisy = self._measure(quote)
+            (receipt,) = self._reserve([(quote.price, quote.note)])
+            noisy = self._measure(quote, engine.deadline())
             engine.check_unchanged(data)
             answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
             done = engine.ledger.released(receipt, keep(quote, data, noisy, answers))
@@ -218,13 +229,27 @@ class Session:
         plan = build(bound, engine.policy)
         return analyze_automatic(plan, limits, engine), engine.twin.describe(tree)
 
-    def _bounded(self, quote: Quote, receipts: Sequence[Receipt], data: Mapping[str, str]) -> Quote:
+    def _reserve(self, spends: Sequence[tuple[Cost, dict[str, object]]]) -> list[Receipt]:
+        """Pay, before a row is read. Whoever interrupts this finds all of it done, or nothing: `charged` tells."""
+        engine, who = self._engine, self._analyst
+        engine.check_running()
+        told = {"untested": untested()} if untested() else {}
+        noted = [(price, {**note, **told}) for price, note in spends]
+
+        def pay() -> list[Receipt]:
+            receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
+            self.charged = receipts[-1]
+            return [replace(receipt, untested=untested()) for receipt in receipts]
+
+        return to_the_end(pay)
+
+    def _bounded(self, quote: Quote, receipts: Sequence[Receipt], data: Mapping[str, str], until: Deadline) -> Quote:
         """Release the automatic bounds that a query needs first; all of it is paid by now (Theorem AUTO-1)."""
         if quote.before is None:
             return quote
         engine, released = self._engine, []
         for first, receipt in zip(quote.before.quotes, receipts, strict=False):  # the last may be for the estimate
-            (noisy,) = self._measure(first)
+            (noisy,) = self._measure(first, until)
             engine.check_unchanged(data)
             done = finish(first, [noisy], receipt, engine.public)
             engine.ledger.released(receipt, keep(first, data, [noisy], [done]))
@@ -235,27 +260,26 @@ class Session:
         ask = replace(quote.before.ask, epsilon=quote.aside.epsilon, delta=Fraction(0), mechanism="laplace")
         return with_estimate(known, ask, quote.epsilon, engine)
 
-    def _cut(self, done: Answer, quote: Quote, data: Mapping[str, str], *paid: Receipt) -> Answer:
+    def _cut(
+        self, done: Answer, quote: Quote, data: Mapping[str, str], *paid: Receipt, until: Deadline | None = None
+    ) -> Answer:
         """The answer with the estimate of what is cut, where that was asked for: a stored one is free."""
-        engine, who, aside = self._engine, self._analyst, quote.aside
+        engine, aside = self._engine, quote.aside
         if aside is None:
             return done
         if not paid and (found := find(aside, data, engine.ledger)) is not None:
             return replace(done, clipping=read_cuts(quote, found.noisy))
-        receipt = (
-            paid[0]
-            if paid
-            else engine.ledger.reserve(aside.own, aside.note, analyst=who, quota=quota(engine.policy, who))
-        )
-        noisy = self._measure(aside)
+        (receipt,) = paid or self._reserve([(aside.own, aside.note)])
+        noisy = self._measure(aside, until or engine.deadline())
         engine.check_unchanged(data)
         engine.ledger.released(receipt, keep(aside, data, noisy, []))
         return replace(done, cost=done.cost if paid else receipt.cost, clipping=read_cuts(quote, noisy))
 
-    def _measure(self, quote: Quote) -> list[Noisy]:
+    def _measure(self, quote: Quote, until: Deadline) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
         noisy: list[Noisy] = []
         cursor = self._engine.cursor()
+        cursor.until = until
         try:
             for step in quote.steps:
                 exact = execute(step, cursor, publish(step, noisy, self._engine.public))
@@ -264,9 +288,12 @@ class Session:
             cursor.close()
         return noisy
 
-    def _respond(self, quote: Quote) -> list[Responded]:
+    def _respond(self, quote: Quote, until: Deadline) -> list[Responded]:
         """The same for rows that leave one by one, randomised."""
+        if not quote.responses:
+            return []
         cursor = self._engine.cursor()
+        cursor.until = until
         try:
             return [respond(step, encode(step, cursor)) for step in quote.responses]
         finally:

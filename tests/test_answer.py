@@ -422,7 +422,7 @@ def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) ->
     from dpsql.finish import _shown, noisy_table
 
     quote = session.explain(sql, epsilon=1)
-    noisy = session._measure(quote)
+    noisy = session._measure(quote, session._engine.deadline())
     assert _shown(quote, {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None
 
 

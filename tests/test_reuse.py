@@ -416,10 +416,10 @@ def test_data_that_is_replaced_while_a_query_runs_is_not_released(
     with dpsql.connect(folder / "policy.toml") as session:
         measure = session._measure
 
-        def replaced(quote: Any) -> Any:
+        def replaced(*given: Any) -> Any:
             pq.write_table(TABLE.slice(0, 100), folder / "t.parquet")
             _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
-            return measure(quote)
+            return measure(*given)
 
         monkeypatch.setattr(session, "_measure", replaced)
         with pytest.raises(dpsql.DataError) as refused:

@@ -83,6 +83,7 @@ class Receipt:
     """Proof of one spend. Both states are spent.
 
     reused: nothing was spent this time; the id is that of the spend whose stored release answered.
+    untested: the engine that measured it, where that is one that dpsql was not tested with.
     """
 
     id: str
@@ -90,6 +91,12 @@ class Receipt:
     cost: Cost
     state: State
     reused: bool = False
+    untested: str = ""
+
+
+def untested_of(note: Mapping[str, object]) -> str:
+    """The untested engine that a spend's note names, if any."""
+    return str(note.get("untested", ""))
 
 
 @dataclass(frozen=True, slots=True)

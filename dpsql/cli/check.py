@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
-from dpsql.cli.options import policy_option, steward_option
+from dpsql.cli.options import policy_option, steward_option, strict_option
+from dpsql.cli.stop import careful
 
 
 @click.command()
 @steward_option
+@strict_option
 @policy_option
-def check(policy: str, steward: bool) -> None:
+def check(policy: str, steward: bool, strict: bool) -> None:
     """Validate the policy against the data's schemas.
 
     With --steward, also verify the policy's promises (rows_per_unit, key, nullable = false) against the rows, and
@@ -21,7 +23,8 @@ def check(policy: str, steward: bool) -> None:
 
     if steward:
         click.echo("this reads rows of private tables; what it prints is not private", err=True)
-    report = run(policy, steward)
+    careful()
+    report = run(policy, steward, strict)
     click.echo(str(report))
     if report.broken:
         raise DataError(

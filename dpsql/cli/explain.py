@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from dpsql.cli.options import given, policy_option, query_options, read_sql
+from dpsql.cli.options import given, opened, policy_option, query_options, read_sql, strict_option
 
 
 @click.command()
 @query_options
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option("--verbose", is_flag=True, help="Also the SQL that runs on the data and on the noisy results.")
+@strict_option
 @policy_option
 def explain(
     sql: str | None,
@@ -22,6 +23,7 @@ def explain(
     as_json: bool,
     verbose: bool,
     analyst: str | None,
+    strict: bool,
     **options: Any,
 ) -> None:
     """Show what a query would cost and how accurate it would be; spends nothing.
@@ -32,9 +34,8 @@ def explain(
     from dpsql.batch import statements
     from dpsql.cli.render import guarantee
     from dpsql.plan.show import as_dict, show
-    from dpsql.session import connect
 
-    with connect(policy, analyst=analyst) as session:
+    with opened(policy, analyst, strict=strict) as session:
         several = file is not None and len(statements(text)) > 1
         quote = (session.explain_batch if several else session.explain)(text, **given(options))
         if as_json:

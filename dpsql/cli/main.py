@@ -1,7 +1,7 @@
 """The `dpsql` command: the group, how errors are shown, and exit codes.
 
 0 answered · 2 usage · 3 refused · 4 budget · 5 policy or ledger · 6 data · 1 a bug in dpsql
-(and, as for every Unix tool, 130 after Ctrl-C and 141 when the reader of a pipe went away)
+(and, as for every Unix tool, 130 after Ctrl-C, 143 after SIGTERM and 141 when the reader of a pipe went away)
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from dpsql.cli.explain import explain
 from dpsql.cli.functions import functions
 from dpsql.cli.price import price
 from dpsql.cli.query import query
+from dpsql.cli.stop import begin, ignore, install, received, stopped
 from dpsql.errors import Error
 
-INTERRUPTED, BROKEN_PIPE = 130, 141
+BROKEN_PIPE = 141
 
 
 class Commands(click.Group):
@@ -34,6 +35,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         if os.environ.get("NO_COLOR"):
             ctx.color = False
+        begin()
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -44,15 +46,17 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            click.echo("interrupted; a query that was already paid for stays charged", err=True)
-            code = INTERRUPTED
+            code = stopped()
         except BrokenPipeError:
             # Whatever is still buffered goes nowhere, quietly.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = BROKEN_PIPE
         except Exception as bug:
-            show_bug(bug)
-            code = 1
+            if received():  # an import that was cut off fails in a way of its own
+                code = stopped()
+            else:
+                show_bug(bug)
+                code = 1
         raise click.exceptions.Exit(code)
 
 
@@ -110,6 +114,7 @@ class _WithoutPandas:
 
 def _leave(code: int) -> NoReturn:
     """End the process. Everything is closed and on disk by now; to take the engines apart as well would be slow."""
+    ignore()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a reader that has gone away
@@ -118,7 +123,8 @@ def _leave(code: int) -> NoReturn:
 
 
 def main() -> None:
-    """The console script."""
+    """The console script, once it is imported."""
+    install()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an answer that was paid for must not fail on a character
             stream.reconfigure(errors="replace")
@@ -129,6 +135,8 @@ def main() -> None:
         cli(prog_name="dpsql")
     except SystemExit as leaving:
         code = leaving.code
+    except KeyboardInterrupt:
+        code = stopped()
     _leave(code if isinstance(code, int) else int(bool(code)))
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from dpsql.cli.stop import careful, watch
+
+if TYPE_CHECKING:
+    from dpsql.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +38,24 @@ def steward_option(command: F) -> F:
     return click.option(
         "--steward", is_flag=True, help="I am the data's steward: this reads rows, and its output is not private."
     )(command)
+
+
+def strict_option(command: F) -> F:
+    """--strict-engine: what the policy may ask for, too."""
+    return click.option(
+        "--strict-engine", "strict", is_flag=True, help="Refuse a DuckDB that dpsql was not tested with."
+    )(command)
+
+
+@contextmanager
+def opened(policy: str, analyst: str | None = None, *, strict: bool = False) -> Iterator[Session]:
+    """A session, whose spend is told if the command is stopped."""
+    from dpsql.session import connect
+
+    careful()
+    with connect(policy, analyst=analyst, strict_engine=strict) as session:
+        watch(session)
+        yield session
 
 
 # The names are those of dpsql.options.Options. ε and δ stay text, so that 0.1 is one tenth exactly.

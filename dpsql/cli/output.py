@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from dpsql.cli.stop import careful
 from dpsql.errors import DataError
 from dpsql.frozen import dataclass
 
@@ -80,6 +81,7 @@ def choose(output: str | None, format_: str | None) -> Iterator[Target]:
             yield Target(chosen, path, None, handle)
         return
     path = path.resolve()
+    careful()
     handle, temporary = _beside(path, output)
     try:
         with _closed(handle):

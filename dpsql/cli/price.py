@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.cli.options import given, policy_option, query_options, read_sql
+from dpsql.cli.options import given, opened, policy_option, query_options, read_sql
 
 if TYPE_CHECKING:
     from dpsql.quote import Quote
@@ -25,9 +25,7 @@ def price(sql: str | None, file: str | None, policy: str, as_json: bool, analyst
     noise alone. --epsilon adds a line of its own.
     """
     text = read_sql(sql, file)
-    from dpsql.session import connect
-
-    with connect(policy, analyst=analyst) as session:
+    with opened(policy, analyst) as session:
         quotes = session.prices(text, **given(options))
         if as_json:
             click.echo(json.dumps([_as_dict(q) for q in quotes], ensure_ascii=False, indent=2, allow_nan=False))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.cli.options import given, policy_option, query_options, read_sql
+from dpsql.cli.options import given, opened, policy_option, query_options, read_sql, strict_option
 from dpsql.cli.output import FORMATS, choose
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @query_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: table on a terminal, else csv.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file: .csv, .json, .parquet or .arrow.")
+@strict_option
 @policy_option
 def query(
     sql: str | None,
@@ -26,6 +27,7 @@ def query(
     format_: str | None,
     output: str | None,
     analyst: str | None,
+    strict: bool,
     **options: Any,
 ) -> None:
     """Answer a query: dpsql query "SELECT …".
@@ -39,11 +41,10 @@ def query(
     with choose(output, format_) as target:
         from dpsql.batch import statements
         from dpsql.cli.render import cut_lines, range_lines
-        from dpsql.session import connect
 
         several = len(statements(text)) if file is not None else 1
         target.takes(several)
-        with connect(policy, analyst=analyst) as session:
+        with opened(policy, analyst, strict=strict) as session:
             run = session.batch if several > 1 else session.query
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
@@ -52,6 +53,8 @@ def query(
                 click.echo(line, err=True)
             for line in cut_lines(answers[0]):
                 click.echo(line, err=True)
+            if untested := answers[0].receipt.untested:
+                click.echo(f"measured by {untested}, which dpsql was not tested with", err=True)
             click.echo(_receipt(answers[0], session.budget), err=True)
 
 

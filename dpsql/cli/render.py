@@ -116,6 +116,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "epsilon": str(answer.receipt.cost.epsilon),
             "delta": str(answer.receipt.cost.delta),
             "reused": answer.receipt.reused,
+            **({"engine": answer.receipt.untested, "untested": True} if answer.receipt.untested else {}),
             **({"notes": list(answer.notes)} if answer.notes else {}),
             **({"limits": list(answer.limits)} if answer.limits else {}),
             **({"ranges": [dict(one) for one in answer.ranges]} if answer.ranges else {}),

@@ -15,6 +15,7 @@ from dpsql.accounting.beside import others
 from dpsql.accounting.cost import show_rounded
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
+from dpsql.backends.duckdb.versions import untested, warning
 from dpsql.engine import Engine, account
 from dpsql.frozen import dataclass
 from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
@@ -39,10 +40,10 @@ class Report:
         return "\n".join(lines)
 
 
-def check(policy_path: str | Path, steward: bool) -> Report:
+def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Report:
     """Open the policy's sources and compare; a mistake is a PolicyError, a missing file a DataError."""
     policy = Policy.load(policy_path)
-    engine = Engine(policy, {}, None)
+    engine = Engine(policy, {}, None, strict=strict)
     try:
         for table in policy.tables.values():
             _check_values(engine, table)
@@ -61,7 +62,7 @@ def check(policy_path: str | Path, steward: bool) -> Report:
             (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
             for name, table in policy.tables.items()
         )
-        return Report((*_heading(policy), *_other_accounts(engine)), tables, tuple(broken))
+        return Report((*_heading(policy), *_untested(), *_other_accounts(engine)), tables, tuple(broken))
     finally:
         engine.close()
 
@@ -94,6 +95,11 @@ def _heading(policy: Policy) -> Iterator[Line]:
         ]
         yield "quotas", f"{_listed(quotas)} (of ε; the total is what protects, as analysts can talk)"
     yield "ledger", str(policy.ledger_path)
+
+
+def _untested() -> Iterator[Line]:
+    if untested():
+        yield "WARNING", f"{warning()}: that its statements mean what the proofs assume was not tried"
 
 
 def _other_accounts(engine: Engine) -> Iterator[Line]:

@@ -10,6 +10,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
+from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.sources import rejecting
 from dpsql.engine import Engine
@@ -115,7 +116,7 @@ def _csv_trouble(engine: Engine, table: Table) -> Iterator[str]:
         for c in typed
         if (name := _column(c.name).sql(dialect="duckdb"))
     )
-    connection = duckdb.connect(":memory:")
+    connection = Cursor(duckdb.connect(":memory:"))
     try:
         # Fetch all of it: the rejects are there once the scan has ended.
         found = connection.execute(f"SELECT COUNT(*){misfits} FROM ({rows})").fetchall()[0]

@@ -193,7 +193,7 @@ def test_ctrl_c_exits_with_130(dpsql: Run, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("dpsql.session.connect", interrupted)
     done = dpsql("query", COUNT)
-    assert done.exit_code == 130 and "stays charged" in done.stderr
+    assert done.exit_code == 130 and done.stderr == "stopped; nothing was charged\n" and not done.stdout
 
 
 def test_sql_comes_from_an_argument_a_file_or_stdin(dpsql: Run, folder: Path) -> None:

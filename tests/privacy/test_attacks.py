@@ -290,12 +290,12 @@ class Broken:
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
 
-    def sql(self, _: str) -> Any:
+    def rows(self, _: str) -> Any:
         import duckdb
 
         raise duckdb.ConversionException("Could not convert string 'n77' to INT32")
 
-    execute = sql
+    arrow = execute = rows
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cursor, name)

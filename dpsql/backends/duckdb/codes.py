@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
+from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.pieces import alias, column, grouped, joined, or_zero, select, subquery, table
 from dpsql.backends.duckdb.render import text_of
 from dpsql.backends.duckdb.rows import relation
-from dpsql.backends.duckdb.run import engine_failed
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.response import Codes
 from dpsql.plan.nodes import Encode
 from dpsql.sql.gridded import cast
 
 if TYPE_CHECKING:
-    import duckdb
-
     from dpsql.respond import ResponseStep
 
 LISTED = "dpsql_listed"  # + the number of a column: the Arrow table of its public values, with their places
@@ -32,24 +30,22 @@ class ExactCodes:
     columns: tuple[Codes, ...]
 
 
-def encode(step: ResponseStep, cursor: duckdb.DuckDBPyConnection) -> ExactCodes:
+def encode(step: ResponseStep, cursor: Cursor) -> ExactCodes:
     """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9)."""
-    import duckdb
     import pyarrow as pa
 
     lists = {
         f"{LISTED}{i}": pa.table({"v": c.values, "p": pa.array(np.arange(len(c.values), dtype=np.uint32))})
         for i, c in enumerate(step.checked.columns)
     }
-    try:
-        for name, values in lists.items():
-            cursor.register(name, values)
-        result = cursor.sql(text_of(render_codes(step.statement))).to_arrow_table()
-    except duckdb.Error:
-        raise engine_failed() from None
-    finally:
-        for name in lists:
-            cursor.unregister(name)
+    with one_message():
+        try:
+            for name, values in lists.items():
+                cursor.register(name, values)
+            result = cursor.arrow(text_of(render_codes(step.statement)))
+        finally:
+            for name in lists:
+                cursor.unregister(name)
     return ExactCodes(tuple(_codes(result.column(name)) for name, _, _ in step.statement.columns))
 
 

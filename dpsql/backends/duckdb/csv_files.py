@@ -17,6 +17,7 @@ from threading import Lock
 
 import duckdb
 
+from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.errors import DataError, PolicyError
 from dpsql.frozen import dataclass
@@ -67,9 +68,7 @@ def read_csv(
     )
 
 
-def examine_csv(
-    table: Table, files: tuple[Path, ...], used: frozenset[str], connection: duckdb.DuckDBPyConnection
-) -> Records | None:
+def examine_csv(table: Table, files: tuple[Path, ...], used: frozenset[str], connection: Cursor) -> Records | None:
     """What the files hold, if DuckDB finds the same records in them as another reader does; else None.
 
     A quote that is never closed, or one that is followed by text, would swallow other people's records. Neither may

@@ -6,10 +6,13 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 from sqlglot import exp
 
+from dpsql.backends.duckdb.cursor import Cursor, Health
+from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
 from dpsql.errors import SQLError
@@ -20,7 +23,8 @@ from dpsql.sql.trees import as_written, explicit
 class PublicDatabase:
     """Public tables, and whatever noisy tables a query brings along. No private table is ever in it."""
 
-    def __init__(self, located: tuple[Located, ...]) -> None:
+    def __init__(self, located: tuple[Located, ...], spill: Path | None = None) -> None:
+        self.health = Health()
         public = tuple(one for one in located if one.table.public)
         self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
         self.memo: dict[object, Arrow] = {}
@@ -28,6 +32,7 @@ class PublicDatabase:
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
         # Post-processing is of an analyst's making: it must not take the process down.
+        spill_to(self._connection, spill)
         self._connection.execute("SET memory_limit = '4GB'")
         self._connection.execute("SET GLOBAL max_execution_time = 60000")
         self._connection.execute(_CLIP)
@@ -44,12 +49,11 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            relation = cursor.sql(explicit(query).sql(dialect="duckdb", copy=False))
-            return relation.to_arrow_table(), [str(t) for t in relation.types]
+            return cursor.typed(explicit(query).sql(dialect="duckdb", copy=False))
 
     @contextmanager
-    def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Connection]:
-        cursor = self._connection.cursor()
+    def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:
+        cursor = Cursor(self._connection.cursor(), self.health)
         try:
             for name, value in {**self._objects, **tables}.items():
                 cursor.register(name, value)
@@ -81,6 +85,7 @@ class TwinDatabase:
     def __init__(self, public: PublicDatabase, schema: Schema) -> None:
         self._known: dict[str, tuple[tuple[str, str], ...]] = {}
         self._lock = threading.Lock()
+        self._health = public.health
         self._connection = public.cursor()
         self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
         self._connection.execute("USE dpsql_twin")
@@ -120,6 +125,7 @@ class TwinDatabase:
             with self._lock:  # a cursor for each would have to be told first where the tables are
                 rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
         except duckdb.Error as error:
+            self._health.look(error, self._connection)
             message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
             raise SQLError(
                 f"DuckDB: {message}",

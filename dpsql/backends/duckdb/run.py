@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.arrow import column
+from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
 from dpsql.backends.duckdb.rows import CELL, CELLS
-from dpsql.errors import DataError
 from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Group
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
-    import duckdb
-
     from dpsql.plan.nodes import Histogram, Matching
     from dpsql.quote import Step
 
@@ -55,30 +53,27 @@ class Exact:
     spectra: dict[Spectrum, Counts] = field(default_factory=dict)
 
 
-def execute(step: Step, cursor: duckdb.DuckDBPyConnection, given: Mapping[str, Any] | None = None) -> Exact:
+def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) -> Exact:
     """Run a step's statements. Whatever fails, fails with one and the same message (ATTACKS 9).
 
     given: public values that they take as constants, by the names under which they read them.
     """
-    import duckdb
-
     named = given or {}
-    try:
-        for name, values in named.items():
-            cursor.register(name, values)
-        exact = _tallied(step, cursor) if step.tallies else Exact({})
-        cells = exact.cells if step.cells is None else step.cells
-        found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
-        matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
-        return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
-    except duckdb.Error:
-        raise engine_failed() from None
-    finally:
-        for name in named:
-            cursor.unregister(name)
+    with one_message():
+        try:
+            for name, values in named.items():
+                cursor.register(name, values)
+            exact = _tallied(step, cursor) if step.tallies else Exact({})
+            cells = exact.cells if step.cells is None else step.cells
+            found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
+            matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
+            return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
+        finally:
+            for name in named:
+                cursor.unregister(name)
 
 
-def _tallied(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
+def _tallied(step: Step, cursor: Cursor) -> Exact:
     cells = step.cells
     text = step.texts.get(DIALECT) or step.texts.setdefault(DIALECT, text_of(render(step.statement)))
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
@@ -91,39 +86,38 @@ def _tallied(step: Step, cursor: duckdb.DuckDBPyConnection) -> Exact:
     return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
 
 
-def _counted(histogram: Histogram, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Counts:
+def _counted(histogram: Histogram, cells: Any, cursor: Cursor) -> Counts:
     result = _run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor)
     cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
     order = np.lexsort((value, cell))
     return Counts(cell[order], value[order], count[order])
 
 
-def _matched(matching: Matching, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Integers:
+def _matched(matching: Matching, cells: Any, cursor: Cursor) -> Integers:
     result = _run(text_of(render_matching(matching)), cells if matching.keys else None, cursor)
     cell, unit, value, capacity = (np.asarray(integers(result.column(name)), dtype=np.int64) for name in OUTPUTS)
     return counted((cell, unit, value, capacity), cells.num_rows if matching.keys else 1)
 
 
-def _run(text: str, cells: Any, cursor: duckdb.DuckDBPyConnection) -> Any:
+def _run(text: str, cells: Any, cursor: Cursor) -> Any:
     """The result of a statement that may look at these cells, as an Arrow table."""
     with _registered(cells, cursor):
-        return cursor.sql(text).to_arrow_table()
+        return cursor.arrow(text)
 
 
 def _columns(result: Any) -> dict[str, Integers]:
     return {name: integers(result.column(name)) for name in result.column_names}
 
 
-def _rows(text: str, cells: Any, cursor: duckdb.DuckDBPyConnection) -> dict[str, Integers]:
+def _rows(text: str, cells: Any, cursor: Cursor) -> dict[str, Integers]:
     """The same for a result of integers that is known to be small: rows are there sooner than an Arrow table."""
     with _registered(cells, cursor):
-        rows = cursor.execute(text).fetchall()
-        names = [name for name, *_ in cursor.description or ()]
+        names, rows = cursor.rows(text)
     return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}
 
 
 @contextmanager
-def _registered(cells: Any, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def _registered(cells: Any, cursor: Cursor) -> Iterator[None]:
     try:
         if cells is not None:
             cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
@@ -131,15 +125,6 @@ def _registered(cells: Any, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]
     finally:
         if cells is not None:
             cursor.unregister(CELLS)
-
-
-def engine_failed() -> DataError:
-    """What is said whenever a statement over private rows fails."""
-    return DataError(
-        "the engine failed while it read the data; the query stays charged",
-        code="engine",
-        hint="the steward can look at the sources with dpsql check --steward",
-    )
 
 
 def _exact(values: list[int]) -> Integers:

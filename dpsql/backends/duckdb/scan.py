@@ -13,11 +13,13 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.frozen import dataclass
 from dpsql.sql.types import Type
 
-Connection = duckdb.DuckDBPyConnection
+Runs = duckdb.DuckDBPyConnection | Cursor
+"""What runs statements."""
 
 FIRST, LAST = "290309-12-22 (BC)", "294247-01-10"
 """The days that a TIMESTAMP holds, from beginning to end or nearly so: what lies beyond them fails when it is cast."""
@@ -91,7 +93,7 @@ def read_parquet(files: Sequence[Path], options: str = "") -> str:
 # ---------------------------------------------------------------- a full reading
 
 
-def examine(connection: Connection, rows: str, columns: Sequence[Column], *, validated: bool) -> Proven | None:
+def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated: bool) -> Proven | None:
     """Read every value of these rows; None where one can't be read at all.
 
     validated: whoever made the rows made sure that text is UTF-8.
@@ -104,7 +106,7 @@ def examine(connection: Connection, rows: str, columns: Sequence[Column], *, val
     return Proven(fits=fits)
 
 
-def examine_parquet(connection: Connection, files: Sequence[Path], columns: Sequence[Column]) -> Proven | None:
+def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> Proven | None:
     """Read every value of parquet files, row group by row group; None where one can't be read at all.
 
     DuckDB itself finds text that isn't UTF-8 when it reads parquet.
@@ -130,7 +132,7 @@ def _fits(columns: Sequence[Column]) -> str:
     return " AND ".join(f"COALESCE(bool_and({c.test}), TRUE)" for c in columns if c.test is not None) or "TRUE"
 
 
-def _comparable(connection: Connection, files: Sequence[Path]) -> bool:
+def _comparable(connection: Runs, files: Sequence[Path]) -> bool:
     """Are there only statistics that can be compared with the values? Bloom filters can't be, but for DuckDB's own."""
     found = connection.execute(
         f"SELECT COUNT(*) FROM parquet_metadata({paths(files)}) AS m JOIN parquet_file_metadata({paths(files)}) AS f "
@@ -159,7 +161,7 @@ class Part:
         return f"SELECT *, {number} AS dpsql_group FROM {source} WHERE {within}"
 
 
-def _row_groups(connection: Connection, files: Sequence[Path]) -> list[Part]:
+def _row_groups(connection: Runs, files: Sequence[Path]) -> list[Part]:
     """Few statements where row groups are of one size, as most writers make them."""
     listed = connection.execute(
         "SELECT DISTINCT file_name, row_group_id, row_group_num_rows "

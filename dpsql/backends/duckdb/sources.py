@@ -9,7 +9,6 @@ Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +18,14 @@ import duckdb
 
 from dpsql.accounting.fingerprint import Source
 from dpsql.backends.duckdb.csv_files import examine_csv, header_of, read_csv
+from dpsql.backends.duckdb.cursor import Cursor
+from dpsql.backends.duckdb.limits import limit
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, examine, examine_parquet, read_parquet
+from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, Runs, examine, examine_parquet, read_parquet
 from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.settings import EngineSettings
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -164,14 +166,11 @@ def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
 # ---------------------------------------------------------------- the private engine
 
 
-def open_private(located: tuple[Located, ...], spill: str) -> Connection:
+def open_private(located: tuple[Located, ...], settings: EngineSettings, spill: Path | None) -> Connection:
     """An engine over all sources, closed to everything else; what doesn't fit into memory goes to `spill`."""
     connection = duckdb.connect(":memory:", config=CONFIG)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute(f"SET temp_directory = {literal(spill)}")
-    connection.execute("SET max_temp_directory_size = '64GB'")
-    connection.execute("SET memory_limit = '75%'")
-    connection.execute(f"SET threads = {max(1, os.cpu_count() or 1)}")
+    limit(connection, settings, spill)
     for one in located:
         if one.object is None:
             attach(connection, one)
@@ -241,14 +240,14 @@ def _raw(one: Located, proven: Proven) -> str:
     return f"SELECT * FROM {one.place}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
 
 
-def raw_columns(connection: Connection, one: Located) -> list[Column]:
+def raw_columns(connection: Runs, one: Located) -> list[Column]:
     """The columns of a source, typed as DuckDB reads them."""
     with _read(connection, one) as rows:
         return [Column(name, kind) for name, kind, *_ in connection.execute(f"DESCRIBE {rows}").fetchall()]
 
 
 @contextmanager
-def _read(connection: Connection, one: Located) -> Iterator[str]:
+def _read(connection: Runs, one: Located) -> Iterator[str]:
     """A query of a source's rows as DuckDB reads them, objects from Python included."""
     if one.object is None:
         yield _raw(one, NOTHING)
@@ -288,7 +287,7 @@ def rejecting(one: Located) -> str:
     return read_csv(one.table, one.files, _used(one.table), unquoted=False, errors="store_rejects")
 
 
-def guard(cursor: Connection, one: Located) -> None:
+def guard(cursor: Cursor, one: Located) -> None:
     """A view over an object from Python, some of whose values don't fit their types: those are NULL."""
     columns = raw_columns(cursor, one)
     fitted = ", ".join(f"{c.fitted(None, NOTHING)} AS {quoted(c.name)}" for c in columns)
@@ -296,10 +295,10 @@ def guard(cursor: Connection, one: Located) -> None:
     cursor.execute(f"CREATE TEMP VIEW {quoted(one.table.name.lower())} AS SELECT {fitted} FROM {one.place}")
 
 
-def prove(connection: Connection, one: Located) -> Proven | None:
+def prove(connection: Cursor, one: Located) -> Proven | None:
     """What a full reading of a private source shows (Theorem SCAN-1); None where it isn't a source of records."""
     if one.object is None and one.table.kind == "csv":
-        aside = duckdb.connect(":memory:", config=CONFIG)  # where rejects are stored, and forgotten
+        aside = Cursor(duckdb.connect(":memory:", config=CONFIG))  # where rejects are stored, and forgotten
         try:
             found = examine_csv(one.table, one.files, _used(one.table), aside)
         finally:

@@ -1,0 +1,161 @@
+"""Cursors whose statements can be stopped: by Ctrl-C, by a signal, by a time limit.
+
+Fetching is part of a statement: results stream, so rows may still be computed, and fail, then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any, TypeVar
+
+import duckdb
+
+from dpsql.errors import DataError
+from dpsql.frozen import dataclass
+from dpsql.stoppable import TimeUp, stoppable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a query's statements must have ended, and the limit that this comes from, as people write it."""
+
+    at: float
+    limit: str
+
+
+class Health:
+    """Whether an engine still works. An internal error of DuckDB's ends it for everybody who uses it."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def look(self, error: duckdb.Error, connection: duckdb.DuckDBPyConnection) -> None:
+        """Note an error that ended the engine: one that says so, or after which it does nothing any more."""
+        if isinstance(error, duckdb.InternalException | duckdb.FatalException):
+            self.failed = True
+        try:
+            with connection.cursor() as cursor:  # what the connection itself is at stays as it is
+                cursor.execute("SELECT 1").fetchall()
+        except duckdb.Error:
+            self.failed = True
+
+
+class Cursor:
+    """A DuckDB connection of one's own. Errors are DuckDB's, for the caller to put into words; time-outs are not."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, health: Health | None = None) -> None:
+        self._connection = connection
+        self._health = health or Health()
+        self.until: Deadline | None = None
+
+    def execute(self, text: str) -> Cursor:
+        """Run a statement; its rows are there to fetch."""
+        self._stoppable(lambda: self._connection.execute(text))
+        return self
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        return self._stoppable(self._connection.fetchall)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row."""
+        return self._stoppable(self._connection.fetchone)
+
+    def rows(self, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """A statement's column names and rows."""
+
+        def run() -> tuple[list[str], list[tuple[Any, ...]]]:
+            found = self._connection.execute(text).fetchall()
+            return [name for name, *_ in self._connection.description or ()], found
+
+        return self._stoppable(run)
+
+    def arrow(self, text: str) -> Any:
+        """A statement's result as an Arrow table."""
+        return self._stoppable(lambda: self._connection.sql(text).to_arrow_table())
+
+    def typed(self, text: str) -> tuple[Any, list[str]]:
+        """The same with the DuckDB types of its columns."""
+
+        def run() -> tuple[Any, list[str]]:
+            relation = self._connection.sql(text)
+            return relation.to_arrow_table(), [str(t) for t in relation.types]
+
+        return self._stoppable(run)
+
+    def register(self, name: str, table: Any) -> None:
+        """Let statements read an Arrow table by this name."""
+        with self._watched():
+            self._connection.register(name, table)
+
+    def unregister(self, name: str) -> None:
+        """Take the name back. Never fails: where an engine has ended, there is nothing to take back."""
+        with suppress(duckdb.Error), self._watched():
+            self._connection.unregister(name)
+
+    def close(self) -> None:
+        """Close the cursor. Never fails."""
+        with suppress(duckdb.Error):
+            self._connection.close()
+
+    def _stoppable(self, work: Callable[[], T]) -> T:
+        seconds = None if self.until is None else self.until.at - monotonic()
+        with self._watched():
+            try:
+                return stoppable(work, self._connection.interrupt, seconds)
+            except TimeUp:
+                assert self.until is not None
+                raise timed_out(self.until.limit) from None
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Only DuckDB's errors leave, and it is noted if they ended the engine."""
+        try:
+            yield
+        except duckdb.Error as error:
+            self._health.look(error, self._connection)
+            raise
+        except DataError:
+            raise
+        except Exception as foreign:  # of Arrow's, say: its text, too, may quote a cell
+            raise duckdb.OperationalError(type(foreign).__name__) from None
+
+
+@contextmanager
+def one_message() -> Iterator[None]:
+    """Whatever fails in the engine, fails with one and the same message (ATTACKS 9)."""
+    try:
+        yield
+    except duckdb.Error:
+        raise engine_failed() from None
+
+
+def engine_failed() -> DataError:
+    """What is said whenever a statement over private rows fails."""
+    return DataError(
+        "the engine failed while it read the data; the query stays charged",
+        code="engine",
+        hint="the steward can look at the sources with dpsql check --steward",
+    )
+
+
+def engine_ended() -> DataError:
+    """What is said from then on, before anything is charged."""
+    return DataError(
+        "the engine of this session failed earlier and can't be used any more; nothing was charged",
+        code="engine-failed",
+        hint="open a new session; if it fails again, the steward can look at the sources with dpsql check --steward",
+    )
+
+
+def timed_out(limit: str) -> DataError:
+    """What is said when a query's time is up. The limit is public."""
+    return DataError(
+        f"the query took longer than {limit} and was stopped; it stays charged",
+        code="timeout",
+        hint="ask for less at once; the steward can give queries more time: [engine] timeout",
+    )

@@ -1,0 +1,78 @@
+"""Ctrl-C and SIGTERM: the command ends at once, cleans up, and says whether anything was charged.
+
+Until a command makes or opens something there is nothing to clean up, and the process just ends: an exception in the
+middle of an import would come out as any other. From then on KeyboardInterrupt is raised, for both signals.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # typing takes time to import, and a signal before install() isn't ours yet
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from dpsql.session import Session
+
+
+class _State:
+    received = 0
+    careful = False
+    session: Session | None = None
+
+
+def install() -> None:
+    """Take the signals over, unless whoever started the process had them ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _handle)
+
+
+def _handle(number: int, _: FrameType | None) -> None:
+    _State.received = _State.received or number
+    if not _State.careful:
+        os.write(2, f"{_line(None)}\n".encode())
+        os._exit(128 + number)
+    raise KeyboardInterrupt
+
+
+def careful() -> None:
+    """From now on there is something to clean up."""
+    _State.careful = True
+    if _State.received:  # something in between took the exception for itself
+        raise KeyboardInterrupt
+
+
+def watch(session: Session | None) -> None:
+    """The session whose spend is told when the command is stopped."""
+    _State.session = session
+    careful()
+
+
+def begin() -> None:
+    """A command begins, with no signal received and no session opened."""
+    _State.received, _State.session = 0, None
+
+
+def received() -> bool:
+    """Has a signal come?"""
+    return _State.received != 0
+
+
+def stopped() -> int:
+    """Say that the command was stopped, and whether anything was charged; the exit code."""
+    charged = None if _State.session is None or _State.session.charged is None else _State.session.charged.id
+    print(_line(charged), file=sys.stderr, flush=True)
+    return 128 + (_State.received or signal.SIGINT)
+
+
+def _line(charged: str | None) -> str:
+    return "stopped; nothing was charged" if charged is None else f"stopped; the query stays charged ({charged[:8]})"
+
+
+def ignore() -> None:
+    """The process is ending: further signals change nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)

@@ -119,6 +119,30 @@ def test_all_types_of_parquet_are_understood(open_policy: Open, tmp_path: Path) 
     assert one(session, "SELECT COUNT(*) FROM t WHERE HOUR(ts) = 5") == (1,)
 
 
+@pytest.mark.parametrize(
+    "folders", [("year=2023", "year=2024"), ("year=old", "year=2024"), ("year=2024", "YEAR=%32023")]
+)
+def test_folders_make_columns_of_the_types_that_the_policy_gives_them(
+    tmp_path: Path, open_policy: Any, folders: tuple[str, str]
+) -> None:
+    """One folder's name changes no type (ATTACKS 37); what isn't of the type is NULL."""
+    for i, folder in enumerate(folders):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"id": [i, i], "x": [1.0, 2.0]}), tmp_path / folder / "part.parquet")
+    session = open_policy({"t": private("*/part.parquet", {"year": {"type": "INTEGER", "min": 2020, "max": 2030}})})
+    counted = "SELECT COUNT(*) FROM t WHERE year"
+    assert session.query(f"{counted} = 2024", epsilon=10**6).rows == [(2,)]
+    assert session.query(f"{counted} IS NULL", epsilon=10**6).rows == [(2 if "year=old" in folders else 0,)]
+    assert dict(session._engine.schema["t"])["year"] == "INTEGER"
+
+
+def test_a_column_of_the_file_itself_is_not_replaced_by_its_folder(tmp_path: Path, open_policy: Any) -> None:
+    (tmp_path / "year=1999").mkdir()
+    pq.write_table(pa.table({"year": [2024, 2024]}), tmp_path / "year=1999" / "part.parquet")
+    session = open_policy({"t": private("*/part.parquet", {"year": {"type": "BIGINT", "min": 2020, "max": 2030}})})
+    assert session.query("SELECT COUNT(*) FROM t WHERE year = 2024", epsilon=10**6).rows == [(2,)]
+
+
 # ---------------------------------------------------------------- CSV
 
 

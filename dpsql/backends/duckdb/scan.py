@@ -7,6 +7,7 @@ NULL. Where a full reading of this very version has shown that it makes no diffe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -88,6 +89,12 @@ class Column:
 def read_parquet(files: Sequence[Path], options: str = "") -> str:
     """A table function over parquet files. Folders like year=2024 make no columns."""
     return f"read_parquet({paths(files)}, hive_partitioning = false, can_have_nan = true{options})"
+
+
+def in_folder(name: str, file: str) -> str:
+    """What stands behind name= in the folders that a file lies in, as text: the same for each record of the file."""
+    pattern = literal(rf"(?i)[/\\]{re.escape(name)}=([^/\\]*)[/\\]")
+    return f"url_decode(NULLIF(regexp_extract({file}, {pattern}, 1), '__HIVE_DEFAULT_PARTITION__'))"
 
 
 # ---------------------------------------------------------------- a full reading

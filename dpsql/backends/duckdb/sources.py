@@ -21,7 +21,7 @@ from dpsql.backends.duckdb.csv_files import examine_csv, header_of, read_csv
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.limits import limit
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, Runs, examine, examine_parquet, read_parquet
+from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, Runs, examine, examine_parquet, in_folder, read_parquet
 from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
@@ -211,7 +211,7 @@ def attach(connection: Connection, one: Located) -> None:
 def create_view(connection: Connection, one: Located, proven: Proven = NOTHING) -> None:
     """A view over the files of one source, with the types that the policy pins (Theorem SCAN-1)."""
     with _opening(one):
-        rows = f"SELECT {_columns(connection, one, proven)} FROM ({_raw(one, proven)})"
+        rows = f"SELECT {_columns(connection, one, proven)} FROM ({_raw(connection, one, proven)})"
         connection.execute(f"CREATE OR REPLACE VIEW {quoted(one.table.name.lower())} AS {rows}")
 
 
@@ -231,13 +231,32 @@ def _opening(one: Located) -> Iterator[None]:
         ) from None
 
 
-def _raw(one: Located, proven: Proven) -> str:
+def _raw(connection: Runs, one: Located, proven: Proven) -> str:
     """The rows of the files of a source, as DuckDB reads them."""
     if one.table.kind == "csv":
         return read_csv(one.table, one.files, _used(one.table), unquoted=proven.unquoted)
     if one.table.kind == "parquet":
-        return f"SELECT * FROM {read_parquet(one.files)}"
+        folders = folder_columns(connection, one)
+        if not folders:
+            return f"SELECT * FROM {read_parquet(one.files)}"
+        made = ", ".join(f"{in_folder(name, 'dpsql_file')} AS {quoted(name)}" for name in folders)
+        files = read_parquet(one.files, ", filename = 'dpsql_file'")
+        return f"SELECT * EXCLUDE (dpsql_file), {made} FROM {files}"
     return f"SELECT * FROM {one.place}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
+
+
+def folder_columns(connection: Runs, one: Located) -> tuple[str, ...]:
+    """Columns that the names of the files' folders make (year=2024): those that the policy gives a type.
+
+    No other one is made, and nothing is inferred: one folder's name would change the type of all of them.
+    """
+    keys = [{part.partition("=")[0].lower() for part in f.parent.parts if "=" in part} for f in one.files]
+    typed = [c.name for c in one.table.columns.values() if c.type is not None]
+    found = [name for name in typed if all(name.lower() in of for of in keys)]
+    if one.table.kind != "parquet" or not found:
+        return ()
+    own = connection.execute(f"DESCRIBE SELECT * FROM {read_parquet(one.files)}").fetchall()
+    return tuple(name for name in found if name.lower() not in {column.lower() for column, *_ in own})
 
 
 def raw_columns(connection: Runs, one: Located) -> list[Column]:
@@ -250,7 +269,7 @@ def raw_columns(connection: Runs, one: Located) -> list[Column]:
 def _read(connection: Runs, one: Located) -> Iterator[str]:
     """A query of a source's rows as DuckDB reads them, objects from Python included."""
     if one.object is None:
-        yield _raw(one, NOTHING)
+        yield _raw(connection, one, NOTHING)
         return
     connection.register(one.held, one.object)
     try:
@@ -306,7 +325,8 @@ def prove(connection: Cursor, one: Located) -> Proven | None:
         return None if found is None else Proven(fits=True, unquoted=found.unquoted)
     columns = raw_columns(connection, one)
     if one.object is None and one.table.kind == "parquet":
-        return examine_parquet(connection, one.files, columns)
+        folders = folder_columns(connection, one)
+        return examine_parquet(connection, one.files, [c for c in columns if c.name not in folders])
     with _read(connection, one) as rows:
         return examine(connection, f"({rows})", columns, validated=one.object is not None)
 

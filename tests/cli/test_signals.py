@@ -27,6 +27,8 @@ from dpsql.engine import account
 if sys.platform == "win32":
     pytest.skip("there are no such signals here", allow_module_level=True)
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 POLICY = """
 [budget]

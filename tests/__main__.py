@@ -1,0 +1,45 @@
+"""python -m tests: everything, and what must run alone (signals) at the end, by itself.
+
+Options of pytest may follow (-x, --whole). The last line adds both runs up.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PARTS = (["-m", "not alone"], ["-m", "alone", "-n", "0"])
+NOTHING = 5  # pytest's code where no test was selected
+_SUMMARY = re.compile(r"(\d+) (passed|failed|skipped|error)")
+
+
+def run(options: list[str]) -> tuple[int, Counter[str]]:
+    """One run of pytest: its exit code, and what its summary counts."""
+    command = [sys.executable, "-m", "pytest", *options]
+    counted: Counter[str] = Counter()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if re.search(r" in [\d.]+s", line):  # the last such line
+                counted = Counter({word: int(number) for number, word in _SUMMARY.findall(line)})
+    return process.returncode, counted
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests; 0 if all of them pass."""
+    codes, total = [], Counter[str]()
+    for part in PARTS:
+        code, counted = run([*part, *arguments])
+        codes.append(0 if code == NOTHING else code)
+        total += counted
+    print(f"tests: {total['passed']} passed, {total['failed'] + total['error']} failed, {total['skipped']} skipped")
+    return max(codes) if total else NOTHING
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

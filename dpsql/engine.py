@@ -11,6 +11,7 @@ from typing import Any
 from weakref import finalize
 
 from dpsql.accounting.account import Account, Quota
+from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
 from dpsql.accounting.ledger import Ledger
 from dpsql.analyze.known import Catalog
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
@@ -48,7 +49,7 @@ class Engine:
         _check_automatic(policy, self.schema)
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.public, self.schema)
-        self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
+        self.ledger = open_ledger(policy, ledger)
         self._check_csv()
         self._check_readable()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
@@ -244,6 +245,23 @@ def account(policy: Policy) -> Account:
     budget = policy.budget
     renew = "" if budget.renew == "never" else budget.renew
     return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation(), renew)
+
+
+def anchor(policy: Policy, ledger: str | Path | None = None) -> Anchor | None:
+    """What tells an older copy of the ledger from the ledger; None where the policy names nothing."""
+    match policy.budget.anchor:
+        case None:
+            return None
+        case str(path):
+            return FileAnchor(policy.folder / path)
+        case command:
+            return CommandAnchor(command, Path(ledger or policy.ledger_path).absolute())
+
+
+def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:
+    """The policy's ledger, or the one that the caller names, under the conditions that the policy sets."""
+    path = policy.ledger_path if ledger is None else ledger
+    return Ledger(path, account(policy), anchor=anchor(policy, path), must_exist=policy.budget.must_exist)
 
 
 def quota(policy: Policy, analyst: str) -> Quota | None:

@@ -153,8 +153,7 @@ class Journal:
             wrap(writer.db, new, self.state.id, self._secret)
             writer.add(Event("key", clock.now(), {}))
             writer.key = new
-        with self.reading():  # takes the new key over
-            pass
+        self._key = new
         with self.store.transaction() as db:
             self._catch_up(db)
             self._keys.settle(self._key)

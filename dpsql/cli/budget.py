@@ -75,6 +75,8 @@ def budget(
         return
     for flag in asked:
         acts[flag][1](loaded)
+    if rotate_key and "DPSQL_LEDGER_KEY" in os.environ:
+        return  # which is the old one: the ledger opens with the new one from now on
     found = _read(loaded)
     if as_json:
         click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))

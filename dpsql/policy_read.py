@@ -125,10 +125,10 @@ def _anchor(budget: Section) -> str | tuple[str, ...] | None:
         return budget.text("anchor")
     section = budget.section("anchor", ("command",))
     command = section.entries.get("command")
-    texts = isinstance(command, list | tuple) and all(isinstance(c, str) and "\0" not in c for c in command)
-    if texts and command and command[0]:
-        return tuple(command)
-    if section.readable:
+    words = command if isinstance(command, list | tuple) else []
+    if words and words[0] and all(isinstance(word, str) and "\0" not in word for word in words):
+        return tuple(words)
+    if command is not None or not written:  # otherwise an unknown key was noted
         hint = 'anchor = "path", or anchor = { command = ["program", "argument"] }'
         section.wrong("command", "must be a list of texts: a program and its arguments", hint=hint)
     return None

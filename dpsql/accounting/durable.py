@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ def draft(path: Path, content: bytes) -> Iterator[Path]:
         try:
             rest = memoryview(content)
             while rest:
-                rest = rest[os.write(handle, rest) :]  # a disk that fills up may take a part
+                taken = os.write(handle, rest)  # a disk that fills up may take a part
+                if not taken:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                rest = rest[taken:]
             os.fsync(handle)
         finally:
             os.close(handle)

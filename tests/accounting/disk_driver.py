@@ -1,6 +1,6 @@
 """Run by test_disk.py in a process of its own: a ledger is created and spent from on a disk that fails or loses power.
 
-faults     each call in turn fails, once or from then on, whole or half done
+faults     each call in turn fails: once, or the disk is full from then on; whole or half done
 power      the power goes after each call in turn
 """
 
@@ -63,13 +63,13 @@ def faults(folder: Path, disk: Disk, some: int) -> dict[str, int]:
     work(folder / "first" / "l.sqlite", disk)
     calls, runs, whole = disk.calls, 0, 0
     for number in range(1, calls + 1):
-        for torn, for_good in ((False, False), (True, True), (True, False), (False, True))[:some]:
+        for torn, full in ((False, True), (True, False), (False, False), (True, True))[:some]:
             path = folder / "l" / "l.sqlite"
             path.parent.mkdir()
-            disk.calls, disk.fail_at, disk.torn, disk.for_good = 0, number, torn, for_good
+            disk.calls, disk.fail_at, disk.torn, disk.full = 0, number, torn, full
             asked, given = work(path, disk)
             disk.fail_at = 0
-            whole += check(path, asked, given, (number, torn, for_good))
+            whole += check(path, asked, given, (number, torn, full))
             runs += 1
             shutil.rmtree(path.parent)
     return {"calls": calls, "runs": runs, "ledgers": whole}

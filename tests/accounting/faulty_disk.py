@@ -61,14 +61,14 @@ class Disk:
     calls: int = 0
     fail_at: int = 0
     """The number of the call that fails; 0: none does."""
-    for_good: bool = False
-    """All later ones fail, too: a disk that stays full."""
+    full: bool = False
+    """All later writes fail, too, while syncs work and names can still be made: a disk that stays full."""
     torn: bool = False
     """Half of a failing write gets through."""
 
-    def fails(self) -> bool:
+    def fails(self, write: bool = False) -> bool:
         self.calls += 1
-        return self.fail_at > 0 and (self.calls == self.fail_at or (self.for_good and self.calls > self.fail_at))
+        return self.fail_at > 0 and (self.calls == self.fail_at or (self.full and write and self.calls > self.fail_at))
 
     def install(self) -> None:
         """Patch Python and SQLite. AttributeError where SQLite's functions can't be reached."""
@@ -100,7 +100,7 @@ class Disk:
             if handle not in names:
                 return int(real["write"](handle, data))
             place = os.lseek(handle, 0, os.SEEK_CUR)
-            failed = self.fails()
+            failed = self.fails(write=True)
             if failed and not self.torn:
                 raise OSError(errno.ENOSPC, "the disk is full")
             data = bytes(data)[: len(data) // 2] if failed else bytes(data)
@@ -183,7 +183,7 @@ class Disk:
         real_write, real_truncate, real_sync = _WRITE(real.write), _TRUNCATE(real.truncate), _SYNC(real.sync)
 
         def write(file: int, data: int, size: int, place: int) -> int:
-            failed = self.fails()
+            failed = self.fails(write=True)
             if failed and not self.torn:
                 return FULL
             size = size // 2 if failed else size

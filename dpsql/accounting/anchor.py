@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dpsql.accounting import durable
 from dpsql.accounting.chain import SIZE
+from dpsql.accounting.keys import NEXT, VARIABLE
 from dpsql.errors import LedgerError
 from dpsql.frozen import dataclass
 
@@ -58,6 +59,8 @@ class Anchor:
             before = self.read()
             if before is None or before.count < note.count:
                 self._put(note)
+            elif before.count == note.count and before != note:
+                raise self._failed("was moved on by another copy of the ledger at the same time")
 
     def _get(self) -> str:
         raise NotImplementedError
@@ -127,12 +130,14 @@ class CommandAnchor(Anchor):
     def _run(self, *arguments: str) -> str:
         import subprocess
 
+        hidden = {name: value for name, value in os.environ.items() if name not in (VARIABLE, NEXT)}
         try:
             done = subprocess.run(
                 [*self._command, *arguments],
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=SECONDS,
+                env=hidden,  # whoever keeps the note has no use for the ledger's key
                 check=False,
             )
         except subprocess.TimeoutExpired:

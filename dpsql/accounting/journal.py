@@ -254,15 +254,20 @@ class Journal:
             raise self.store.damaged() from None
 
 
-def account_event(account: Account, *, forgets: bool = False, time: str | None = None) -> Event:
-    """What the ledger is an account of from now on; forgets: promises that were verified for other units."""
+def account_event(
+    account: Account, *, forgets: bool = False, closed: str | None = None, time: str | None = None
+) -> Event:
+    """What the ledger is an account of from now on.
+
+    forgets: promises that were verified for other units. closed: why nothing more is paid; None while it is open.
+    """
     body = {
         "epsilon": str(account.epsilon),
         "delta": str(account.delta),
         "accountant": account.accountant,
         "relation": account.relation,
         "renew": account.renew,
-        "closed": None,
+        "closed": closed,
         "forgets": forgets,
     }
     return Event("account", time or clock.now(), body)

@@ -106,6 +106,7 @@ class Ledger:
         receipts = [Receipt(secrets.token_hex(16), time, price, "reserved") for price, _ in spends]
         with self._journal.writing() as writer:
             self._agree()
+            self._check_open()
             period = self._now(time)
             self._admit(sum((price for price, _ in spends), self._account.filter.nothing), period, quota)
             for receipt, (price, note) in zip(receipts, spends, strict=True):
@@ -242,7 +243,7 @@ class Ledger:
                 other = not recorded.same_kind(account) and not account.added(recorded)
                 if other and journal.state.spends:
                     raise _other_kind(journal.store.name, lines)
-                writer.add(account_event(account, forgets=other))
+                writer.add(account_event(account, forgets=other, closed=journal.state.closed))
                 return lines
         finally:
             journal.store.close()
@@ -277,14 +278,8 @@ class Ledger:
 
     def _agree(self) -> None:
         """The file must be an account of what this policy says, now and not just when it was opened."""
-        recorded, closed = self._journal.state.account, self._journal.state.closed
+        recorded = self._journal.state.account
         assert recorded is not None
-        if closed is not None:
-            raise LedgerError(
-                f"the account of the ledger {self._store.name} is closed: {closed}",
-                code="account-closed",
-                hint="nothing more is paid from it",
-            )
         if recorded == self._account:
             return
         lines = recorded.changes(self._account)
@@ -295,6 +290,15 @@ class Ledger:
             code="policy-changed",
             hint="if that is meant to be, the steward records it: `dpsql budget --accept-policy-change --steward`",
         )
+
+    def _check_open(self) -> None:
+        """A closed account pays nothing more; what it released stays."""
+        if (closed := self._journal.state.closed) is not None:
+            raise LedgerError(
+                f"the account of the ledger {self._store.name} is closed: {closed}",
+                code="account-closed",
+                hint="what was released can still be shown: `dpsql budget --history`",
+            )
 
     def _sum(self, period: str, counts: Callable[[str], bool] = lambda _: True) -> Cost:
         """What was spent in a period, by those analysts that count."""

@@ -183,6 +183,20 @@ def test_a_smaller_count_never_replaces_a_larger_one(anchor: Anchor) -> None:
     assert anchor.read() == Note(7, b"\7" * 32)
 
 
+def test_two_copies_that_move_one_anchor_at_once_are_noticed(anchor: Anchor) -> None:
+    anchor.write(Note(3, b"a" * 32))
+    anchor.write(Note(3, b"a" * 32))
+    with pytest.raises(LedgerError) as refused:
+        anchor.write(Note(3, b"b" * 32))
+    assert "another copy" in refused.value.message
+
+
+def test_a_command_is_not_told_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSQL_LEDGER_KEY", "ab" * 32)
+    fails = "import os, sys; sys.exit('DPSQL_LEDGER_KEY' in os.environ)"
+    assert CommandAnchor([sys.executable, "-c", fails], path).read() is None
+
+
 def test_a_new_key_leaves_the_anchor_true(path: Path, anchor: Anchor) -> None:
     spend(path, anchor)
     noted = anchor.read()

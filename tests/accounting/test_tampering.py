@@ -240,20 +240,19 @@ def test_the_history_is_verified_each_time_that_it_is_read(folder: Path) -> None
             assert error.value.code == "ledger-damaged"
 
 
-def test_an_older_copy_written_into_the_file_of_an_open_session_forgets_nothing(folder: Path) -> None:
+def test_a_session_forgets_nothing_that_it_has_seen_when_an_older_copy_is_written_into_the_file(folder: Path) -> None:
+    """Once nobody has it open, the copy passes for the ledger: only an anchor tells (Theorem LEDGER-2)."""
     path = make(folder)
     old = path.read_bytes()
-    paid = SPENDS
     with Ledger(path, ACCOUNT) as ledger:
-        for _ in range(3):
-            ledger.reserve(Cost(Fraction(1)), {})
-            paid += 1
-            path.write_bytes(old)
-    try:
-        with Ledger(path, ACCOUNT) as ledger:
-            assert ledger.balance.spent.epsilon == paid
-    except LedgerError as error:
-        assert error.code == "ledger-damaged"
+        for paid in range(SPENDS + 1, SPENDS + 4):
+            try:
+                ledger.reserve(Cost(Fraction(1)), {})
+                path.write_bytes(old)
+                assert ledger.balance.spent.epsilon == paid
+            except LedgerError as error:
+                assert error.code == "ledger-damaged"
+                break
 
 
 def test_a_copy_of_both_files_is_a_ledger_and_theory_says_so(folder: Path) -> None:
@@ -281,16 +280,18 @@ def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> No
     assert refused(path).code == "ledger-newer"
 
 
-def test_a_closed_account_pays_nothing_more(folder: Path) -> None:
+def test_a_closed_account_pays_nothing_more_and_shows_what_it_released(folder: Path) -> None:
     from dataclasses import replace
 
     from dpsql.accounting.journal import account_event
 
     path = make(folder)
-    with Ledger(path, ACCOUNT) as ledger:
-        event = account_event(ACCOUNT)
-        with ledger._journal.writing() as writer:
-            writer.add(replace(event, body={**event.body, "closed": "the study is over"}))
+    with Ledger(path, ACCOUNT) as ledger, ledger._journal.writing() as writer:
+        writer.add(account_event(ACCOUNT, closed="the study is over"))
+    more = replace(ACCOUNT, epsilon=Fraction(100))
+    Ledger.accept_policy_change(path, more)  # other totals don't open it
+    with Ledger(path, more) as ledger:
         with pytest.raises(LedgerError) as error:
             ledger.reserve(Cost(Fraction(1)), {})
+        assert ledger.balance.spent.epsilon == SPENDS and len(ledger.stored(b"k")) == 1
     assert error.value.code == "account-closed" and "the study is over" in error.value.message

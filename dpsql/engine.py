@@ -12,6 +12,7 @@ from typing import Any
 from weakref import finalize
 
 from dpsql.accounting.account import Account, Quota
+from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
 from dpsql.accounting.ledger import Ledger
 from dpsql.analyze.known import Catalog
 from dpsql.analyze.ownership import SCAN
@@ -65,7 +66,7 @@ class Engine:
         _check_automatic(policy, self.schema)
         self.public = PublicDatabase(self.located, folder)
         self.twin = TwinDatabase(self.public, self.schema)
-        self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
+        self.ledger = open_ledger(policy, ledger)
         self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
         self._prove()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
@@ -83,18 +84,15 @@ class Engine:
         for one in self._guarded:
             name = one.table.name.lower()
             version = self.ledger.recognise([one.source])[name]
-            known = self.ledger.promises(name, version)
-            if SCAN not in known:
+            said = next((p for p in self.ledger.promises(name, version) if p.startswith(SCAN)), None)
+            if said is None:
                 with closing(Cursor(self._private.cursor(), self._health)) as cursor:
                     found = prove(cursor, one)
-                self.ledger.record_promise(name, SCAN, version, found is not None)
+                said = " ".join([SCAN, *(fact for fact in FACTS if getattr(found, fact, False))])
+                self.ledger.record_promise(name, said, version, found is not None)
                 if found is None:
                     raise _unreadable(one)
-                shown = {f"{SCAN}: {fact}" for fact in FACTS if getattr(found, fact)}
-                for fact in sorted(shown):
-                    self.ledger.record_promise(name, fact, version, True)
-                known |= shown
-            proven = Proven(**{fact: f"{SCAN}: {fact}" in known for fact in FACTS})
+            proven = Proven(**{fact: fact in said.split() for fact in FACTS})
             if one.object is None:
                 create_view(self._private, one, proven)
             elif not proven.fits:
@@ -275,6 +273,23 @@ def account(policy: Policy) -> Account:
     budget = policy.budget
     renew = "" if budget.renew == "never" else budget.renew
     return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation(), renew)
+
+
+def anchor(policy: Policy, ledger: str | Path | None = None) -> Anchor | None:
+    """What tells an older copy of the ledger from the ledger; None where the policy names nothing."""
+    match policy.budget.anchor:
+        case None:
+            return None
+        case str(path):
+            return FileAnchor(policy.folder / path)
+        case command:
+            return CommandAnchor(command, Path(ledger or policy.ledger_path).absolute())
+
+
+def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:
+    """The policy's ledger, or the one that the caller names, under the conditions that the policy sets."""
+    path = policy.ledger_path if ledger is None else ledger
+    return Ledger(path, account(policy), anchor=anchor(policy, path), must_exist=policy.budget.must_exist)
 
 
 def quota(policy: Policy, analyst: str) -> Quota | None:

@@ -112,6 +112,8 @@ class Budget:
     ledger: str | None = None
     analysts: Mapping[str, Fraction] = field(default_factory=dict)  # quotas in ε; "*": everybody else together
     renew: Renewal = "never"
+    anchor: str | tuple[str, ...] | None = None  # a file's path, or a command: what tells an older copy of the ledger
+    must_exist: bool = False  # a missing ledger is refused, not created
 
 
 @dataclass(frozen=True, slots=True)

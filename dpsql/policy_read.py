@@ -82,8 +82,10 @@ def _all(mistakes: list[PolicyError]) -> PolicyError:
 
 
 def _budget(top: Section) -> Budget:
-    keys = ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", "ledger", "analysts", "renew")
-    section = top.section("budget", keys, later=("share",))
+    account = ("ledger", "anchor", "must_exist", "analysts", "renew")
+    section = top.section(
+        "budget", ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", *account), later=("share",)
+    )
     for key, hint in (
         ("epsilon", "the total that may ever be spent: [budget] epsilon = 3"),
         ("delta", "[budget] delta = 1e-6, or 0 for pure DP"),
@@ -113,7 +115,25 @@ def _budget(top: Section) -> Budget:
         ledger=ledger,
         analysts=_analysts(section, epsilon),
         renew=section.choice("renew", RENEWALS),
+        anchor=_anchor(section),
+        must_exist=section.flag("must_exist", False),
     )
+
+
+def _anchor(budget: Section) -> str | tuple[str, ...] | None:
+    """A file's path, or a program with its arguments; None where there is no anchor."""
+    written = budget.entries.get("anchor")
+    if not isinstance(written, Mapping):
+        return budget.text("anchor")
+    section = budget.section("anchor", ("command",))
+    command = section.entries.get("command")
+    words = command if isinstance(command, list | tuple) else []
+    if words and words[0] and all(isinstance(word, str) and "\0" not in word for word in words):
+        return tuple(words)
+    if command is not None or not written:  # otherwise an unknown key was noted
+        hint = 'anchor = "path", or anchor = { command = ["program", "argument"] }'
+        section.wrong("command", "must be a list of texts: a program and its arguments", hint=hint)
+    return None
 
 
 def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fraction]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import PolicyError, PrivacyError
 from dpsql.policy import (
+    Budget,
     ColumnUnit,
     LinkedUnit,
     Policy,
@@ -162,6 +163,12 @@ MISTAKES = [
     (PEOPLE.replace("delta", 'accountant = "zdcp"\ndelta'), "budget.accountant", 'did you mean "zcdp"'),
     (PEOPLE.replace("delta", 'ledger = ":memory:"\ndelta'), "budget.ledger", "x.sqlite"),
     (PEOPLE.replace("delta", "ledger = 3\ndelta"), "budget.ledger", 'ledger = "..."'),
+    (PEOPLE.replace("delta", "anchor = 3\ndelta"), "budget.anchor", 'anchor = "..."'),
+    (PEOPLE.replace("delta", "anchor = { command = [] }\ndelta"), "budget.anchor.command", "program"),
+    (PEOPLE.replace("delta", "anchor = { command = 'x' }\ndelta"), "budget.anchor.command", "program"),
+    (PEOPLE.replace("delta", "anchor = { command = ['x', 3] }\ndelta"), "budget.anchor.command", "program"),
+    (PEOPLE.replace("delta", "anchor = { comand = ['x'] }\ndelta"), "budget.anchor.comand", "did you mean command?"),
+    (PEOPLE.replace("delta", 'must_exist = "yes"\ndelta'), "budget.must_exist", "must_exist = true"),
     (PEOPLE.replace("delta", "epsilom = 3\ndelta"), "budget.epsilom", "did you mean epsilon?"),
     ("budget = 3\n" + PEOPLE.removeprefix(BUDGET), "budget", "section"),
     (PEOPLE.replace("delta = 1e-6", 'delta = 0\naccountant = "zcdp"'), "budget.accountant", "delta = 1e-6"),
@@ -580,3 +587,13 @@ def test_junk_raises_nothing_but_a_policy_error(policy: object) -> None:
         assert str(error)
     else:
         json.loads(read_.relation())
+
+
+def test_an_anchor_is_a_path_or_a_command_and_nothing_by_default() -> None:
+    def budget(line: str) -> Budget:
+        return Policy.from_dict(tomllib.loads(PEOPLE.replace("delta", f"{line}\ndelta", 1))).budget
+
+    assert (budget("").anchor, budget("").must_exist) == (None, False)
+    assert budget('anchor = "note"').anchor == "note"
+    assert budget('anchor = { command = ["keep", "it"] }').anchor == ("keep", "it")
+    assert budget("must_exist = true").must_exist

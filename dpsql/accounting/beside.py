@@ -7,13 +7,14 @@ written to them and nothing of theirs is shown but their names and how many rele
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
-from dpsql.accounting.store import APPLICATION
+from dpsql.accounting.store import APPLICATION, OLDER
 
 MOST = 10_000  # files of one folder that are looked at
 PAGE = 512  # the smallest that SQLite has
@@ -28,7 +29,7 @@ def others(ledger: Path, tables: Iterable[str], files: Iterable[Path]) -> list[t
     for candidate in sorted({f for folder in folders for f in _databases(folder)}):
         if candidate.name.endswith(("-wal", "-shm")) or candidate.resolve() == ledger.resolve():
             continue
-        with contextlib.suppress(sqlite3.Error, OSError, ValueError):
+        with contextlib.suppress(sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             releases = _serves(candidate, names, paths)
             if releases is not None:
                 found.append((candidate, releases))
@@ -52,9 +53,14 @@ def _serves(ledger: Path, names: set[str], paths: set[str]) -> int | None:
     try:
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
             return None
-        served = {name for (name,) in connection.execute("SELECT DISTINCT name FROM source")}
+        if connection.execute("PRAGMA user_version").fetchone()[0] in OLDER:
+            served = {name for (name,) in connection.execute("SELECT DISTINCT name FROM source")}
+            (releases,) = connection.execute("SELECT COUNT(*) FROM release").fetchone()
+        else:  # its key is not ours: what it says is not verified, and nothing rests on it
+            bodies = connection.execute("SELECT body FROM event WHERE kind = 'source'")
+            served = {json.loads(body)["table"] for (body,) in bodies}
+            (releases,) = connection.execute("SELECT COUNT(*) FROM event WHERE kind = 'spend'").fetchone()
         known = {path for (path,) in connection.execute("SELECT path FROM file")}
-        (releases,) = connection.execute("SELECT COUNT(*) FROM release").fetchone()
         return int(releases) if served & names or known & paths else None
     finally:
         connection.close()

@@ -11,52 +11,43 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 
+from dpsql.accounting import durable
 from dpsql.errors import LedgerError
 
 APPLICATION = 0x6470736C
 """Marks a SQLite file as a ledger of dpsql's ("dpsl")."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+OLDER = (1, 2)
+"""Formats that `upgrade` brings over."""
 BUSY_SECONDS = 30.0
 MEMORY = ":memory:"
 
 SCHEMA = """
-CREATE TABLE secret (key BLOB NOT NULL);
-CREATE TABLE account (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, accountant TEXT NOT NULL, relation TEXT NOT NULL,
-    renew TEXT NOT NULL, chain BLOB NOT NULL);
-CREATE TABLE release (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, time TEXT NOT NULL,
-    period TEXT NOT NULL, analyst TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT,
-    parts TEXT NOT NULL, note TEXT NOT NULL, chain BLOB NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('reserved', 'released')));
-CREATE TABLE stored (seq INTEGER PRIMARY KEY AUTOINCREMENT, receipt TEXT NOT NULL REFERENCES release (id),
-    kind TEXT NOT NULL CHECK (kind IN ('release', 'answer')), key BLOB NOT NULL,
-    facts TEXT NOT NULL, data BLOB NOT NULL, digest BLOB NOT NULL);
-CREATE INDEX stored_by_key ON stored (kind, key);
-CREATE INDEX stored_by_receipt ON stored (receipt);
-CREATE TABLE file (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, digest BLOB NOT NULL);
-CREATE TABLE source (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
-    name TEXT NOT NULL, version TEXT NOT NULL, digest BLOB NOT NULL);
-CREATE TABLE promise (seq INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL,
-    name TEXT NOT NULL, version TEXT NOT NULL, promise TEXT NOT NULL, holds INTEGER NOT NULL);
-CREATE TRIGGER release_is_never_deleted BEFORE DELETE ON release
-    BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
-CREATE TRIGGER release_is_never_changed
-    BEFORE UPDATE OF seq, id, time, period, analyst, epsilon, delta, rho, parts, note, chain ON release
-    BEGIN SELECT RAISE(ABORT, 'a spend is never refunded'); END;
-CREATE TRIGGER release_is_never_taken_back BEFORE UPDATE OF state ON release WHEN NEW.state <> 'released'
-    BEGIN SELECT RAISE(ABORT, 'a release is never taken back'); END;
-CREATE TRIGGER account_is_never_deleted BEFORE DELETE ON account
-    BEGIN SELECT RAISE(ABORT, 'an account is never forgotten'); END;
-CREATE TRIGGER account_is_never_changed BEFORE UPDATE ON account
-    BEGIN SELECT RAISE(ABORT, 'an account is never rewritten'); END;
+CREATE TABLE event (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, receipt TEXT, body TEXT NOT NULL,
+    note TEXT, link BLOB NOT NULL);
+CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, link BLOB NOT NULL,
+    tag BLOB NOT NULL);
+CREATE TABLE secret (ledger TEXT NOT NULL, salt BLOB NOT NULL, wrapped BLOB NOT NULL, tag BLOB NOT NULL);
+CREATE TABLE stored (seq INTEGER PRIMARY KEY, receipt TEXT NOT NULL, kind TEXT NOT NULL, key BLOB NOT NULL,
+    digest BLOB NOT NULL, facts TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE file (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, digest BLOB NOT NULL, tag BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE claim (key BLOB PRIMARY KEY, owner TEXT NOT NULL, receipt TEXT, lease_end TEXT NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event
+    BEGIN SELECT RAISE(ABORT, 'what was recorded is never forgotten'); END;
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event
+    BEGIN SELECT RAISE(ABORT, 'what was recorded is never changed'); END;
 """
+"""event: everything that privacy rests on (events.py), chained; head: how many there are and the last link, under the
+key; secret: what fingerprints are keyed with, wrapped with the key; stored: noisy tables and answers, whose digests are
+in the events of their releases; file: which contents a file had at its last stamp, each under the key; claim: who is
+at work on which release, and until when others wait for him (nothing private rests on it)."""
 
 RESTORE = (
     "nothing was spent or changed. Restore the file from a backup; a new ledger file would be a new account, "
@@ -67,26 +58,32 @@ RESTORE = (
 class Store:
     """One connection, guarded by a lock, to one ledger file (or to memory). Safe to share between threads."""
 
-    def __init__(self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None) -> None:
-        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error)."""
+    def __init__(
+        self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None, *, older: bool = False
+    ) -> None:
+        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error).
+
+        older: one of an older format is opened, too, and the caller looks at its `format`.
+        """
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
         self._path = None if str(path) == MEMORY else Path(path).resolve()
         self._inode: tuple[int, int] | None = None
+        self.format = SCHEMA_VERSION
         self.name = MEMORY if self._path is None else str(self._path)
         with self._explained():
             if self._path is None:
                 if fill is None:
                     raise _missing(MEMORY)
                 self._connection = _connect(MEMORY)
-                _write_schema(self._connection, fill)
+                write_schema(self._connection, fill)
                 return
             _find_or_create(self._path, fill)
             self._inode = _inode(self._path)
             self._connection = _connect(f"{self._path.as_uri()}?mode=rw")
             try:
-                self._check()
+                self.format = self._check(older)
             except BaseException:
                 self._connection.close()
                 raise
@@ -102,6 +99,11 @@ class Store:
         """A read transaction."""
         with self._begun("BEGIN") as connection:
             yield connection
+
+    def empty_log(self) -> None:
+        """Move all of the log into the main file, so that what was overwritten there is nowhere any more."""
+        with self._lock, self._explained():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close the connection; a process that was forked off leaves its parent's alone."""
@@ -143,8 +145,8 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _check(self) -> None:
-        """Refuse what isn't a whole ledger of a version that this program knows."""
+    def _check(self, older: bool = False) -> int:
+        """Refuse what isn't a whole ledger of a version that this program knows; its format."""
         one = self._connection.execute
         if one("PRAGMA application_id").fetchone() != (APPLICATION,):
             raise LedgerError(
@@ -153,15 +155,22 @@ class Store:
                 hint="name another file: [budget] ledger = … in the policy",
             )
         (version,) = one("PRAGMA user_version").fetchone()
-        if version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION and not (older and version in OLDER):
             raise LedgerError(
                 f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
                 code="ledger-version",
-                hint=("upgrade dpsql" if version > SCHEMA_VERSION else "use the dpsql that made it")
+                hint=(
+                    "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`"
+                    if version in OLDER
+                    else "upgrade dpsql"
+                )
                 + "; nothing was spent or changed",
             )
-        if one("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != ("wal",):
             raise self.damaged()
+        if version == SCHEMA_VERSION and _shape(self._connection) != _expected():
+            raise self.damaged()
+        return int(version)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -250,46 +259,51 @@ def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | Non
 
 
 def _missing(name: str) -> LedgerError:
-    return LedgerError(f"there is no ledger {name}", code="ledger-missing", hint="the first query creates it")
+    return LedgerError(
+        f"there is no ledger {name}",
+        code="ledger-missing",
+        hint="if there was one, restore it with its key. Otherwise the first query creates it or, where the policy "
+        "says must_exist = true, the steward: `dpsql budget --create --steward`",
+    )
 
 
 def _create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a whole ledger under another name, then give it its own, unless another process was faster."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    """Make a whole ledger, or none: it gets its name when all of it is on the disk, unless somebody was faster.
+
+    It is made in memory and written by calls that each say whether they worked. (When SQLite closes a file, it moves
+    its log into it as well as it can, and doesn't say that the disk was full.)
+    """
+    connection = _connect(MEMORY)
     try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = _connect(f"{draft.as_uri()}?mode=rw")
-        try:
-            if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-                raise OSError(0, "its file system can't hold a write-ahead log")
-            _write_schema(connection, fill)
-        finally:
-            connection.close()
-        _sync(draft)
-        with contextlib.suppress(FileExistsError):  # then the other process's file is the ledger
-            os.link(draft, path)  # unlike a rename, never replaces a file
-        if os.name == "posix":
-            _sync(path.parent)
+        write_schema(connection, fill)
+        image = bytearray(connection.serialize())
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{draft}{suffix}").unlink(missing_ok=True)
+        connection.close()
+    image[18:20] = b"\2\2"  # the file format's numbers for "with a write-ahead log"
+    durable.create(path, bytes(image))
 
 
-def _write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
+def write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Everything that a new ledger has, in one transaction."""
     connection.executescript(
         f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {SCHEMA_VERSION}; {SCHEMA}"
     )
-    connection.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
     fill(connection)
     connection.execute("COMMIT")
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _shape(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
+    return connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    ).fetchall()
+
+
+@cache
+def _expected() -> list[tuple[str, ...]]:
+    """The tables and triggers of a ledger, to the letter: others could do anything when a row is written."""
+    with closing(sqlite3.connect(MEMORY)) as empty:
+        empty.executescript(SCHEMA)
+        return _shape(empty)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """What left once, kept with its receipt: it may leave again for free (Theorem FREE-1).
 
-This file keeps bytes and hands them out; reuse.py says what is in them.
+This file keeps bytes and hands them out; reuse.py says what is in them. The event of a release names the digest of each
+thing that was kept of it, and nothing is handed out that doesn't have it (Theorem LEDGER-2).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from dpsql.accounting.store import Store
+from dpsql.accounting.events import Event, Item
+from dpsql.accounting.journal import Journal, Writer
 from dpsql.frozen import dataclass
 
 LARGEST = 64 << 20
@@ -19,7 +21,6 @@ MOST, MOST_BYTES = 500, 64 << 20
 """Tables of one key that are looked through for one that answers: the newest, so many and no larger together."""
 
 _Kind = Literal["release", "answer"]
-_Row = tuple[str, _Kind, bytes, str, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,60 +33,57 @@ class Kept:
     data: bytes
 
 
-def keep(db: sqlite3.Connection, secret: bytes, receipt: str, items: Sequence[Kept]) -> None:
-    """Store a release's tables and its answer; inside of the transaction that marks it as released."""
-    if sum(len(i.data) + len(i.facts) for i in items) > LARGEST:
-        return
-    db.executemany(
-        "INSERT INTO stored (receipt, kind, key, facts, data, digest) VALUES (?, ?, ?, ?, ?, ?)",
-        [(receipt, i.kind, i.key, i.facts, i.data, _digest(secret, receipt, i)) for i in items],
+def record(writer: Writer, place: int, time: str, receipt: str, kept: Sequence[Kept]) -> int:
+    """Note that a spend's answer has left, and keep its tables from this place on; how many were kept."""
+    items = [] if sum(len(i.data) + len(i.facts) for i in kept) > LARGEST else kept
+    digests = [digest(receipt, item) for item in items]
+    listed = [[i.kind, i.key.hex(), d.hex()] for i, d in zip(items, digests, strict=True)]
+    writer.add(Event("released", time, {"stored": listed}, receipt))
+    writer.db.executemany(
+        "INSERT INTO stored (seq, receipt, kind, key, digest, facts, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (seq, receipt, i.kind, i.key, d, i.facts, i.data)
+            for seq, (i, d) in enumerate(zip(items, digests, strict=True), place)
+        ],
     )
+    return len(items)
 
 
-def any_kept(store: Store) -> bool:
-    with store.snapshot() as db:
-        return bool(db.execute("SELECT EXISTS (SELECT 1 FROM stored)").fetchone()[0])
-
-
-def releases(store: Store, key: bytes) -> list[tuple[str, Kept]]:
+def releases(journal: Journal, key: bytes) -> list[tuple[str, Kept]]:
     """The newest tables stored under this key, the last first, each with the id of the spend that paid for it."""
-    rows: list[_Row] = []
-    with store.snapshot() as db:
-        found = db.execute(
-            "SELECT receipt, kind, key, facts, data, digest FROM stored WHERE kind = 'release' AND key = ? "
-            "ORDER BY seq DESC LIMIT ?",
-            (key, MOST),
-        )
-        size = 0
-        for row in found:
-            size += len(row[3]) + len(row[4])
-            if rows and size > MOST_BYTES:
+    found: list[tuple[str, Kept]] = []
+    size = 0
+    with journal.reading() as db:
+        for place in reversed(journal.state.stored_by_key.get(key, [])[-MOST:]):
+            item = journal.state.stored[place - 1]
+            kept = _read(journal, db, place, item)
+            size += len(kept.facts) + len(kept.data)
+            if found and size > MOST_BYTES:
                 break
-            rows.append(row)
-        (secret,) = db.execute("SELECT key FROM secret").fetchone()
-    return [(row[0], _checked(store, secret, row)) for row in rows]
+            found.append((item.receipt, kept))
+    return found
 
 
-def of_receipt(store: Store, receipt: str) -> list[Kept]:
+def of_receipt(journal: Journal, receipt: str) -> list[Kept]:
     """Everything that was stored with one spend, in the order in which it was stored."""
-    with store.snapshot() as db:
-        rows = db.execute(
-            "SELECT receipt, kind, key, facts, data, digest FROM stored WHERE receipt = ? ORDER BY seq", (receipt,)
-        ).fetchall()
-        (secret,) = db.execute("SELECT key FROM secret").fetchone()
-    return [_checked(store, secret, row) for row in rows]
+    with journal.reading() as db:
+        places = journal.state.stored_by_receipt.get(receipt, [])
+        return [_read(journal, db, place, journal.state.stored[place - 1]) for place in places]
 
 
-def _checked(store: Store, secret: bytes, row: _Row) -> Kept:
-    receipt, kind, key, facts, data, digest = row
-    kept = Kept(kind, key, facts, data)
-    if _digest(secret, receipt, kept) != digest:
-        raise store.damaged()
+def _read(journal: Journal, db: sqlite3.Connection, place: int, item: Item) -> Kept:
+    row = db.execute("SELECT facts, data FROM stored WHERE seq = ?", (place,)).fetchone()
+    if row is None or not isinstance(row[0], str) or not isinstance(row[1], bytes):
+        raise journal.store.damaged()
+    kept = Kept("release" if item.kind == "release" else "answer", item.key, *row)
+    if digest(item.receipt, kept) != item.digest:
+        raise journal.store.damaged()
     return kept
 
 
-def _digest(secret: bytes, receipt: str, kept: Kept) -> bytes:
-    whole = blake2b(key=secret, digest_size=16, person=b"dpsql.stored")
+def digest(receipt: str, kept: Kept) -> bytes:
+    """A hash of all that is kept, and of whose it is."""
+    whole = blake2b(digest_size=32, person=b"dpsql.stored")
     for field in (receipt.encode(), kept.kind.encode(), kept.key, kept.facts.encode(), kept.data):
         whole.update(len(field).to_bytes(8, "big"))
         whole.update(field)

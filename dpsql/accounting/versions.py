@@ -7,32 +7,28 @@ here: that the steward replaced one version by another, and which promises were 
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 
+from dpsql.accounting import clock
+from dpsql.accounting.chain import agrees, tag
+from dpsql.accounting.events import Event
 from dpsql.accounting.fingerprint import FileMark, Source, fingerprint
-from dpsql.accounting.store import Store
+from dpsql.accounting.journal import Journal, Writer
 from dpsql.errors import LedgerError
 
 
-def now() -> str:
-    """The time, as ledgers write it: UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def recognise(store: Store, sources: Sequence[Source]) -> Mapping[str, str]:
+def recognise(journal: Journal, sources: Sequence[Source]) -> Mapping[str, str]:
     """Each table's present version; new tables are recorded, changed ones are refused (see Ledger.recognise)."""
-    digests, read = _fingerprints(store, sources)
-    with store.snapshot() as db:
-        found = {name: _current(db, name) for name in digests}
+    digests, read = _fingerprints(journal, sources)
+    with journal.reading():
+        found = {name: journal.state.present(name) for name in digests}
     if any(mark.settled for mark in read.values()) or any(current is None for current in found.values()):
-        with store.transaction() as db:
+        with journal.writing() as writer:
             # Marks are true whether or not the version is accepted, and spare the steward a second reading.
-            _remember(db, read)
+            _remember(writer, read)
             for name, digest in digests.items():
-                found[name] = _current(db, name) or _record(db, name, digest)
+                found[name] = journal.state.present(name) or _record(writer, name, digest)
     changed = sorted(name for name, current in found.items() if current is None or current[1] != digests[name])
     if changed:
         plural = "s" if len(changed) > 1 else ""
@@ -45,83 +41,100 @@ def recognise(store: Store, sources: Sequence[Source]) -> Mapping[str, str]:
     return {name: current[0] for name, current in found.items() if current is not None}
 
 
-def identify(store: Store, sources: Sequence[Source]) -> Mapping[str, str]:
+def identify(journal: Journal, sources: Sequence[Source]) -> Mapping[str, str]:
     """What tells each source's contents apart, whether or not they ever changed: for public tables, which may."""
-    digests, read = _fingerprints(store, sources)
+    digests, read = _fingerprints(journal, sources)
     if any(mark.settled for mark in read.values()):
-        with store.transaction() as db:
-            _remember(db, read)
+        with journal.writing() as writer:
+            _remember(writer, read)
     return {name: digest.hex() for name, digest in digests.items()}
 
 
-def accept(store: Store, sources: Sequence[Source]) -> list[str]:
+def accept(journal: Journal, sources: Sequence[Source]) -> list[str]:
     """Record what is there now as the present version; returns a line for each table that changed."""
-    digests, read = _fingerprints(store, sources)
+    digests, read = _fingerprints(journal, sources)
     lines = []
-    with store.transaction() as db:
-        _remember(db, read)
+    with journal.writing() as writer:
+        _remember(writer, read)
         for name, digest in digests.items():
-            current = _current(db, name)
+            current = journal.state.present(name)
             if current is None or current[1] != digest:
-                _record(db, name, digest)
+                _record(writer, name, digest)
                 lines.append(f"{name}: first version recorded" if current is None else f"{name}: new version recorded")
     return lines
 
 
-def record_promise(store: Store, table: str, promise: str, version: str, holds: bool) -> None:
+def record_promise(journal: Journal, table: str, promise: str, version: str, holds: bool) -> None:
     """What a check of this version found; the latest finding counts."""
-    with store.transaction() as db:
-        if db.execute("SELECT 1 FROM source WHERE name = ? AND version = ?", (table, version)).fetchone() is None:
+    with journal.writing() as writer:
+        if version not in journal.state.versions.get(table, {}):
             raise LedgerError(
                 f"the ledger has no such version of table {table}", code="version-unknown", hint="run the check again"
             )
-        db.execute(
-            "INSERT INTO promise (time, name, version, promise, holds) VALUES (?, ?, ?, ?, ?)",
-            (now(), table, version, promise, int(holds)),
-        )
+        body = {"table": table, "version": version, "promise": promise, "holds": bool(holds)}
+        writer.add(Event("promise", clock.now(), body))
 
 
-def promises(store: Store, table: str, version: str) -> frozenset[str]:
+def promises(journal: Journal, table: str, version: str) -> frozenset[str]:
     """The promises that a check of exactly this version of the table found to hold, and no later one found broken."""
-    with store.snapshot() as db:
-        rows = db.execute(
-            "SELECT promise, holds FROM promise WHERE name = ? AND version = ? ORDER BY seq", (table, version)
-        ).fetchall()
-    latest = dict(rows)
-    return frozenset(promise for promise, holds in latest.items() if holds == 1)
+    with journal.reading():
+        found = journal.state.promises.get((table, version), {})
+        return frozenset(promise for promise, holds in found.items() if holds)
 
 
-def _fingerprints(store: Store, sources: Sequence[Source]) -> tuple[dict[str, bytes], dict[str, FileMark]]:
+class _Marks(Mapping[str, FileMark]):
+    """The marks that are on record, verified one by one as they are asked for.
+
+    One without its keyed tag is as good as none: its file is read again (Theorem LEDGER-2).
+    """
+
+    def __init__(self, key: bytes, rows: Mapping[str, tuple[str, bytes, bytes]]) -> None:
+        self._key = key
+        self._rows = rows
+
+    def __getitem__(self, path: str) -> FileMark:
+        stamp, digest, found = self._rows[path]
+        if not agrees(found, self._key, "mark", path, stamp, digest):
+            raise KeyError(path)
+        return FileMark(stamp, digest)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _fingerprints(journal: Journal, sources: Sequence[Source]) -> tuple[dict[str, bytes], dict[str, FileMark]]:
     """Outside any transaction: reading a large file must not keep other processes waiting."""
-    with store.snapshot() as db:
-        (secret,) = db.execute("SELECT key FROM secret").fetchone()
-        known = {path: FileMark(*mark) for path, *mark in db.execute("SELECT path, stamp, digest FROM file")}
+    known: Mapping[str, FileMark] = {}
+    if any(source.files for source in sources):
+        with journal.reading() as db:
+            rows = db.execute("SELECT path, stamp, digest, tag FROM file")
+            known = _Marks(journal.key, {path: (stamp, digest, found) for path, stamp, digest, found in rows})
     read: dict[str, FileMark] = {}
     digests: dict[str, bytes] = {}
     for source in sources:
         if source.table in digests:
             raise ValueError(f"two sources for table {source.table}")
-        digests[source.table], marks = fingerprint(source, secret, ChainMap(read, known))
+        digests[source.table], marks = fingerprint(source, journal.secret, ChainMap(read, known))  # type: ignore[arg-type]  # only its first map is ever written to
         read.update(marks)
     return digests, read
 
 
-def _current(db: sqlite3.Connection, name: str) -> tuple[str, bytes] | None:
-    row: tuple[str, bytes] | None = db.execute(
-        "SELECT version, digest FROM source WHERE name = ? ORDER BY seq DESC LIMIT 1", (name,)
-    ).fetchone()
-    return row
-
-
-def _record(db: sqlite3.Connection, name: str, digest: bytes) -> tuple[str, bytes]:
+def _record(writer: Writer, name: str, digest: bytes) -> tuple[str, bytes]:
     """A new version, even where the data came back to an earlier state: that they did is no public fact."""
     version = secrets.token_hex(16)
-    db.execute("INSERT INTO source (time, name, version, digest) VALUES (?, ?, ?, ?)", (now(), name, version, digest))
+    writer.add(Event("source", clock.now(), {"table": name, "version": version, "digest": digest.hex()}))
     return version, digest
 
 
-def _remember(db: sqlite3.Connection, read: Mapping[str, FileMark]) -> None:
-    db.executemany(
-        "INSERT OR REPLACE INTO file (path, stamp, digest) VALUES (?, ?, ?)",
-        [(path, mark.stamp, mark.digest) for path, mark in read.items() if mark.settled],
+def _remember(writer: Writer, read: Mapping[str, FileMark]) -> None:
+    writer.db.executemany(
+        "INSERT OR REPLACE INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
+        [
+            (path, mark.stamp, mark.digest, tag(writer.key, "mark", path, mark.stamp, mark.digest))
+            for path, mark in read.items()
+            if mark.settled
+        ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Record that the policy's new budget, or further tables, are meant to be.",
 )
+@click.option("--create", is_flag=True, help="Begin a new account where there is no ledger yet (must_exist = true).")
+@click.option("--upgrade", is_flag=True, help="Bring an older ledger to the present format; keeps every spend.")
+@click.option("--rotate-key", is_flag=True, help="Make a new key for the ledger.")
 @steward_option
 @policy_option
 def budget(
@@ -39,17 +43,28 @@ def budget(
     output: str | None,
     accept_data_change: bool,
     accept_policy_change: bool,
+    create: bool,
+    upgrade: bool,
+    rotate_key: bool,
     steward: bool,
 ) -> None:
     """Show what was spent and what is left.
 
-    The steward accepts a change of the data or of the policy here; what was spent stays spent.
+    The steward accepts a change of the data or of the policy here, and looks after the ledger's file and key; what was
+    spent stays spent.
     """
-    for flag, on in (("--accept-data-change", accept_data_change), ("--accept-policy-change", accept_policy_change)):
-        if on and not steward:
-            raise click.UsageError(f"{flag} is the steward's act: add --steward")
-    if steward and not (accept_data_change or accept_policy_change):
-        raise click.UsageError("--steward goes with --accept-data-change or --accept-policy-change")
+    acts = {
+        "--create": (create, _create),
+        "--upgrade": (upgrade, _upgrade),
+        "--rotate-key": (rotate_key, _rotate_key),
+        "--accept-policy-change": (accept_policy_change, _accept_policy_change),
+        "--accept-data-change": (accept_data_change, _accept_data_change),
+    }
+    asked = [flag for flag, (on, _) in acts.items() if on]
+    if asked and not steward:
+        raise click.UsageError(f"{asked[0]} is the steward's act: add --steward")
+    if steward and not asked:
+        raise click.UsageError(f"--steward goes with one of {', '.join(acts)}")
     if (format_ or output) and replay is None:
         raise click.UsageError("--format and -o go with --replay ID")
     from dpsql.policy import Policy
@@ -58,10 +73,10 @@ def budget(
     if replay is not None:
         _replay(loaded, replay, format_, output)
         return
-    if accept_policy_change:
-        _accept_policy_change(loaded)
-    if accept_data_change:
-        _accept_data_change(loaded)
+    for flag in asked:
+        acts[flag][1](loaded)
+    if rotate_key and "DPSQL_LEDGER_KEY" in os.environ:
+        return  # which is the old one: the ledger opens with the new one from now on
     found = _read(loaded)
     if as_json:
         click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))
@@ -76,22 +91,54 @@ def _read(policy: Policy) -> Statement:
     """What the ledger says; a ledger that isn't there yet has spent nothing, and looking doesn't create it."""
     from dpsql.accounting.ledger import Ledger
     from dpsql.accounting.statement import statement
-    from dpsql.engine import account
+    from dpsql.engine import account, anchor, open_ledger
 
-    opened = account(policy)
-    with Ledger(policy.ledger_path if policy.ledger_path.exists() else ":memory:", opened) as ledger:
-        return statement(opened, ledger.balance, ledger.history(), policy.budget.analysts)
+    noted = anchor(policy)
+    nothing = not (policy.ledger_path.exists() or policy.budget.must_exist or (noted is not None and noted.read()))
+    with Ledger(":memory:", account(policy)) if nothing else open_ledger(policy) as ledger:
+        return statement(ledger.account, ledger.balance, ledger.history(), policy.budget.analysts)
+
+
+def _create(policy: Policy) -> None:
+    from dpsql.accounting.ledger import Ledger
+    from dpsql.engine import account, anchor
+
+    Ledger.create(policy.ledger_path, account(policy), anchor=anchor(policy))
+    click.echo(f"a new account: {policy.ledger_path}. Keep its key apart from backups of the ledger", err=True)
+
+
+def _upgrade(policy: Policy) -> None:
+    from dpsql.accounting.upgrade import upgrade
+    from dpsql.engine import anchor
+
+    before = upgrade(policy.ledger_path, anchor=anchor(policy))
+    done = "the ledger has the present format: nothing to upgrade"
+    if before is not None:
+        done = (
+            f"upgraded from format {before}; every spend was kept. The ledger needs its key from now on: "
+            f"{policy.ledger_path}.key, or DPSQL_LEDGER_KEY.\nVersions and promises of the data had no protection "
+            "before and were taken over as they were; to be sure of them: dpsql check --steward"
+        )
+    click.echo(done, err=True)
+
+
+def _rotate_key(policy: Policy) -> None:
+    from dpsql.accounting.ledger import Ledger
+    from dpsql.engine import anchor
+
+    Ledger.rotate_key(policy.ledger_path, anchor=anchor(policy))
+    new = "set DPSQL_LEDGER_KEY to it" if "DPSQL_LEDGER_KEY" in os.environ else f"it is in {policy.ledger_path}.key"
+    click.echo(f"the ledger has a new key: {new}. Older copies of the ledger need the old one", err=True)
 
 
 def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
     """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
-    from dpsql.accounting.ledger import Ledger
     from dpsql.archive import replays
-    from dpsql.engine import account
+    from dpsql.engine import open_ledger
 
     if not policy.ledger_path.exists():
         raise click.UsageError(f"there is no ledger {policy.ledger_path}")
-    with choose(output, format_) as target, Ledger(policy.ledger_path, account(policy)) as ledger:
+    with choose(output, format_) as target, open_ledger(policy) as ledger:
         answers = replays(ledger, id)
         target.write(*answers)
         receipt = answers[0].receipt
@@ -100,9 +147,9 @@ def _replay(policy: Policy, id: str, format_: str | None, output: str | None) ->
 
 def _accept_policy_change(policy: Policy) -> None:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.engine import account
+    from dpsql.engine import account, anchor
 
-    lines = Ledger.accept_policy_change(policy.ledger_path, account(policy))
+    lines = Ledger.accept_policy_change(policy.ledger_path, account(policy), anchor=anchor(policy))
     for line in lines or ["the policy is what the ledger records: nothing to accept"]:
         click.echo(line, err=True)
     if any(line.startswith("new table") for line in lines):
@@ -110,13 +157,12 @@ def _accept_policy_change(policy: Policy) -> None:
 
 
 def _accept_data_change(policy: Policy) -> None:
-    from dpsql.accounting.ledger import Ledger
     from dpsql.backends.duckdb.sources import locate
-    from dpsql.engine import account
+    from dpsql.engine import open_ledger
 
     click.echo("this reads the data's files in full", err=True)
     sources = [one.source for one in locate(policy, {}) if not one.table.public]
-    with Ledger(policy.ledger_path, account(policy)) as ledger:
+    with open_ledger(policy) as ledger:
         lines = ledger.accept_data_change(sources)
     for line in lines or ["the data is what the ledger records: nothing to accept"]:
         click.echo(line, err=True)

@@ -56,6 +56,7 @@ class Connection:
         self.execute = fuse.around(inner.execute)
         self.executemany = fuse.around(inner.executemany)
         self.executescript = fuse.around(inner.executescript)
+        self.serialize = fuse.around(inner.serialize)
         self.close = fuse.around(inner.close)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.accounting import versions
+from dpsql.accounting import clock as ledger_clock
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger, Quota
 from dpsql.errors import BudgetError, LedgerError, PrivacyError
@@ -139,7 +139,7 @@ def test_any_sequence_of_spends_stays_within_every_quota_and_the_total(
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.time = ""
-        monkeypatch.setattr(versions, "now", lambda: self.time)
+        monkeypatch.setattr(ledger_clock, "now", lambda: self.time)
 
     def set(self, day: str) -> None:
         self.time = f"{day}T00:00:00.000+00:00"

@@ -1,0 +1,149 @@
+"""An anchor: how far a ledger has come, noted outside of it, so that an older copy of the ledger is noticed.
+
+The note is the number of events and the last link. A ledger must hold that link at that place: a newer one does, an
+older copy doesn't, and neither does an older copy from which was spent anew until it is as long (Theorem LEDGER-2).
+[budget] anchor = "path", or { command = ["program", "argument"] }, which is called with `read` (and prints
+"COUNT LINK", or nothing if it has none) or with `write COUNT LINK`. It protects as well as the place that it lies in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpsql.accounting import durable
+from dpsql.accounting.chain import SIZE
+from dpsql.accounting.keys import NEXT, VARIABLE
+from dpsql.errors import LedgerError
+from dpsql.frozen import dataclass
+
+SECONDS = 30.0
+"""How long a command may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The place of the last event that is known outside of the ledger, and its link."""
+
+    count: int
+    link: bytes
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.link.hex()}"
+
+
+class Anchor:
+    """Where the note is kept; never moved back, in however many processes."""
+
+    def __init__(self, name: str, lock: Path) -> None:
+        self.name = name
+        self._lock = lock
+
+    def read(self) -> Note | None:
+        """The note; None if there is none yet. LedgerError if that can't be told."""
+        text = self._get()
+        if not text.strip():
+            return None
+        found = re.fullmatch(rf"([1-9][0-9]{{0,17}}) ([0-9a-f]{{{2 * SIZE}}})\s*", text)
+        if found is None:
+            raise self._failed("says something else than a count and a link")
+        return Note(int(found[1]), bytes.fromhex(found[2]))
+
+    def write(self, note: Note) -> None:
+        """Move the note on; a later one, of a process that was faster, stays."""
+        with self._locked():
+            before = self.read()
+            if before is None or before.count < note.count:
+                self._put(note)
+            elif before.count == note.count and before != note:
+                raise self._failed("was moved on by another copy of the ledger at the same time")
+
+    def _get(self) -> str:
+        raise NotImplementedError
+
+    def _put(self, note: Note) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            handle = os.open(self._lock, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise self._failed(f"can't be locked: {error.strerror}") from None
+        try:
+            with contextlib.suppress(ImportError):  # elsewhere than on POSIX two processes may write in turn
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _failed(self, why: str) -> LedgerError:
+        return LedgerError(
+            f"the anchor {self.name} {why}",
+            code="anchor-failed",
+            hint="nothing was answered; what was recorded before stays charged. Without the anchor nobody could tell "
+            "an older copy of the ledger from the ledger: repair it, or let the steward take it out of the policy",
+        )
+
+
+class FileAnchor(Anchor):
+    """A note in a file, which had better be where whoever can replace the ledger can't write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), Path(f"{path}.lock"))
+        self._path = path
+
+    def _get(self) -> str:
+        try:
+            return self._path.read_bytes().decode("ascii", errors="replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise self._failed(f"can't be read: {error.strerror}") from None
+
+    def _put(self, note: Note) -> None:
+        try:
+            durable.write(self._path, f"{note}\n".encode())
+        except OSError as error:
+            raise self._failed(f"can't be written: {error.strerror}") from None
+
+
+class CommandAnchor(Anchor):
+    """A note that a program keeps. No shell is involved; the lock lies beside the ledger."""
+
+    def __init__(self, command: Sequence[str], ledger: Path) -> None:
+        super().__init__(f"command {command[0]}", Path(f"{ledger}.anchor.lock"))
+        self._command = tuple(command)
+
+    def _get(self) -> str:
+        return self._run("read")
+
+    def _put(self, note: Note) -> None:
+        self._run("write", *str(note).split())
+
+    def _run(self, *arguments: str) -> str:
+        import subprocess
+
+        hidden = {name: value for name, value in os.environ.items() if name not in (VARIABLE, NEXT)}
+        try:
+            done = subprocess.run(
+                [*self._command, *arguments],
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=SECONDS,
+                env=hidden,  # whoever keeps the note has no use for the ledger's key
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._failed(f"took more than {SECONDS:g} seconds to {arguments[0]}") from None
+        except OSError as error:
+            raise self._failed(f"can't be run: {error.strerror}") from None
+        if done.returncode != 0:
+            raise self._failed(f"ended with exit status {done.returncode} on {arguments[0]}")
+        return done.stdout.decode("ascii", errors="replace")

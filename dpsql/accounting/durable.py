@@ -1,0 +1,68 @@
+"""Small files that are written whole or not at all, and are on the disk when the call returns."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def draft(path: Path, content: bytes) -> Iterator[Path]:
+    """The content under another name beside `path`, synced and readable by its owner alone; gone afterwards."""
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            rest = memoryview(content)
+            while rest:
+                taken = os.write(handle, rest)  # a disk that fills up may take a part
+                if not taken:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                rest = rest[taken:]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        yield made
+    finally:
+        with contextlib.suppress(OSError):  # nobody takes a draft for the file, and the first error is the one to tell
+            made.unlink(missing_ok=True)
+
+
+def create(path: Path, content: bytes) -> bool:
+    """Make a new file; False, and nothing is changed, where there is one already."""
+    with draft(path, content) as made:
+        try:
+            os.link(made, path)  # unlike a rename, never replaces a file
+        except FileExistsError:
+            return False
+        finally:
+            sync_folder(path.parent)
+    return True
+
+
+def write(path: Path, content: bytes) -> None:
+    """Make a file, or replace it."""
+    with draft(path, content) as made:
+        replace(made, path)
+
+
+def replace(old: Path, new: Path) -> None:
+    """Rename a file, durably."""
+    os.replace(old, new)  # noqa: PTH105 (one place where tests make calls of the system fail)
+    sync_folder(new.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names that were made or changed in a folder last from now on."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

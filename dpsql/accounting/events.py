@@ -1,0 +1,219 @@
+"""What a ledger records, one event after the other, and what they come to.
+
+    ledger     the first one: a random name, so that no two ledgers have a link in common
+    account    what it is an account of: totals, accountant, relation, renewal; the last one counts
+    spend      a price, before the first private row is read
+    released   its answer has left; the digests of what was stored of it
+    source     a version of a table's data
+    promise    what a check of such a version found
+    key        the key was changed
+    upgraded   all before this was brought over from an older format
+
+Every sum, version, promise and stored answer that dpsql relies on is computed from events here, and events come
+from journal.py alone, which has verified them (Theorem LEDGER-2). A kind that isn't known is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Literal
+
+from dpsql.accounting.account import Account
+from dpsql.accounting.chain import SIZE, Field, link
+from dpsql.accounting.cost import Cost
+from dpsql.errors import LedgerError
+from dpsql.frozen import dataclass
+
+Kind = Literal["ledger", "account", "spend", "released", "source", "promise", "key", "upgraded"]
+COLUMNS = "seq, kind, time, receipt, body, note"
+"""What the link of an event covers, in this order."""
+Row = tuple[int, str, str, str | None, str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing to record. `receipt` is the id of the spend that it concerns, `note` what was noted with it."""
+
+    kind: Kind
+    time: str
+    body: Mapping[str, object]
+    receipt: str | None = None
+    note: str | None = None
+
+    def row(self, seq: int) -> Row:
+        """As it is written, at this place."""
+        body = json.dumps(self.body, sort_keys=True, separators=(",", ":"))
+        return seq, self.kind, self.time, self.receipt, body, self.note
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A stored table or answer, as the event of its release describes it."""
+
+    receipt: str
+    kind: str
+    key: bytes
+    digest: bytes
+
+
+class Malformed(Exception):
+    """An event that says nothing that can be true here."""
+
+
+class State:
+    """What the verified events come to, kept up to date one event at a time."""
+
+    def __init__(self) -> None:
+        self._links = bytearray()
+        self._alike: Counter[str] = Counter()  # spends of one text, not yet added up
+        self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
+        self._rules: Mapping[str, Callable[[str, str | None], None]] = {
+            "ledger": self._ledger,
+            "account": self._account,
+            "spend": self._spend,
+            "released": self._released,
+            "source": self._source,
+            "promise": self._promise,
+            "key": lambda *_: None,
+            "upgraded": lambda *_: None,
+        }
+        self.id = ""
+        self.account: Account | None = None
+        self.closed: str | None = None
+        self.period = ""  # the latest of all spends
+        self.spends: dict[str, int] = {}  # the place of each, in the order in which they were made
+        self.released: set[str] = set()
+        self.versions: dict[str, dict[str, bytes]] = {}  # by table: digests by version, the last one is the present one
+        self.promises: dict[tuple[str, str], dict[str, bool]] = {}  # by table and version
+        self.stored: list[Item] = []
+        self.stored_by_key: dict[bytes, list[int]] = {}  # noisy tables: their places, from 1
+        self.stored_by_receipt: dict[str, list[int]] = {}
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return len(self._links) // SIZE
+
+    def link(self, place: int) -> bytes:
+        """The link of the event at this place, from 1; of none, that of the event before the first."""
+        return bytes(self._links[(place - 1) * SIZE : place * SIZE]) if place else b""
+
+    def add(self, row: Row, its_link: bytes) -> None:
+        """Take in the next event, which was verified."""
+        _, kind, _, receipt, text, _ = row
+        rule = self._rules.get(kind)
+        if rule is None:
+            raise _newer(f"it records {kind[:40]!r}")
+        if (kind == "ledger") != (self.count == 0):
+            raise Malformed
+        try:
+            rule(text, receipt)
+        except (ValueError, TypeError, KeyError, ZeroDivisionError):
+            raise Malformed from None
+        self._links += its_link
+
+    def verifies(self, place: int, fields: tuple[Field, ...]) -> bool:
+        """Is this the event at this place, to the letter?"""
+        return self.link(place) == link(self.link(place - 1), fields)
+
+    def present(self, table: str) -> tuple[str, bytes] | None:
+        """The present version of a table's data, and its digest; None if it was never seen."""
+        known = self.versions.get(table)
+        return None if not known else next(reversed(known.items()))
+
+    def spent(self) -> Mapping[tuple[str, str], Cost]:
+        """Everything spent, reserved or released, by period and analyst."""
+        for text, times in self._alike.items():
+            body = json.loads(text)
+            where = (body["period"], body["analyst"])
+            cost = read_cost(body).times(times)
+            before = self._spent.get(where)
+            self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
+        self._alike.clear()
+        return self._spent
+
+    def _ledger(self, text: str, _: str | None) -> None:
+        self.id = _name(json.loads(text)["id"])
+
+    def _account(self, text: str, _: str | None) -> None:
+        body = json.loads(text)
+        if not isinstance(json.loads(body["relation"]), dict):
+            raise Malformed
+        self.account = Account(
+            number(body["epsilon"]), number(body["delta"]), body["accountant"], body["relation"], body["renew"]
+        )
+        self.closed = body["closed"]
+        if body["forgets"]:
+            self.promises.clear()  # they were verified for other units
+
+    def _spend(self, text: str, receipt: str | None) -> None:
+        if receipt is None or receipt in self.spends:
+            raise Malformed
+        if text not in self._alike:
+            body = json.loads(text)
+            if body["covers"] is not None:
+                raise _newer("a spend is for some periods only")
+            if (read_cost(body).rho is None) != (self.account is not None and self.account.accountant == "basic"):
+                raise Malformed
+            self.period = max(self.period, _name(body["period"]))
+            _name(body["analyst"])
+        self._alike[text] += 1
+        self.spends[receipt] = self.count + 1
+
+    def _released(self, text: str, receipt: str | None) -> None:
+        if receipt not in self.spends or receipt in self.released:
+            raise Malformed
+        items = [
+            Item(receipt, _name(kind), bytes.fromhex(key), bytes.fromhex(digest))
+            for kind, key, digest in json.loads(text)["stored"]
+        ]
+        self.released.add(receipt)
+        for item in items:
+            self.stored.append(item)
+            self.stored_by_receipt.setdefault(receipt, []).append(len(self.stored))
+            if item.kind == "release":
+                self.stored_by_key.setdefault(item.key, []).append(len(self.stored))
+
+    def _source(self, text: str, _: str | None) -> None:
+        body = json.loads(text)
+        digest = bytes.fromhex(body["digest"])
+        self.versions.setdefault(_name(body["table"]), {})[_name(body["version"])] = digest
+
+    def _promise(self, text: str, _: str | None) -> None:
+        body = json.loads(text)
+        if not isinstance(body["holds"], bool) or body["version"] not in self.versions.get(body["table"], {}):
+            raise Malformed
+        self.promises.setdefault((body["table"], body["version"]), {})[_name(body["promise"])] = body["holds"]
+
+
+def read_cost(body: Mapping[str, Any]) -> Cost:
+    """The price in the body of a spend."""
+    rho = body["rho"]
+    return Cost(
+        number(body["epsilon"]), number(body["delta"]), None if rho is None else number(rho), number(body["parts"])
+    )
+
+
+def number(text: str) -> Fraction:
+    """A number as it is recorded; a negative one would be a refund."""
+    found = Fraction(_name(text))
+    if found < 0:
+        raise ValueError
+    return found
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _newer(what: str) -> LedgerError:
+    return LedgerError(
+        f"the ledger was made by a newer version of dpsql: {what}, which this one doesn't know",
+        code="ledger-newer",
+        hint="upgrade dpsql; nothing was spent or changed",
+    )

@@ -1,0 +1,301 @@
+"""A ledger's events on their way to the file and back: chained, verified, anchored.
+
+Nothing is believed that isn't covered by the head's keyed tag, and no event is believed before the head is reached:
+    head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event of its release
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from dpsql.accounting import clock
+from dpsql.accounting.account import Account
+from dpsql.accounting.anchor import Anchor, Note
+from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
+from dpsql.accounting.events import COLUMNS, Event, Malformed, State
+from dpsql.accounting.keys import Keys
+from dpsql.accounting.store import MEMORY, Store
+from dpsql.errors import LedgerError
+
+
+class Writer:
+    """Adds events in a transaction; the head follows once, at its end."""
+
+    def __init__(self, db: sqlite3.Connection, key: bytes, count: int = 0, last: bytes = b"") -> None:
+        self.db = db
+        self.key = key
+        self._start = count
+        self._count, self._last = count, last
+
+    def add(self, event: Event) -> None:
+        """Record an event after all others."""
+        self._count += 1
+        row = event.row(self._count)
+        self._last = link(self._last, row)
+        self.db.execute(f"INSERT INTO event ({COLUMNS}, link) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, self._last))
+
+    def finish(self) -> Note | None:
+        """Write the head that covers what was added; None: nothing was."""
+        if self._count == self._start:
+            return None
+        self.db.execute(
+            "INSERT OR REPLACE INTO head (one, count, link, tag) VALUES (1, ?, ?, ?)",
+            (self._count, self._last, tag(self.key, "head", self._count, self._last)),
+        )
+        return Note(self._count, self._last)
+
+
+class Journal:
+    """One ledger's events, verified up to the last look."""
+
+    def __init__(
+        self, path: Path | str, account: Account | None, *, anchor: Anchor | None = None, must_exist: bool = False
+    ) -> None:
+        """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError)."""
+        file = None if str(path) == MEMORY else Path(path).resolve()
+        self._keys = Keys(file)
+        self._key, self._secret = b"", b""
+        self._anchor = anchor
+        self.state = State()
+        self._stored = 0  # how many stored rows were compared with the chain
+        noted = self._noted()
+        if file is None and (anchor is not None or must_exist):
+            raise LedgerError(
+                "the policy's ledger must be a file, and this one would be in memory",
+                code="ledger-missing",
+                hint="leave out ledger=':memory:', or anchor and must_exist in the policy's [budget]",
+            )
+        if noted is not None and file is not None and not file.exists():
+            raise self._behind(f"the ledger {file} is gone", noted)
+        create = account is not None and not must_exist
+        self.store = Store(path, (lambda db: self._fill(db, account)) if create and account is not None else None)
+        try:
+            with self.store.snapshot() as db:
+                self._catch_up(db)
+                self._unwrap(db)
+                self._held(noted)
+            if anchor is not None and (noted is None or noted.count < self.state.count):
+                anchor.write(self._last)
+        except BaseException:
+            self.store.close()
+            raise
+
+    @property
+    def secret(self) -> bytes:
+        """What fingerprints are keyed with; it stays the same when the key is changed."""
+        return self._secret
+
+    @property
+    def key(self) -> bytes:
+        """The ledger's key, as of the last look."""
+        return self._key
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction; `state` is what the ledger says in it."""
+        with self.store.snapshot() as db:
+            self._catch_up(db)
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """A write transaction that no other process overlaps, on disk and anchored when the block has been left.
+
+        `state` is what the ledger says before it. An error of the anchor comes after the commit: what was recorded
+        stays recorded, and nothing is answered.
+        """
+        # Read before the transaction begins: whatever the anchor says by then is committed, and seen in it.
+        noted = self._noted()
+        with self.store.transaction() as db:
+            self._catch_up(db)
+            self._held(noted)
+            writer = Writer(db, self._key, self.state.count, self._last.link)
+            yield writer
+            note = writer.finish()
+        if self._anchor is not None and note is not None:
+            self._anchor.write(note)  # Theorem LEDGER-2: before anything that was paid for is computed
+
+    def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, Mapping[str, Any], str]]:
+        """The spends at these places, which are all there are from the first to the last: id, time, body and note."""
+        if not places:
+            return []
+        rows = db.execute(
+            f"SELECT {COLUMNS} FROM event WHERE seq BETWEEN ? AND ? AND kind = 'spend' ORDER BY seq",
+            (places[0], places[-1]),
+        ).fetchall()
+        with self._intact():
+            # Verified anew: what lies on the disk may have been altered since the last look.
+            if [row[0] for row in rows] != list(places) or not all(self.state.verifies(row[0], row) for row in rows):
+                raise Malformed
+            return [(id, time, json.loads(body), note) for _, _, time, id, body, note in rows]
+
+    def rotate(self) -> None:
+        """Change the key. At every moment one of the key files is the ledger's (Theorem LEDGER-2)."""
+        with self.writing() as writer:
+            self._keys.settle(self._key)  # what an interrupted change left
+            new = self._keys.prepare()
+            marks = writer.db.execute("SELECT path, stamp, digest, tag FROM file").fetchall()
+            writer.db.execute("DELETE FROM file")
+            for path, stamp, digest, found in marks:
+                if agrees(found, self._key, "mark", path, stamp, digest):
+                    writer.db.execute(
+                        "INSERT INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
+                        (path, stamp, digest, tag(new, "mark", path, stamp, digest)),
+                    )
+            writer.db.execute("DELETE FROM secret")
+            wrap(writer.db, new, self.state.id, self._secret)
+            writer.add(Event("key", clock.now(), {}))
+            writer.key = new
+        self._key = new
+        with self.store.transaction() as db:
+            self._catch_up(db)
+            self._keys.settle(self._key)
+
+    def _fill(self, db: sqlite3.Connection, account: Account) -> None:
+        """The first events of a new ledger. Its key is on the disk before the ledger is."""
+        begin(db, self._keys.for_new_ledger(), secrets.token_bytes(SIZE), [account_event(account)])
+
+    def _noted(self) -> Note | None:
+        return None if self._anchor is None else self._anchor.read()
+
+    @property
+    def _last(self) -> Note:
+        return Note(self.state.count, self.state.link(self.state.count))
+
+    def _held(self, noted: Note | None) -> None:
+        """The ledger must hold what the anchor knows, at its very place; it may hold more."""
+        if noted is not None and (noted.count > self.state.count or self.state.link(noted.count) != noted.link):
+            raise self._behind(
+                f"the ledger {self.store.name} is not the one that was anchored, or an older copy", noted
+            )
+
+    def _behind(self, what: str, noted: Note) -> LedgerError:
+        name = self._anchor.name if self._anchor is not None else ""
+        return LedgerError(
+            f"{what}: the anchor {name} knows its first {noted.count} events",
+            code="ledger-rolled-back",
+            hint="put the latest ledger back, with its -wal file if there is one: an older one forgets spends. Only "
+            "the steward may begin a new account, by removing the anchor's note as well",
+        )
+
+    def _catch_up(self, db: sqlite3.Connection) -> None:
+        """Verify and take in what was recorded since the last look, by whichever process."""
+        with self._intact():
+            count, last = self._head(db)
+            rows = db.execute(f"SELECT {COLUMNS}, link FROM event WHERE seq > ? ORDER BY seq", (self.state.count,))
+            seen, before, new = self.state.count, self._last.link, []
+            for *fields, recorded in rows:
+                seen, before = seen + 1, link(before, fields)
+                # Gap-free and chained: what was lost, altered, inserted or moved is noticed here, or at the head.
+                if fields[0] != seen or recorded != before:
+                    raise Malformed
+                new.append((tuple(fields), before))
+            if (seen, before) != (count, last):
+                raise Malformed
+            for row, its_link in new:
+                self.state.add(row, its_link)  # authentic, hence of its types
+            self._check_stored(db)
+            if self.state.account is None:
+                raise Malformed
+
+    def _check_stored(self, db: sqlite3.Connection) -> None:
+        """The stored rows are those of the chain, one for one; their contents are verified when they are read."""
+        known, chained = self._stored, self.state.stored[self._stored :]
+        if not chained and known:
+            return
+        rows = db.execute("SELECT seq, receipt, kind, key, digest FROM stored WHERE seq > ? ORDER BY seq", (known,))
+        if rows.fetchall() != [
+            (place, i.receipt, i.kind, i.key, i.digest) for place, i in enumerate(chained, known + 1)
+        ]:
+            raise Malformed
+        self._stored = known + len(chained)
+
+    def _head(self, db: sqlite3.Connection) -> tuple[int, bytes]:
+        """How many events there are and the last link, by the head's tag; a key that was changed is taken over."""
+        rows = db.execute("SELECT count, link, tag FROM head").fetchall()
+        if len(rows) != 1:
+            raise Malformed
+        count, last, found = rows[0]
+        if not (self._key and agrees(found, self._key, "head", count, last)):
+            self._key = self._matching(db, found, count, last)
+        return count, last
+
+    def _matching(self, db: sqlite3.Connection, found: object, count: object, last: object) -> bytes:
+        keys = self._keys.candidates()
+        for key in keys:
+            if agrees(found, key, "head", count, last):
+                return key
+        # One tag that doesn't fit is damage; where the secret's doesn't either, it is the key.
+        row = db.execute("SELECT ledger, salt, wrapped, tag FROM secret").fetchone()
+        if row is not None and any(agrees(row[3], key, "secret", *row[:3]) for key in keys):
+            raise Malformed
+        raise self._keys.wrong()
+
+    def _unwrap(self, db: sqlite3.Connection) -> None:
+        rows = db.execute("SELECT ledger, salt, wrapped, tag FROM secret").fetchall()
+        if len(rows) != 1 or rows[0][0] != self.state.id or not agrees(rows[0][3], self._key, "secret", *rows[0][:3]):
+            raise self.store.damaged()
+        _, salt, wrapped, _ = rows[0]
+        self._secret = _pad(self._key, salt, wrapped)
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        """What can't be understood is damage."""
+        try:
+            yield
+        except (Malformed, ValueError, TypeError, OverflowError, RecursionError):
+            raise self.store.damaged() from None
+
+
+def account_event(
+    account: Account, *, forgets: bool = False, closed: str | None = None, time: str | None = None
+) -> Event:
+    """What the ledger is an account of from now on.
+
+    forgets: promises that were verified for other units. closed: why nothing more is paid; None while it is open.
+    """
+    body = {
+        "epsilon": str(account.epsilon),
+        "delta": str(account.delta),
+        "accountant": account.accountant,
+        "relation": account.relation,
+        "renew": account.renew,
+        "closed": closed,
+        "forgets": forgets,
+    }
+    return Event("account", time or clock.now(), body)
+
+
+def begin(db: sqlite3.Connection, key: bytes, secret: bytes, events: Sequence[Event]) -> Note:
+    """Write the beginning of a ledger into empty tables."""
+    id = secrets.token_hex(16)
+    writer = Writer(db, key)
+    writer.add(Event("ledger", clock.now(), {"id": id}))
+    for event in events:
+        writer.add(event)
+    wrap(db, key, id, secret)
+    note = writer.finish()
+    assert note is not None
+    return note
+
+
+def wrap(db: sqlite3.Connection, key: bytes, ledger: str, secret: bytes) -> None:
+    """Keep the fingerprints' secret, so that it can't be read without the key."""
+    salt = secrets.token_bytes(16)
+    fields: tuple[Field, ...] = (ledger, salt, _pad(key, salt, secret))
+    db.execute(
+        "INSERT INTO secret (ledger, salt, wrapped, tag) VALUES (?, ?, ?, ?)", (*fields, tag(key, "secret", *fields))
+    )
+
+
+def _pad(key: bytes, salt: bytes, secret: bytes) -> bytes:
+    """Exclusive or with a keyed hash of a fresh salt: the same step wraps and unwraps."""
+    pad = blake2b(salt, key=key, digest_size=len(secret), person=b"dpsql.pad").digest()
+    return bytes(a ^ b for a, b in zip(secret, pad, strict=True))

@@ -1,0 +1,297 @@
+"""A ledger says what it said, or it is refused: every bit of a small one flipped, and the attacks that have a name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsql.accounting import fingerprint, store
+from dpsql.accounting.cost import Cost
+from dpsql.accounting.fingerprint import Source
+from dpsql.accounting.ledger import Account, Kept, Ledger
+from dpsql.errors import LedgerError
+
+ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
+ACCOUNT = Account(Fraction(20), Fraction(0), "basic", ROW)
+SPENDS = 12
+SHARES = 8
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in memory where there is one, as thousands of ledgers are opened; file marks count at once."""
+    monkeypatch.setattr(fingerprint, "SETTLED_NS", -(10**18))
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as made:
+        yield Path(made)
+
+
+def source(folder: Path) -> Source:
+    return Source("t", (folder / "t.csv",))
+
+
+def make(folder: Path, spends: int = SPENDS) -> Path:
+    """Spends, two versions, a promise that holds, one that is broken, a mark of a file and stored answers."""
+    path = folder / "l.sqlite"
+    with Ledger(path, ACCOUNT) as ledger:
+        (folder / "t.csv").write_text("a\n1\n")
+        ledger.recognise([source(folder)])
+        (folder / "t.csv").write_text("a\n1\n2\n")
+        ledger.accept_data_change([source(folder)])
+        version = ledger.recognise([source(folder)])["t"]
+        ledger.record_promise("t", "key=id", version, True)
+        ledger.record_promise("t", "rows=1", version, False)
+        for number in range(spends):
+            receipt = ledger.reserve(Cost(Fraction(1)), {"sql": f"SELECT {number}"}, analyst="ada")
+        ledger.released(receipt, [Kept("release", b"k", '{"x":1}', b"noisy"), Kept("answer", b"", "{}", b"answer")])
+    return path
+
+
+def said(path: Path) -> object:
+    """Everything that privacy rests on."""
+    with Ledger(path, ACCOUNT) as ledger:
+        history, balance = ledger.history(), ledger.balance
+        present = ledger.recognise([source(path.parent)])
+        promises = [ledger.promises("t", version) for version in (present["t"], "none")]
+        kept = [ledger.kept(entry.id) for entry in history[-2:]]
+        entries = [(e.id, e.time, e.cost, e.state, e.note, e.analyst, e.period) for e in history]
+        return balance, balance.analysts, entries, present, promises, ledger.stored(b"k"), kept, ledger.has_stored()
+
+
+def same_or_refused(path: Path, expected: object) -> bool:
+    """Does it say the same? Otherwise it is refused, by an error of ours that says what to do."""
+    try:
+        found = said(path)
+    except LedgerError as error:
+        assert error.code and error.hint
+        return False
+    assert found == expected
+    return True
+
+
+def small_pages(connect: object) -> object:
+    """Ledgers with the smallest pages that SQLite has: few bytes that mean nothing."""
+
+    def connected(where: str) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(where)  # type: ignore[operator]  # store._connect
+        if where == store.MEMORY:
+            connection.execute("PRAGMA page_size = 512")
+        return connection
+
+    return connected
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_flipped_bit_changes_nothing_that_a_ledger_says_or_is_refused(
+    share: int, folder: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    """Every byte of the file: its lowest bit (a stored 0 or 1) and one other, or all eight (--whole)."""
+    monkeypatch.setattr(store, "_connect", small_pages(store._connect))
+    path = make(folder, spends=3)
+    whole = path.read_bytes()
+    assert len(whole) < 20_000 and list(folder.glob("*-wal")) == []
+    expected = said(path)
+    assert path.read_bytes() == whole
+    refused = 0
+    for place in range(share, len(whole), SHARES):
+        bits = range(8) if pytestconfig.getoption("--whole") else (0, 1 + place // SHARES % 7)
+        for bit in bits:
+            flipped = bytearray(whole)
+            flipped[place] ^= 1 << bit
+            path.write_bytes(flipped)
+            refused += not same_or_refused(path, expected)
+            for beside in ("-wal", "-shm", "-journal"):
+                Path(f"{path}{beside}").unlink(missing_ok=True)
+    assert refused > len(whole) // SHARES // 3
+    path.write_bytes(whole)
+    assert said(path) == expected
+
+
+def test_a_flipped_bit_of_the_key_opens_nothing(folder: Path) -> None:
+    path = make(folder, spends=2)
+    key = Path(f"{path}.key")
+    whole, expected = key.read_bytes(), said(path)
+    opened = 0
+    for place in range(len(whole)):
+        for bit in range(8):
+            flipped = bytearray(whole)
+            flipped[place] ^= 1 << bit
+            key.write_bytes(flipped)
+            opened += same_or_refused(path, expected)
+    digits = sum(chr(c).isalpha() for c in whole)
+    assert opened <= digits + 8  # another case of a letter is the same digit, and what follows the digits is blank
+
+
+# ---------------------------------------------------------------- attacks that have a name
+
+
+def edit(path: Path, *statements: str) -> None:
+    """As somebody would who knows SQLite, and not the key: the file's own triggers are taken out and put back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for name in ("changed", "deleted"):
+            database.execute(f"DROP TRIGGER event_is_never_{name}")
+        for statement in statements:
+            assert database.execute(statement).rowcount != 0
+        database.executescript(store.SCHEMA[store.SCHEMA.index("CREATE TRIGGER") :])
+
+
+def refused(path: Path) -> LedgerError:
+    with pytest.raises(LedgerError) as error:
+        said(path)
+    return error.value
+
+
+CUT = "DELETE FROM event WHERE seq = (SELECT MAX(seq) FROM event WHERE kind = 'spend')"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["""UPDATE event SET body = replace(body, '"holds":false', '"holds":true') WHERE kind = 'promise'"""],
+        ["""DELETE FROM event WHERE kind = 'promise' AND body LIKE '%"holds":false%'"""],
+        ["DELETE FROM event WHERE kind = 'source'"],
+        ["UPDATE event SET body = (SELECT body FROM event WHERE kind = 'source') WHERE kind = 'source'"],
+        ["DELETE FROM event WHERE seq > (SELECT MAX(seq) - 2 FROM event)"],
+        [
+            "DELETE FROM stored",
+            "DELETE FROM event WHERE seq > (SELECT MAX(seq) - 2 FROM event)",
+            "UPDATE head SET count = (SELECT MAX(seq) FROM event), "
+            "link = (SELECT link FROM event ORDER BY seq DESC LIMIT 1)",
+        ],
+        ["""UPDATE event SET body = replace(body, '"epsilon":"1"', '"epsilon":"0"') WHERE kind = 'spend'"""],
+        ["DELETE FROM event WHERE kind = 'released'"],
+        ["DELETE FROM stored WHERE kind = 'release'"],
+        ["UPDATE stored SET data = x'00' WHERE kind = 'release'"],
+        ["UPDATE stored SET key = x'00' WHERE kind = 'release'"],
+        ["UPDATE stored SET receipt = 'x'"],
+        ["UPDATE stored SET kind = 'release', key = x'6b' WHERE kind = 'answer'"],
+        ["INSERT INTO stored SELECT seq + 2, receipt, kind, key, digest, facts, data FROM stored"],
+    ],
+    ids=lambda statements: statements[0][:60],
+)
+def test_an_edit_without_the_key_is_refused(folder: Path, statements: list[str]) -> None:
+    path = make(folder)
+    edit(path, *statements)
+    assert refused(path).code == "ledger-damaged"
+
+
+def test_the_end_of_the_chain_cannot_be_cut_off(folder: Path) -> None:
+    """Spent 12 → 11: with the counters of SQLite, and with the head as it was before the last spend."""
+    path = make(folder, spends=11)
+    with closing(sqlite3.connect(path)) as database:
+        head = database.execute("SELECT count, link, tag FROM head").fetchone()
+    with Ledger(path, ACCOUNT) as ledger:
+        ledger.reserve(Cost(Fraction(1)), {})
+        assert ledger.balance.spent.epsilon == 12
+    whole = path.read_bytes()
+    edit(path, CUT)
+    assert refused(path).code == "ledger-damaged"
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("UPDATE head SET count = ?, link = ?, tag = ?", head)
+    assert refused(path).code == "ledger-damaged"  # an older head alone
+
+
+def test_a_mark_that_was_altered_is_not_believed(folder: Path) -> None:
+    """Whoever changes the data and then the mark, so that it names the new contents' stamp with the old digest."""
+    path = make(folder)
+    (folder / "t.csv").write_text("a\n1\n3\n")
+    found = fingerprint._stamp("t", folder / "t.csv")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("UPDATE file SET stamp = ?", (found,))
+    assert refused(path).code == "data-changed"
+
+
+def test_marks_of_another_key_are_read_again(folder: Path) -> None:
+    path = make(folder)
+    expected = said(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("UPDATE file SET tag = zeroblob(32)")
+    assert said(path) == expected
+
+
+def test_a_stored_answer_is_verified_each_time_that_it_is_read(folder: Path) -> None:
+    path = make(folder)
+    with Ledger(path, ACCOUNT) as ledger:
+        assert len(ledger.stored(b"k")) == 1
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("UPDATE stored SET data = x'00'")
+        with pytest.raises(LedgerError) as error:
+            ledger.stored(b"k")
+        assert error.value.code == "ledger-damaged"
+
+
+def test_the_history_is_verified_each_time_that_it_is_read(folder: Path) -> None:
+    path = make(folder)
+    with Ledger(path, ACCOUNT) as ledger:
+        id = ledger.history()[0].id
+        edit(path, "UPDATE event SET note = '{}' WHERE kind = 'spend'")
+        for use in (ledger.history, lambda: ledger.entry(id)):
+            with pytest.raises(LedgerError) as error:
+                use()
+            assert error.value.code == "ledger-damaged"
+
+
+def test_a_session_forgets_nothing_that_it_has_seen_when_an_older_copy_is_written_into_the_file(folder: Path) -> None:
+    """Once nobody has it open, the copy passes for the ledger: only an anchor tells (Theorem LEDGER-2)."""
+    path = make(folder)
+    old = path.read_bytes()
+    with Ledger(path, ACCOUNT) as ledger:
+        for paid in range(SPENDS + 1, SPENDS + 4):
+            try:
+                ledger.reserve(Cost(Fraction(1)), {})
+                path.write_bytes(old)
+                assert ledger.balance.spent.epsilon == paid
+            except LedgerError as error:
+                assert error.code == "ledger-damaged"
+                break
+
+
+def test_a_copy_of_both_files_is_a_ledger_and_theory_says_so(folder: Path) -> None:
+    path = make(folder)
+    expected = said(path)
+    (folder / "copy").mkdir()
+    for name in ("l.sqlite", "l.sqlite.key"):
+        shutil.copy(folder / name, folder / "copy" / name)
+    shutil.copy2(folder / "t.csv", folder / "copy" / "t.csv")
+    assert said(folder / "copy" / "l.sqlite") == expected
+
+
+@pytest.mark.parametrize("kind", ["spend", "later"])
+def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> None:
+    from dpsql.accounting.events import Event
+
+    path = make(folder)
+    with Ledger(path, ACCOUNT) as ledger:
+        body = dict.fromkeys(("epsilon", "delta", "parts"), "0") | {"rho": None, "period": "", "analyst": ""}
+        with ledger._journal.writing() as writer:
+            writer.add(Event(kind, "t", {**body, "covers": ["2026-01", "2026-03"]}, "x", "{}"))  # type: ignore[arg-type]
+        with pytest.raises(LedgerError) as error:
+            ledger.reserve(Cost(Fraction(1)), {})
+    assert error.value.code == "ledger-newer" and "upgrade dpsql" in (error.value.hint or "")
+    assert refused(path).code == "ledger-newer"
+
+
+def test_a_closed_account_pays_nothing_more_and_shows_what_it_released(folder: Path) -> None:
+    from dataclasses import replace
+
+    from dpsql.accounting.journal import account_event
+
+    path = make(folder)
+    with Ledger(path, ACCOUNT) as ledger, ledger._journal.writing() as writer:
+        writer.add(account_event(ACCOUNT, closed="the study is over"))
+    more = replace(ACCOUNT, epsilon=Fraction(100))
+    Ledger.accept_policy_change(path, more)  # other totals don't open it
+    with Ledger(path, more) as ledger:
+        with pytest.raises(LedgerError) as error:
+            ledger.reserve(Cost(Fraction(1)), {})
+        assert ledger.balance.spent.epsilon == SPENDS and len(ledger.stored(b"k")) == 1
+    assert error.value.code == "account-closed" and "the study is over" in error.value.message

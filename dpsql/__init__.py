@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpsql.quote import Quote
     from dpsql.session import Session, connect
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"
 __all__ = [
     "Answer",
     "BudgetError",

@@ -48,6 +48,10 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
          "jaccard", "factorial"),
         ("one row could make it arbitrarily slow", _LISTED),
     ),
+    "nfc_normalize": (
+        "one row could make it arbitrarily slow: its time grows with the square of a text's combining marks",
+        "compare without accents: STRIP_ACCENTS(x) = STRIP_ACCENTS('é'); or normalise the data once, in their source",
+    ),
     **dict.fromkeys(
         ("getenv", "current_setting", "getvariable", "current_user", "current_database", "current_schema",
          "current_schemas", "current_catalog", "version", "pg_typeof", "typeof", "stats", "write_log", "in_search_path",

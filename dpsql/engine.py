@@ -25,7 +25,7 @@ from dpsql.backends.duckdb.sources import (
     unlisted,
     well_formed,
 )
-from dpsql.errors import DataError, LedgerError, PolicyError
+from dpsql.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.recent import Recent
 from dpsql.sql.types import Type
@@ -46,6 +46,7 @@ class Engine:
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         _check_automatic(policy, self.schema)
+        _check_references(policy, self.schema)
         self.public = PublicDatabase(self.located)
         self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = Ledger(ledger if ledger is not None else policy.ledger_path, account(policy))
@@ -218,6 +219,24 @@ def _check_automatic(policy: Policy, schema: Mapping[str, tuple[tuple[str, str],
                     "numbers get automatic bounds",
                     code="bounds-type",
                     hint="write a min and a max, or leave bounds out",
+                )
+
+
+def _check_references(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    """Public keys come from a column that there is."""
+    for table in policy.tables.values():
+        for column in table.columns.values():
+            target = column.references
+            if target is None:
+                continue
+            there = [name for name, _ in schema[target.table.lower()]]
+            if target.column.lower() not in (name.lower() for name in there):
+                close = nearest(target.column, there)
+                raise PolicyError(
+                    f"tables.{table.name}.columns.{column.name}.references: {target.table} has no column "
+                    f"{target.column}",
+                    code="unknown-column",
+                    hint=f"did you mean {target.table}.{close}?" if close else f"its columns: {', '.join(there)}",
                 )
 
 

@@ -35,6 +35,7 @@ from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_epsilon
 from dpsql.quote import Quote
 from dpsql.recent import key_of
+from dpsql.rehearse import rehearse, too_deep
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
@@ -72,6 +73,7 @@ class Session:
             quote = self._quote(sql, options)
             if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
                 return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
+            rehearse(quote)
             with self._loosest(sql, options):
                 *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
             price, quote = quote.price, self._bounded(quote, first, data)
@@ -92,6 +94,7 @@ class Session:
             found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
+            rehearse(quote)
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
             engine.check_unchanged(data)
@@ -103,6 +106,7 @@ class Session:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
             quote = self._quote(sql, options)
+            rehearse(quote)
             return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:
@@ -292,11 +296,13 @@ class Session:
 
 @contextmanager
 def _located(sql: str) -> Iterator[None]:
-    """Give errors the text they point into."""
+    """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
     try:
         yield
     except Error as error:
         raise error.locate(sql) from None
+    except RecursionError:
+        raise too_deep().locate(sql) from None
 
 
 def checked_analyst(name: str | None) -> str:

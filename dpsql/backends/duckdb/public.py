@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, create_view, lock, quoted
 from dpsql.errors import SQLError
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit
 
@@ -42,7 +43,7 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            relation = cursor.sql(explicit(query).sql(dialect="duckdb", copy=False))
+            relation = cursor.sql(as_sql(explicit(query), copy=False))
             return relation.to_arrow_table(), [str(t) for t in relation.types]
 
     @contextmanager
@@ -104,7 +105,7 @@ class TwinDatabase:
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
         """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
-        text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
+        text = as_sql(explicit(as_written(query)), copy=False)
         found = self._known.get(text)
         if found is None:
             found = self._described(text)

@@ -71,9 +71,9 @@ class Session:
         with _located(sql):
             data = engine.identities()
             quote = self._quote(sql, options)
+            rehearse(quote, engine.public)
             if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
                 return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
-            rehearse(quote)
             with self._loosest(sql, options):
                 *first, receipt = engine.ledger.reserve_all(quote.spends, analyst=who, quota=quota(engine.policy, who))
             price, quote = quote.price, self._bounded(quote, first, data)
@@ -94,7 +94,7 @@ class Session:
             found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
-            rehearse(quote)
+            rehearse(quote, None)
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
             engine.check_unchanged(data)
@@ -106,7 +106,7 @@ class Session:
         """Everything about a query's noise and price; spends nothing and reads no private row."""
         with _located(sql):
             quote = self._quote(sql, options)
-            rehearse(quote)
+            rehearse(quote, self._engine.public)
             return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
 
     def explain_batch(self, sql: str, **options: Any) -> Quote:

@@ -144,6 +144,8 @@ def test_text_that_is_not_unicode_is_refused_and_shown_without_its_bytes(session
         "SELECT COUNT(*) FROM (SUMMARIZE t)",
         "COPY t TO 'x'",
         "SELECT \x00",
+        "SELECT COUNT(*) FROM t WHERE EXISTS (n)",
+        "SELECT EXISTS (n) FILTER (WHERE s LIKE 'a%') / COUNT(*) FROM t",
     ],
 )
 def test_a_statement_that_is_no_query_is_refused_wherever_it_stands(session: dpsql.Session, sql: str) -> None:

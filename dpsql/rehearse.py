@@ -31,13 +31,13 @@ SPARE = 150  # frames: more than lie between here and where a statement is writt
 SHALLOW = 12  # a tree of so few levels never comes near the stack's end
 
 
-def rehearse(quote: Quote, public: PublicEngine | None) -> None:
+def rehearse(quote: Quote, public: PublicEngine) -> None:
     """Refuses a query that can't be run whatever is measured, before anything is paid; it sees public values only."""
     try:
         _with_less_stack(SPARE, lambda: _write(quote))
     except RecursionError:
         raise too_deep() from None
-    if public is not None and not quote.responses:
+    if not quote.responses:
         _run(quote, public)
 
 

@@ -24,7 +24,7 @@ from dpsql.archive import replays
 from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known, settled
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
-from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
+from dpsql.batch import Batch, Result, alone, answer, merge, quotes, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
 from dpsql.engine import Engine, quota
@@ -91,10 +91,10 @@ class Session:
         with _located(sql):
             data = engine.identities()
             together, quote = self._together(sql, options)
+            self._rehearse(quote, together)
             found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
-            rehearse(quote, None)
             receipt = engine.ledger.reserve(quote.price, quote.note, analyst=who, quota=quota(engine.policy, who))
             noisy = self._measure(quote)
             engine.check_unchanged(data)
@@ -112,7 +112,13 @@ class Session:
     def explain_batch(self, sql: str, **options: Any) -> Quote:
         """The same for a batch: its merged releases, and one price."""
         with _located(sql):
-            return self._fitted(self._together(sql, options)[1])
+            together, quote = self._together(sql, options)
+            self._rehearse(quote, together)
+            return self._fitted(quote)
+
+    def _rehearse(self, quote: Quote, together: Batch) -> None:
+        for one in quotes(quote, together):
+            rehearse(one, self._engine.public)
 
     def _fitted(self, quote: Quote) -> Quote:
         ledger = self._engine.ledger

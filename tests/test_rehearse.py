@@ -78,6 +78,18 @@ def test_a_constant_that_no_number_can_be_made_of_is_refused_with_what_is_wrong(
     assert session.budget.spent == before
 
 
+def test_a_batch_is_refused_before_payment_for_one_statement_that_fails_on_its_constants(
+    session: dpsql.Session,
+) -> None:
+    before = session.budget.spent
+    sql = "SELECT k, COUNT(*) + 1 FROM t GROUP BY k; " + RESULT.format("acos('HOME')")
+    for ask in (session.batch, session.explain_batch):
+        with pytest.raises(dpsql.SQLError, match="HOME"):
+            ask(sql, epsilon=1)
+    assert session.budget.spent == before
+    assert len(session.batch(sql.replace("'HOME'", "'0.5'"), epsilon=1)) == 2
+
+
 def nested(n: int) -> dict[str, str]:
     ctes = ["c0 AS (SELECT * FROM t)", *(f"c{i} AS (SELECT * FROM c{i - 1})" for i in range(1, n))]
     sums = ["c0 AS (SELECT COUNT(*) AS x FROM t)", *(f"c{i} AS (SELECT x + 1 AS x FROM c{i - 1})" for i in range(1, n))]

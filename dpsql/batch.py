@@ -6,7 +6,7 @@ The budget is then shared out over all statistics at once. What each statement d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import pow, sqrt
@@ -157,6 +157,16 @@ def _with(a: CheckedRelease, b: CheckedRelease) -> CheckedRelease:
     arguments = tuple(dict.fromkeys((*a.arguments, *b.arguments)))
     release = replace(a.release, aggregates=tuple(argument.call for argument in arguments))
     return replace(a, release=release, arguments=arguments)
+
+
+def quotes(quote: Quote, together: Batch) -> Iterator[Quote]:
+    """Each statement's own quote: its post-processing, over its part of the batch's releases."""
+    for part in together.parts:
+        steps = []
+        for name, place in zip(part.plan.tables, part.places, strict=True):
+            step = quote.steps[place.release]
+            steps.append(replace(step, name=name, calls=tuple(step.calls[i] for i in place.aggregates)))
+        yield replace(quote, plan=part.plan, result=part.result, steps=tuple(steps))
 
 
 def answer(

@@ -27,6 +27,7 @@ from dpsql.plan.rows import fresh, plan_column
 from dpsql.quote import Ask, Quote
 from dpsql.release import Noisy, Responded
 from dpsql.reuse import find
+from dpsql.sql.as_sql import as_sql
 
 SHARE = Fraction(1, 20)  # of the query's ε
 MOST = 24  # the last bucket: more than 2^23 rows of one unit
@@ -180,7 +181,7 @@ def _clipped(argument: Argument) -> Iterator[_Clipped]:
             continue
         if not value.type.is_numeric:
             continue
-        text = call.node.sql(dialect="duckdb").replace('"', "")
+        text = as_sql(call.node).replace('"', "")
         yield _Clipped(f"{place}{text} [{float(low):g}, {float(high):g}]", written, low, high, call.where)
 
 

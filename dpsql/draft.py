@@ -15,6 +15,7 @@ from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.analyze.sensitivity import Contribution
 from dpsql.frozen import dataclass
 from dpsql.plan.nodes import Named, Winners
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip, Quantity, Value
@@ -282,7 +283,7 @@ def _gridded_input(value: Scalar, grid: Grid) -> exp.Expr:
 
 
 def _text(node: exp.Expr) -> str:
-    return node.sql(dialect="duckdb").replace('"', "")
+    return as_sql(node).replace('"', "")
 
 
 def tallies_of(strategy: Strategy) -> tuple[Tally, ...]:

@@ -33,7 +33,7 @@ from dpsql.backends.duckdb.sources import (
 )
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import require_tested
-from dpsql.errors import DataError, LedgerError, PolicyError
+from dpsql.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
 from dpsql.recent import Recent
 from dpsql.settings_read import from_environment
@@ -64,6 +64,7 @@ class Engine:
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         _check_automatic(policy, self.schema)
+        _check_references(policy, self.schema)
         self.public = PublicDatabase(self.located, folder)
         self.twin = TwinDatabase(self.public, self.schema)
         self.ledger = open_ledger(policy, ledger)
@@ -247,6 +248,24 @@ def _check_automatic(policy: Policy, schema: Mapping[str, tuple[tuple[str, str],
                     "numbers get automatic bounds",
                     code="bounds-type",
                     hint="write a min and a max, or leave bounds out",
+                )
+
+
+def _check_references(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    """Public keys come from a column that there is."""
+    for table in policy.tables.values():
+        for column in table.columns.values():
+            target = column.references
+            if target is None:
+                continue
+            there = [name for name, _ in schema[target.table.lower()]]
+            if target.column.lower() not in (name.lower() for name in there):
+                close = nearest(target.column, there)
+                raise PolicyError(
+                    f"tables.{table.name}.columns.{column.name}.references: {target.table} has no column "
+                    f"{target.column}",
+                    code="unknown-column",
+                    hint=f"did you mean {target.table}.{close}?" if close else f"its columns: {', '.join(there)}",
                 )
 
 

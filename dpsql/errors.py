@@ -19,6 +19,8 @@ from typing import ClassVar
 
 from dpsql.frozen import dataclass
 
+LONGEST_LINE = 200  # characters of a line that an error quotes
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -78,20 +80,50 @@ class Error(Exception):
         return self
 
     def __str__(self) -> str:
-        lines = [f"error: {self.message}"]
+        lines = [f"error: {_plain(self.message)}"]
         if self.span is not None and self.source is not None:
             source_lines = self.source.split("\n")
             if self.span.line <= len(source_lines):
-                text = source_lines[self.span.line - 1].rstrip("\r")
                 number = f"{self.span.line:>4}"
-                before = "".join(c if c == "\t" else " " for c in text[: self.span.column - 1])
+                text, mark = quoted_line(source_lines[self.span.line - 1].rstrip("\r"), self.span)
                 lines.append(f"{number} | {text}")
-                lines.append(f"{' ' * len(number)} | {before}{'^' * self.span.length}")
+                lines.append(f"{' ' * len(number)} | {mark}")
         if self.hint:
-            first, *rest = self.hint.splitlines()
+            first, *rest = _plain(self.hint).splitlines()
             lines.append(f"help: {first}")
             lines.extend(f"      {line}" for line in rest)
         return "\n".join(lines)
+
+
+def quoted_line(text: str, span: Span) -> tuple[str, str]:
+    """A line with what the span marks, and the carets to write under it: at most LONGEST_LINE characters of it."""
+    start, stop = 0, len(text)
+    first, last = span.column - 1, span.column - 1 + span.length
+    if len(text) > LONGEST_LINE:
+        room = LONGEST_LINE - 2  # an ellipsis on either side
+        start = max(0, min(first - (room - min(span.length, room)) // 2, len(text) - room))
+        stop = start + room
+    before, after = ("…" if start else ""), ("…" if stop < len(text) else "")
+    lead = "".join(c if c == "\t" else " " * _width(c) for c in before + text[start:first])
+    width = sum(_width(c) for c in text[first : min(last, stop)]) + max(0, last - max(len(text), first))
+    carets = min(max(1, width), LONGEST_LINE)
+    return _plain(f"{before}{text[start:stop]}{after}"), f"{lead}{'^' * carets}"
+
+
+def _width(character: str) -> int:
+    """How many columns of a terminal a character takes."""
+    if character.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    if category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(character) in ("W", "F") else 1
+
+
+def _plain(text: str) -> str:
+    """Without control characters and broken ones: a text from a query must not steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" or _width(c) == 0 else "\ufffd" for c in text)
 
 
 class SQLError(Error):

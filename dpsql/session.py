@@ -27,7 +27,7 @@ from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.cursor import Deadline
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.duckdb.versions import untested
-from dpsql.batch import Batch, Result, alone, answer, merge, share, statements
+from dpsql.batch import Batch, Result, alone, answer, merge, quotes, share, statements
 from dpsql.calibrate import calibrate
 from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
 from dpsql.engine import Engine, quota
@@ -38,6 +38,7 @@ from dpsql.plan.build import build
 from dpsql.policy import Policy, parse_epsilon
 from dpsql.quote import Quote
 from dpsql.recent import key_of
+from dpsql.rehearse import rehearse, too_deep
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
@@ -100,6 +101,7 @@ class Session:
         with _located(sql):
             data = engine.identities()
             together, quote = self._together(sql, options)
+            self._rehearse(quote, together)
             found = None if options.get("fresh") else find(quote, data, engine.ledger)
             if found is not None:
                 return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
@@ -119,7 +121,13 @@ class Session:
     def explain_batch(self, sql: str, **options: Any) -> Quote:
         """The same for a batch: its merged releases, and one price."""
         with _located(sql):
-            return self._fitted(self._together(sql, options)[1])
+            together, quote = self._together(sql, options)
+            self._rehearse(quote, together)
+            return self._fitted(quote)
+
+    def _rehearse(self, quote: Quote, together: Batch) -> None:
+        for one in quotes(quote, together):
+            rehearse(one, self._engine.public)
 
     def _fitted(self, quote: Quote) -> Quote:
         ledger = self._engine.ledger
@@ -154,6 +162,7 @@ class Session:
             return known
         wanted, tree = options_of(options), parse(sql)
         quote = self._priced(tree, wanted)
+        rehearse(quote, engine.public)
         if not tree.timed and key == key_of(sql, options, engine.known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
@@ -319,11 +328,13 @@ class Session:
 
 @contextmanager
 def _located(sql: str) -> Iterator[None]:
-    """Give errors the text they point into."""
+    """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
     try:
         yield
     except Error as error:
         raise error.locate(sql) from None
+    except RecursionError:
+        raise too_deep().locate(sql) from None
 
 
 def checked_analyst(name: str | None) -> str:

@@ -26,7 +26,8 @@ class GeometricMean(Average):
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         of_logs = super().spread(call, noisy)
         centre = np.exp(of_logs.centre)
-        return Spread(centre, [(q, slope * centre) for q, slope in of_logs.slopes])
+        with np.errstate(over="ignore"):  # an error that no float holds is infinite
+            return Spread(centre, [(q, slope * centre) for q, slope in of_logs.slopes])
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
         low, high = self._bounds(call)

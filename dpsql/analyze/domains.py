@@ -115,7 +115,9 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
         return Domain(public.memo[remembered], f"values of {column.table}.{said.name}")
     if said is not None and said.references is not None and not known.type.is_null:
         ref = said.references
-        value = exp.cast(_identifier(ref.column), known.type.sql, dialect="duckdb")
+        # A value that the column can't have is no key of it.
+        kind = exp.DataType.build(known.type.sql, dialect="duckdb")
+        value = exp.TryCast(this=_identifier(ref.column), to=kind)
         query = (
             exp.select(exp.alias_(value, "k"))
             .distinct()

@@ -34,6 +34,7 @@ def functions(policy: str) -> None:
     """List every aggregate and scalar function that is understood."""
     from dpsql.aggregates import RECIPES
     from dpsql.sql.functions import FUNCTIONS
+    from dpsql.sql.functions.lengths import LONGEST
 
     click.echo("Aggregates of private rows")
     for recipe in RECIPES.values():
@@ -49,6 +50,7 @@ def functions(policy: str) -> None:
     for form, about in _FORMS:
         click.echo(f"  {form:<53} {about}")
     click.echo("\nScalars of private rows never fail. NULL gives NULL, unless they say otherwise.")
+    click.echo(f"A text that a query makes has at most {LONGEST:,} characters; what is longer is cut at its end.")
     kinds: dict[str, list[tuple[str, str]]] = {}
     for function in FUNCTIONS:
         facts = f"{function.about} · {function.total} · range: {function.range}"

@@ -58,10 +58,12 @@ def _laplace_sum(scales: list[Floats], miss: float) -> Floats:
 
 
 def _cornish_fisher(weights: list[Floats], noises: list[Noise], miss: float) -> Floats:
-    variances = [w**2 * n.variance for w, n in zip(weights, noises, strict=True)]
+    spreads = np.stack(np.broadcast_arrays(*(w * sqrt(n.variance) for w, n in zip(weights, noises, strict=True))))
+    largest = spreads.max(axis=0)  # the unit, in which no square is too large or too small for a float
+    variances = list((spreads / np.where(largest > 0, largest, 1.0)) ** 2)
     variance = np.asarray(sum(variances))
     heavy = [3.0 if isinstance(n, DiscreteLaplace) else 0.0 for n in noises]
     fourth = sum(k * v**2 for k, v in zip(heavy, variances, strict=True))
     kurtosis = np.divide(fourth, variance**2, out=np.zeros_like(variance), where=variance > 0)
     z = NormalDist().inv_cdf(1 - miss / 2) if miss > 1e-15 else sqrt(-2 * np.log(miss / 2))
-    return np.asarray(np.sqrt(variance) * (z + (z**3 - 3 * z) * kurtosis / 24))
+    return np.asarray(largest * np.sqrt(variance) * (z + (z**3 - 3 * z) * kurtosis / 24))

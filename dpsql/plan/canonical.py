@@ -26,6 +26,7 @@ from dpsql.plan.nodes import (
     Windows,
     columns_of,
 )
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import explicit
 from dpsql.statistics.base import Clip
@@ -138,7 +139,7 @@ class Names:
         self.tables |= {name.lower() for name in used if name not in self._earlier}
         if given.noisy and not released:
             raise UnknownNode
-        text = explicit(given.query).sql(dialect="duckdb", comments=False, copy=False)
+        text = as_sql(explicit(given.query), comments=False, copy=False)
         return [text, [[name, self._earlier[name]] for name in released]]
 
     def expression(self, node: exp.Expr) -> str:
@@ -150,7 +151,7 @@ class Names:
             if column.table:
                 raise UnknownNode
             column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
-        return str(explicit(copy, copy=False).sql(dialect="duckdb", comments=False, copy=False))
+        return as_sql(explicit(copy, copy=False), comments=False, copy=False)
 
     def value(self, value: Scalar) -> str:
         """An aggregated value: its expression, its type, the range that it is clipped to, and whether it may lack."""

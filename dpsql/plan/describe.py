@@ -19,6 +19,7 @@ from dpsql.plan.nodes import (
     Union,
     Windows,
 )
+from dpsql.sql.as_sql import as_sql
 
 
 def described(node: Relation | PublicTable | Given) -> list[str]:
@@ -75,4 +76,4 @@ def _named(columns: tuple[Named, ...]) -> str:
 
 
 def _sql(node: Expr) -> str:
-    return node.sql(dialect="duckdb").replace('"', "")
+    return as_sql(node).replace('"', "")

@@ -32,6 +32,7 @@ from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
 from dpsql.plan.show_responses import response_facts
 from dpsql.quote import Measurement, Quote, Step
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import as_written
 from dpsql.statistics.base import Choice, Quantity
@@ -94,7 +95,7 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
             for r in quote.responses
             for i, (m, c) in enumerate(zip(r.mechanisms, r.checked.columns, strict=True))
         }
-        facts["post_processing"] = estimated(quote.plan.post.copy(), noises).sql(dialect="duckdb", pretty=True)
+        facts["post_processing"] = as_sql(estimated(quote.plan.post.copy(), noises), pretty=True)
     return facts
 
 
@@ -328,7 +329,9 @@ def _decided(step: Step, count: Mapping[Quantity, Fraction]) -> Facts | None:
 def _terms(step: Step, call: Call, sums: Mapping[Quantity, float]) -> list[tuple[float, Any]] | None:
     """The aggregate's noise to first order: each draw with its weight, in a cell with these sums."""
     fine = 2**30
-    cell = {q: Rational(np.array([round(size * fine)], dtype=object), fine) for q, size in sums.items()}
+    if not all(isfinite(size) for size in sums.values()):  # so many rows of such values are more than a float holds
+        return None
+    cell = {q: Rational(np.array([round(Fraction(size) * fine)], dtype=object), fine) for q, size in sums.items()}
     weights: dict[tuple[int, int], float] = {}
     for quantity, slope in RECIPES[call.function].spread(call, cell).slopes:
         for place, weight in step.estimates[quantity].terms:
@@ -375,7 +378,7 @@ def _end(value: Any) -> float | str:
 
 
 def _sql(node: exp.Expr) -> str:
-    return as_written(node).sql(dialect="duckdb").replace('"', "")
+    return as_sql(as_written(node)).replace('"', "")
 
 
 def _cost(cost: Cost) -> dict[str, float | None]:

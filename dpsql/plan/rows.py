@@ -19,6 +19,7 @@ from dpsql.plan.nodes import (
     columns_of,
     unit_of,
 )
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.trees import explicit, rebuilt
 
 Names = Mapping[str, str]
@@ -164,5 +165,5 @@ def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | G
 def given(query: exp.Query, outputs: Iterable[str], written: exp.Query, releases: set[str], *, one_row: bool) -> Given:
     """Rows computed before the statement. Its name is made of its text, so that equal releases stay equal."""
     noisy = any(t.name in releases for t in query.find_all(exp.Table))
-    name = f"dpsql_given_{sha256(explicit(query).sql(dialect='duckdb', copy=False).encode()).hexdigest()[:16]}"
+    name = f"dpsql_given_{sha256(as_sql(explicit(query), copy=False).encode()).hexdigest()[:16]}"
     return Given(name, query, tuple((o.lower(), o) for o in outputs), written, one_row, noisy)

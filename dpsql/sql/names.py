@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.refuse import refuse
 
 Unlisted = Mapping[str, frozenset[str]]  # columns that a source has and the policy must list first, by table
@@ -95,7 +96,7 @@ def output_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star)):
         return "count_star()"
     # What DuckDB lacks is refused by whoever looks at the item; sqlglot would write about it to stderr.
-    return item.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).lower()
+    return as_sql(item).lower()
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

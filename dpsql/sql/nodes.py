@@ -111,6 +111,9 @@ def holds_aggregate(node: exp.Expr) -> bool:
 
 def check_node(node: exp.Expr) -> None:
     """Refuse a node that no list knows. Columns and subqueries are the binder's own business."""
+    if isinstance(node, exp.Exists) and not isinstance(node.this, exp.Query):
+        hint = "write EXISTS (SELECT 1 FROM …)"
+        raise refuse(SQLError, "EXISTS takes a query", node, code="wrong-arguments", hint=hint)
     if isinstance(node, _STRUCTURE + _PARTS) or is_aggregate(node) or is_window_function(node):
         return
     if isinstance(node, exp.Array) and isinstance(node.parent, _QUANTILES):

@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Span, SQLError, nearest
 from dpsql.frozen import dataclass
+from dpsql.sql.as_sql import quiet
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
 from dpsql.sql.within import ordered_inside
@@ -57,10 +58,22 @@ class Tree:
 
 def parse(text: str) -> Tree:
     """Parse exactly one query; everything else (DDL, PRAGMA, COPY, two statements …) is refused here."""
+    if (place := next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)) is not None:
+        raise SQLError(
+            "the query isn't text: there are bytes in it that aren't UTF-8",
+            code="not-text",
+            hint="write it in UTF-8",
+            span=Span.of(text, place, place + 1),
+        )
     if len(text) > MAX_LENGTH:
         raise SQLError(
             f"the query is longer than {MAX_LENGTH:,} characters", code="too-long", hint="shorten it, or split it"
         )
+    with quiet():
+        return _parsed(text)
+
+
+def _parsed(text: str) -> Tree:
     try:
         tokens = _DUCKDB.tokenize(text)
     except TokenError:
@@ -71,8 +84,6 @@ def parse(text: str) -> Tree:
         statements = _DUCKDB.parser().parse(lifted.tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error) from None
-    except RecursionError:
-        raise SQLError("the query is nested too deeply", code="too-deep", hint="split it into CTEs") from None
     root = next(s for s in statements if s is not None)
     if isinstance(root, exp.Pivot):
         root = statement(root)

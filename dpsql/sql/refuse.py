@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpsql.errors import Error
+from dpsql.sql.as_sql import as_sql
 
 E = TypeVar("E", bound=Error)
 Place = exp.Expr | Iterable[exp.Expr] | None
@@ -47,7 +48,7 @@ def shown(node: exp.Expr, limit: int = 60) -> str:
         identifier.set("quoted", not _plain(identifier.name))
     for column in copy.find_all(exp.Column):
         column.set("table", None)  # the binder's alias, not the analyst's
-    text = copy.sql(dialect="duckdb")
+    text = as_sql(copy)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

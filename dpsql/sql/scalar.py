@@ -12,6 +12,7 @@ from sqlglot import exp
 from dpsql.analyze.ranges import Range
 from dpsql.errors import Error, SQLError
 from dpsql.frozen import dataclass
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import FUNCTIONS, Function, lookup, refusal
 from dpsql.sql.functions.base import Scalar, null
 from dpsql.sql.functions.casts import convert
@@ -164,7 +165,7 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 def _facts(node: exp.Expr, columns: Mapping[str, Scalar]) -> Iterator[tuple[str, Range]]:
     """What one condition says of columns that stand in it by themselves."""
-    why = (f"WHERE {node.sql(dialect='duckdb')}",)
+    why = (f"WHERE {as_sql(node)}",)
     match node:
         case exp.Column() if node.name in columns and columns[node.name].type.is_boolean:
             yield node.name, Range(Fraction(1), Fraction(1), False, why)

@@ -18,6 +18,7 @@ from dpsql.errors import DataError, PolicyError
 from dpsql.frozen import dataclass
 from dpsql.plan.build import scan_of
 from dpsql.policy import Column, ColumnUnit, Table
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.types import Type
 
 
@@ -114,7 +115,7 @@ def _csv_trouble(engine: Engine, table: Table) -> Iterator[str]:
     misfits = "".join(
         f", COUNT(*) FILTER ({name} IS NOT NULL AND TRY_CAST({name} AS {c.type}) IS NULL)"
         for c in typed
-        if (name := _column(c.name).sql(dialect="duckdb"))
+        if (name := as_sql(_column(c.name)))
     )
     connection = Cursor(duckdb.connect(":memory:"))
     try:
@@ -189,7 +190,7 @@ def _rows(count: int) -> str:
 def _one(engine: Engine, query: exp.Select) -> tuple[Any, ...]:
     cursor = engine.cursor()
     try:
-        row = cursor.execute(query.sql(dialect="duckdb")).fetchone()
+        row = cursor.execute(as_sql(query)).fetchone()
     except duckdb.Error as error:
         # The steward may see the engine's own words.
         raise DataError(

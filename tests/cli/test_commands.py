@@ -316,3 +316,14 @@ def test_a_lost_reply_is_shown_again_without_looking_at_the_data(dpsql: Run, fol
     assert (folder / "again.csv").read_text() == first.stdout
     assert dpsql("budget", "--replay", "ffffffff").exit_code == 5
     assert dpsql("budget", "--format", "json").exit_code == 2
+
+
+def test_functions_says_how_long_a_text_can_get() -> None:
+    from click.testing import CliRunner
+
+    from dpsql.cli.main import cli
+    from dpsql.sql.functions.lengths import LONGEST
+
+    shown = CliRunner().invoke(cli, ["functions"])
+    assert f"at most {LONGEST:,} characters" in shown.output
+    assert "NFC_NORMALIZE" not in shown.output

@@ -16,6 +16,7 @@ from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
 from dpsql.errors import SQLError
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit
 
@@ -49,7 +50,7 @@ class PublicDatabase:
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
-            return cursor.typed(explicit(query).sql(dialect="duckdb", copy=False))
+            return cursor.typed(as_sql(explicit(query), copy=False))
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:
@@ -111,7 +112,7 @@ class TwinDatabase:
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
         """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
-        text = explicit(as_written(query)).sql(dialect="duckdb", copy=False)
+        text = as_sql(explicit(as_written(query)), copy=False)
         found = self._known.get(text)
         if found is None:
             found = self._described(text)

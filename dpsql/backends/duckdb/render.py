@@ -37,6 +37,7 @@ from dpsql.plan.nodes import (
     WeightRows,
     WeightUnits,
 )
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.gridded import cast, number, present
 from dpsql.sql.trees import explicit
 from dpsql.statistics.tally import Tally
@@ -44,7 +45,7 @@ from dpsql.statistics.tally import Tally
 
 def text_of(query: exp.Query, *, pretty: bool = False) -> str:
     """A statement's text, which says what the tree says: operands in parentheses."""
-    return explicit(query, copy=False).sql(dialect="duckdb", copy=False, pretty=pretty)
+    return as_sql(explicit(query, copy=False), copy=False, pretty=pretty)
 
 
 def render(statement: Statement) -> exp.Select:

@@ -7,6 +7,7 @@ import re
 from sqlglot import exp
 
 from dpsql.errors import SQLError, nearest
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import arithmetic, clock, conditional, dates, integers, letters, numeric, text, trigonometry
 from dpsql.sql.functions.base import Function, Scalar, Scope
 from dpsql.sql.refuse import refuse, shown
@@ -48,6 +49,10 @@ _UNSAFE: dict[str, tuple[str, str]] = {  # name: why not, and what instead
          "jaccard", "factorial"),
         ("one row could make it arbitrarily slow", _LISTED),
     ),
+    "nfc_normalize": (
+        "one row could make it arbitrarily slow: its time grows with the square of a text's combining marks",
+        "compare without accents: STRIP_ACCENTS(x) = STRIP_ACCENTS('é'); or normalise the data once, in their source",
+    ),
     **dict.fromkeys(
         ("getenv", "current_setting", "getvariable", "current_user", "current_database", "current_schema",
          "current_schemas", "current_catalog", "version", "pg_typeof", "typeof", "stats", "write_log", "in_search_path",
@@ -87,7 +92,7 @@ _UNSUPPORTED: dict[type[exp.Expr], tuple[str, str]] = {  # what it is called, an
 
 def function_name(node: exp.Expr) -> str:
     """The name a call goes by in DuckDB."""
-    written = re.match(r"(\w+)\(", node.sql(dialect="duckdb"))
+    written = re.match(r"(\w+)\(", as_sql(node))
     if written:
         return written[1]
     return str(node.sql_names()[0]) if isinstance(node, exp.Func) else type(node).__name__

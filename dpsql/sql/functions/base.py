@@ -23,12 +23,15 @@ class Scalar:
     `range` may rest on the policy's word. `extent` holds whatever the data are: it decides what can overflow and what
     can be zero. None stands for all that the type can hold. A value that may be NULL has an extent that says so from
     the start, and no condition takes that back: an engine may compute the value before it looks at the condition.
+    `longest` is the most characters that a text can have whatever the data are; None for the row's own texts and for
+    what is no longer than they are or than the bound of lengths.py.
     """
 
     sql: exp.Expr
     type: Type
     range: Range
     extent: Range | None = None
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         if self.extent is not None and self.range.nullable and not self.extent.nullable:

@@ -28,6 +28,8 @@ from dpsql.sql.types import (
     whole_digits,
 )
 
+_LONGEST_WRITTEN = 64  # characters of a number, a truth value or a moment as text
+
 
 def never_fails(s: Scalar, to: Type) -> bool:
     """Whether CAST(s AS to) succeeds on every value that s can have."""
@@ -58,7 +60,9 @@ def convert(s: Scalar, to: Type) -> Scalar:
     hard = _convert_range(s.hard, s.type, to) if to.limits and s.type.limits else None
     if hard is not None and to.limits and not total:
         hard = Range(*to.limits).intersect(hard)
-    return Scalar(cast_node(s.sql, to, total), to, moved, hard)
+    written = s.type.is_numeric or s.type.is_boolean or s.type.is_date or s.type.is_timestamp
+    longest = _LONGEST_WRITTEN if to.is_text and written else None
+    return Scalar(cast_node(s.sql, to, total), to, moved, hard, longest)
 
 
 def _convert_range(r: Range, source: Type, to: Type) -> Range:

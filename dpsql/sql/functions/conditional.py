@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.analyze.ranges import Range
 from dpsql.errors import SQLError
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, mismatch, only, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert, merged, number_of_date
 from dpsql.sql.functions.constants import literal_as
@@ -201,7 +202,7 @@ _TARGETS = "numbers, BOOLEAN, VARCHAR, DATE, TIMESTAMP and TIMESTAMPTZ"
 def cast(node: exp.Expr, scope: Scope) -> Scalar:
     """CAST, TRY_CAST and :: alike: NULL where the value has no place in the type."""
     only(node, "this", "to", "safe")
-    return cast_to(node, Type.parse(node.args["to"].sql(dialect="duckdb")), scope)
+    return cast_to(node, Type.parse(as_sql(node.args["to"])), scope)
 
 
 def cast_to(node: exp.Expr, to: Type, scope: Scope) -> Scalar:

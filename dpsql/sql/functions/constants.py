@@ -88,7 +88,7 @@ def constant_integer(node: exp.Expr, what: str, low: int, high: int) -> int:
 def literal(node: exp.Literal) -> Scalar:
     """A number or a string as DuckDB types it: 1 is INTEGER, 1.5 DECIMAL(2,1), 1e3 DOUBLE."""
     if node.is_string:
-        return Scalar(node.copy(), VARCHAR, Range(nullable=False))
+        return Scalar(node.copy(), VARCHAR, Range(nullable=False), longest=len(str(node.this)))
     text = str(node.this)
     value = _parse_number(text)
     if value is None:

@@ -31,11 +31,13 @@ from dpsql.sql.functions.base import (
 )
 from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_text, literal_as
+from dpsql.sql.functions.lengths import LONGEST_LITERAL, cut
 from dpsql.sql.refuse import offsets, refuse, shown
 from dpsql.sql.types import BIGINT, DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR
 
 _FIRST, _LAST = "100000-01-01 (BC)", "100000-01-01"
 _MOST_DAYS = 36_500_000  # 100,000 years
+LONGEST_FORMAT = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +409,7 @@ def parse(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_text(scope(x), x)
     text = constant_text(layout, "a date format")
     row = ask("SELECT typeof(try_strptime('', ?))", text)
-    if row is None or row[0] != "TIMESTAMP":
+    if row is None or row[0] != "TIMESTAMP" or len(text) > LONGEST_FORMAT:
         raise refuse(
             SQLError,
             f"'{text}' isn't a date format that can be used here",
@@ -415,7 +417,9 @@ def parse(node: exp.Expr, scope: Scope) -> Scalar:
             code="bad-pattern",
             hint="write it like '%Y-%m-%d %H:%M:%S'; time zones aren't supported",
         )
-    return Scalar(call("try_strptime", s.sql, exp.Literal.string(text)), TIMESTAMP, Range(nullable=True))
+    # A text that doesn't fit is copied into a message that nobody reads: no more of it than a date could need.
+    source = s.sql if s.longest is not None and s.longest <= LONGEST_LITERAL else cut(s.sql, LONGEST_LITERAL)
+    return Scalar(call("try_strptime", source, exp.Literal.string(text)), TIMESTAMP, Range(nullable=True))
 
 
 def write(node: exp.Expr, scope: Scope) -> Scalar:
@@ -423,7 +427,7 @@ def write(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "format")
     s = as_moment(scope(node.this), node.this)
     text = constant_text(node.args["format"], "a date format")
-    if ask("SELECT strftime(TIMESTAMP '2024-01-01 00:00:00', ?)", text) is None or len(text) > 200:
+    if ask("SELECT strftime(TIMESTAMP '2024-01-01 00:00:00', ?)", text) is None or len(text) > LONGEST_FORMAT:
         raise refuse(
             SQLError,
             f"'{text}' isn't a date format",
@@ -475,6 +479,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(("DATE_SUB", "DATESUB"), "date", "full parts between two dates", _TAME, "from both ranges",
              whole_difference),
     Function(("DATE_ADD",), "date", "date plus a literal INTERVAL", _TAME, "ends moved", add, (exp.DateAdd,)),
-    Function(("STRPTIME", "TRY_STRPTIME"), "date", "text to TIMESTAMP", _LITERAL, "none", parse, (exp.StrToTime,)),
+    Function(("STRPTIME", "TRY_STRPTIME"), "date", "text to TIMESTAMP, by its first 1,000 characters", _LITERAL, "none",
+             parse, (exp.StrToTime,)),
     Function(("STRFTIME",), "date", "TIMESTAMP to text", _TAME, "none", write, (exp.TimeToStr,)),
 )  # fmt: skip

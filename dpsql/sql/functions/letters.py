@@ -13,9 +13,10 @@ from dpsql.errors import SQLError
 from dpsql.sql.functions.base import Function, Scalar, Scope, arguments, call, number, only
 from dpsql.sql.functions.casts import as_text
 from dpsql.sql.functions.constants import ask, constant_integer, constant_text
-from dpsql.sql.functions.text import LONGEST, bad_regex, length, pattern_of, place, plain, short_text, text_of
+from dpsql.sql.functions.lengths import LONGEST, grown
+from dpsql.sql.functions.text import bad_regex, length, pattern_of, place, plain, short_text, text_of
 from dpsql.sql.refuse import refuse
-from dpsql.sql.types import INTEGER
+from dpsql.sql.types import INTEGER, VARCHAR
 
 _LAST_CODE = Fraction(0x10FFFF)
 _LONGEST_PAD = 1_000
@@ -46,7 +47,8 @@ def pad(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_text(scope(node.this), node.this)
     size, text = padding(node)
     name = "lpad" if node.args.get("is_left") else "rpad"
-    return text_of(call(name, s.sql, number(size), exp.Literal.string(text)), s)
+    made = call(name, s.sql, number(size), exp.Literal.string(text))
+    return Scalar(made, VARCHAR, Range(nullable=s.nullable), longest=size)
 
 
 def padding(node: exp.Expr) -> tuple[int, str]:
@@ -79,12 +81,15 @@ def grapheme_piece(node: exp.Expr, scope: Scope) -> Scalar:
 
 
 def regexp_replace(node: exp.Expr, scope: Scope) -> Scalar:
-    """REGEXP_REPLACE(x, 'pattern', 'new'[, 'g']): where the result could grow past the limit, its input is cut."""
+    """REGEXP_REPLACE(x, 'pattern', 'new'[, 'g']): where the result could grow, it is cut."""
     s = as_text(scope(node.this), node.this)
     tail = replacement(node)
-    new = tail[1]
-    source = call("left", s.sql, number(LONGEST // (len(new) + 1))) if new else s.sql
-    return text_of(call("regexp_replace", source, *(exp.Literal.string(t) for t in tail)), s)
+
+    def made(source: exp.Expr) -> exp.Expr:
+        return call("regexp_replace", source, *(exp.Literal.string(t) for t in tail))
+
+    # Each character, and the end, may be replaced; and each \1 in what is put in holds no more than the text has.
+    return text_of(grown(s.sql, len(tail[1]) + 1, made) if tail[1] else made(s.sql), s)
 
 
 def replacement(node: exp.Expr) -> list[str]:
@@ -116,6 +121,7 @@ def _check_backslashes(new: str, node: exp.Expr) -> None:
 _AS_IS = "total in DuckDB"
 _NONE = "none"
 _MOVED = "places beyond ±2^31 are moved there"
+_CUT = f"cut to {LONGEST:,} characters"
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(("ASCII",), "text", "number of the first character, 0 if empty", _AS_IS, "0 to 1,114,111",
@@ -132,11 +138,10 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(("SUBSTRING_GRAPHEME",), "text", "a piece, in characters as one sees them", _MOVED, _NONE,
              grapheme_piece),
     Function(("STRIP_ACCENTS",), "text", "without accents", _AS_IS, _NONE, plain("strip_accents")),
-    Function(("NFC_NORMALIZE",), "text", "in Unicode's composed form", _AS_IS, _NONE, plain("nfc_normalize")),
     Function(("TRANSLATE",), "text", "literal characters by others", _AS_IS, _NONE, translate, (exp.Translate,)),
     Function(("LPAD", "RPAD"), "text", "filled up to a literal length", "the length is at most 1,000", _NONE, pad,
              (exp.Pad,), padding),
     Function(("REGEXP_REPLACE",), "text", "what matches a literal RE2 pattern by a literal",
-             "pattern and replacement are checked first; a growing input is cut", _NONE, regexp_replace,
+             f"pattern and replacement are checked first; where it grows, {_CUT}", _NONE, regexp_replace,
              (exp.RegexpReplace,), replacement),
 )  # fmt: skip

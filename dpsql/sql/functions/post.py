@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from sqlglot import exp
 
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import lookup
 from dpsql.sql.functions.base import arguments, between_or_null, call, wrap
 from dpsql.sql.functions.constants import constant_number, literal, literal_as
@@ -66,7 +67,7 @@ def _total(node: Any) -> Any:
 def _cast(node: exp.Cast) -> exp.Expr:
     """TRY_CAST; a literal is checked now and stays a constant."""
     inner = node.this.unnest()
-    to = Type.parse(node.args["to"].sql(dialect="duckdb"))
+    to = Type.parse(as_sql(node.args["to"]))
     if isinstance(inner, exp.Literal) and inner.is_string and (to.is_date or to.is_timestamp):
         return literal_as(literal(inner), to, node).sql
     return exp.TryCast(this=node.this, to=node.args["to"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -26,11 +26,10 @@ from dpsql.sql.functions.base import (
 )
 from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_integer, constant_text
+from dpsql.sql.functions.lengths import LONGEST, LONGEST_LITERAL, PIECES, cut, grown, joined, known_length
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.types import BIGINT, VARCHAR
 
-LONGEST = 1_000_000  # characters of an operand that takes part in a concatenation of columns
-_LONGEST_LITERAL = 1_000
 _OFFSETS = 2**31  # DuckDB raises beyond ±2^32
 
 
@@ -72,10 +71,10 @@ def trim(node: exp.Expr, scope: Scope) -> Scalar:
 
 def short_text(node: exp.Expr, what: str) -> str:
     text = constant_text(node, what)
-    if len(text) > _LONGEST_LITERAL:
+    if len(text) > LONGEST_LITERAL:
         raise refuse(
             SQLError,
-            f"{what}: more than {_LONGEST_LITERAL} characters",
+            f"{what}: more than {LONGEST_LITERAL} characters",
             node,
             code="literal-too-long",
             hint="shorten it",
@@ -118,23 +117,20 @@ def edge(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 
 def replace(node: exp.Expr, scope: Scope) -> Scalar:
-    """REPLACE(x, 'from', 'to') with literals; where the result could grow past the limit, its input is cut first."""
+    """REPLACE(x, 'from', 'to') with literals; where the result could grow, it is cut."""
     only(node, "this", "expression", "replacement")
     s = as_text(scope(node.this), node.this)
     old = short_text(node.expression, "what REPLACE looks for")
     new = (
         short_text(node.args["replacement"], "what REPLACE puts in") if node.args.get("replacement") is not None else ""
     )
-    source = s.sql
+
+    def made(source: exp.Expr) -> exp.Expr:
+        return call("replace", source, exp.Literal.string(old), exp.Literal.string(new))
+
     if len(new) > len(old) > 0:
-        source = call("left", s.sql, number(LONGEST * len(old) // len(new)))
-    return text_of(call("replace", source, exp.Literal.string(old), exp.Literal.string(new)), s)
-
-
-def _joined(parts: list[Scalar]) -> list[exp.Expr]:
-    """The operands of a concatenation: two that come from rows could double a text at each step, so they are cut."""
-    growing = sum(1 for p in parts if p.text is None) > 1
-    return [call("left", p.sql, number(LONGEST)) if growing and p.text is None else p.sql.copy() for p in parts]
+        return text_of(grown(s.sql, -(-len(new) // len(old)), made), s)
+    return text_of(made(s.sql), s)
 
 
 def _as_piece(node: exp.Expr, scope: Scope) -> Scalar:
@@ -150,22 +146,43 @@ def _as_piece(node: exp.Expr, scope: Scope) -> Scalar:
 def pipes(node: exp.Expr, scope: Scope) -> Scalar:
     """a || b: NULL if either is."""
     only(node, "this", "expression", "safe", "coalesce")
-    parts = [_as_piece(n, scope) for n in (node.this, node.expression)]
-    left, right = _joined(parts)
-    return text_of(exp.DPipe(this=wrap(left), expression=wrap(right), safe=True), *parts)
+    parts = [_as_piece(n, scope) for n in _chain(node)]
+    return joined(parts, _piped, any(p.nullable for p in parts))
+
+
+def _chain(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a || b || …, however it is put in parentheses."""
+    operands: list[exp.Expr] = []
+    waiting: list[exp.Expr] = [node]
+    while waiting:
+        current = waiting.pop()
+        inner = current.unnest()
+        if isinstance(inner, exp.DPipe):
+            only(inner, "this", "expression", "safe", "coalesce")
+            waiting.extend((inner.expression, inner.this))
+        else:
+            operands.append(current)
+    return operands
+
+
+def _piped(parts: Sequence[exp.Expr]) -> exp.Expr:
+    tree = wrap(parts[0])
+    for part in parts[1:]:
+        tree = exp.DPipe(this=tree, expression=wrap(part), safe=True)
+    return tree
 
 
 def concat(node: exp.Expr, scope: Scope) -> Scalar:
     """CONCAT(a, b, …): NULLs are skipped."""
     only(node, "expressions", "safe", "coalesce")
     parts = [_as_piece(n, scope) for n in node.expressions]
-    return text_of(call("concat", *_joined(parts)), nullable=False)
+    return joined(parts, lambda pieces: call("concat", *pieces), nullable=False)
 
 
 def concat_ws(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "expressions", "safe", "coalesce")
     separator, *rest = node.expressions
-    between = exp.Literal.string(short_text(separator, "the separator"))
+    between = short_text(separator, "the separator")
     parts = [_as_piece(n, scope) for n in rest]
     if not parts:
         raise refuse(
@@ -175,7 +192,12 @@ def concat_ws(node: exp.Expr, scope: Scope) -> Scalar:
             code="wrong-arguments",
             hint="write CONCAT_WS('-', x, y)",
         )
-    return text_of(call("concat_ws", between, *_joined(parts)), nullable=False)
+    total = known_length(parts, len(between))
+    # It skips NULLs, so it can't be made of its own pieces: of many texts each has its share of the bound.
+    share = None if len(parts) <= PIECES else LONGEST // len(parts)
+    pieces = [p.sql if total is not None or share is None else cut(p.sql, share) for p in parts]
+    made = call("concat_ws", exp.Literal.string(between), *pieces)
+    return Scalar(made if total is not None else cut(made), VARCHAR, Range(nullable=False), longest=total or LONGEST)
 
 
 def test(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -303,7 +325,7 @@ def split_part(node: exp.Expr, scope: Scope) -> Scalar:
 _AS_IS = "total in DuckDB"
 _NONE = "none"
 _LITERAL = "the pattern is a literal, checked first"
-_CUT = "operands are cut to 1,000,000 characters"
+_CUT = f"cut to {LONGEST:,} characters"
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(("LOWER", "LCASE"), "text", "in lower case", _AS_IS, _NONE, plain("lower"), (exp.Lower,)),
@@ -320,7 +342,7 @@ FUNCTIONS: tuple[Function, ...] = (
              (exp.Left,)),
     Function(("RIGHT",), "text", "the last characters", "places beyond ±2^31 are moved there", _NONE, edge("right"),
              (exp.Right,)),
-    Function(("REPLACE",), "text", "literal by literal", "a growing input is cut", _NONE, replace, (exp.Replace,)),
+    Function(("REPLACE",), "text", "literal by literal", f"where it grows, {_CUT}", _NONE, replace, (exp.Replace,)),
     Function(("||",), "operator", "one text after the other", _CUT, _NONE, pipes, (exp.DPipe,)),
     Function(("CONCAT",), "text", "all texts; NULLs are skipped", _CUT, _NONE, concat, (exp.Concat,)),
     Function(("CONCAT_WS",), "text", "all texts with a literal between them", _CUT, _NONE, concat_ws, (exp.ConcatWs,)),

@@ -554,14 +554,14 @@ SELECT COUNT(*) FROM people WHERE age > ((((((((((((((((((((((((((((((((((((((((
 
 SQLError too-deep
 error: the query is nested too deeply
-help: split it into CTEs
+help: use fewer levels of subqueries, CTEs, set operations and parentheses; or split it into several queries
 ----
 -- deep expression
 SELECT SUM(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(-(age))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))) FROM people
 
 SQLError too-deep
 error: the query is nested too deeply
-help: split it into CTEs
+help: use fewer levels of subqueries, CTEs, set operations and parentheses; or split it into several queries
 ----
 -- colon parameter
 SELECT COUNT(*) FROM people WHERE age > :x

@@ -1,0 +1,35 @@
+"""Trees as text, and sqlglot kept quiet: what it says of a query is for its own users, not for ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+
+_QUIET: ContextVar[bool] = ContextVar("dpsql_quiet", default=False)
+
+
+def as_sql(node: exp.Expr, *, copy: bool = True, pretty: bool = False, comments: bool = True) -> str:
+    """A tree as DuckDB reads it. What DuckDB lacks is refused by our own rules, so sqlglot's warnings are left out."""
+    return node.sql(dialect="duckdb", copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what sqlglot would log in here to itself; what a host program has sqlglot parse is logged as ever."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+def _heard(record: logging.LogRecord) -> bool:
+    return not _QUIET.get()
+
+
+logging.getLogger("sqlglot").addFilter(_heard)

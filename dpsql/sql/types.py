@@ -124,6 +124,11 @@ class Type:
         return plain or self.name in ("TIME", "UUID")
 
     @property
+    def is_written(self) -> bool:
+        """Has each of its values a text?"""
+        return self.is_key or self.name in ("INTERVAL", "BLOB", "JSON", "NULL")
+
+    @property
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_decimal or self.is_float
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import struct
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from parquet_footer import BINARY, I64, MAX, MIN, NULLS, Struct, load, save, statistics
 from source_kinds import GROUP, KINDS, csv_type
 from support import examples
 
@@ -143,22 +145,103 @@ def test_one_row_moves_no_filtered_count_by_more_than_one(open_kind: Open, kind:
         assert 0 <= count(one, condition) - count(other, condition) <= 1, condition
 
 
-def test_statistics_that_are_not_true_are_found_and_not_used(tmp_path: Path) -> None:
-    """A writer whose statistics leave somebody out: the rows are there all the same."""
+def lying(path: Path, values: pa.Array, change: Callable[[Struct], None]) -> dpsql.Session:
+    """A session over a file of these values, whose footer says something else of them."""
+    pq.write_table(pa.table({"id": range(len(values)), "x": values}), path, use_dictionary=False)
+    body, footer = load(path)
+    change(statistics(footer, column=1))
+    save(path, body, footer)
+    return _session({"source": str(path), "unit": "row"})
+
+
+def signed(said: Struct) -> None:
+    """As writers did who compared bytes as signed numbers: é (C3 A9) comes before z (7A)."""
+    said.clear()
+    said |= {MAX: (BINARY, b"z"), MIN: (BINARY, "é".encode()), NULLS: (I64, 0)}
+
+
+def never_null(said: Struct) -> None:
+    said.clear()
+    said[NULLS] = (I64, 0)
+
+
+def all_small(said: Struct) -> None:
+    for field, (kind, value) in list(said.items()):
+        if kind == BINARY:
+            said[field] = (BINARY, struct.pack("<d", 3.0) if value.endswith(b"@") else (3).to_bytes(8, "little"))
+
+
+LIES = {
+    "text": (pa.array(["z"] * 50 + ["é"]), signed, ["x = 'z'", "x LIKE 'z%'", "x = 'é'", "x IN ('z', 'y')", "x > 'y'"]),
+    "integers": (pa.array([1] * 50 + [7] * 50), all_small, ["x > 5", "x = 7", "x BETWEEN 6 AND 8", "x + 0 > 5"]),
+    "floats": (pa.array([2.5] * 50 + [7.5] * 50), all_small, ["x > 5", "x = 7.5", "abs(x) > 5", "coalesce(x, 0) > 5"]),
+    "no NULL": (pa.array([1.0] * 9 + [None] * 39 + [NAN]), never_null, ["x IS NULL", "x IS NOT NULL"]),
+    "no NULL text": (pa.array(["a"] * 9 + [None] * 40), never_null, ["x IS NULL", "x IS NOT DISTINCT FROM NULL"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_statistics_that_are_not_true_are_found_and_not_used(tmp_path: Path, lie: str) -> None:
+    """Writers whose statistics leave somebody out: the rows are there all the same."""
+    values, change, conditions = LIES[lie]
+    with lying(tmp_path / "t.parquet", values, change) as session:
+        assert "statistics" not in "".join(session._engine.promises()["t"])
+        for condition in conditions:
+            marked = session.query(f"SELECT COUNT(*) FILTER (WHERE {condition}) FROM t", epsilon=EXACT).rows[0][0]
+            assert count(session, condition) == marked > 0, condition
+
+
+def test_statistics_that_are_true_are_used(tmp_path: Path) -> None:
+    for name, values in (("i", pa.array([1, 2, None])), ("x", pa.array([1.0, NAN, None])), ("s", pa.array(["a", "é"]))):
+        with lying(tmp_path / f"{name}.parquet", values, lambda said: None) as session:
+            assert any(fact.endswith("fits statistics") for fact in session._engine.promises()["t"])
+
+
+@pytest.mark.parametrize("size", [[3, 5, 2], [4, 4, 1], [0, 3], [3, 0, 3]])
+def test_row_groups_of_any_size_are_compared_with_their_statistics(tmp_path: Path, size: list[int]) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(
-        pa.table({"i": pa.array([1] * 50 + [7] * 50, pa.int64())}), path, compression="none", use_dictionary=False
-    )
-    data = path.read_bytes()
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # of the footer
-    seven, three = (7).to_bytes(8, "little"), (3).to_bytes(8, "little")
-    assert seven in data[start:]
-    data = data[:start] + data[start:].replace(seven, three)
-    path.write_bytes(data)
-    assert duckdb.sql(f"SELECT COUNT(*) FROM '{path}' WHERE i > 5").fetchall() == [(0,)]
+    rows = [pa.table({"i": pa.array(range(n), pa.int64())}) for n in size]
+    with pq.ParquetWriter(path, rows[0].schema) as writer:
+        for one in rows:
+            writer.write_table(one)
     with _session({"source": str(path), "unit": "row"}) as session:
-        assert count(session, "i > 5") == 50
-        assert count(session, "i = 7") == 50
+        assert "scan 1 fits statistics" in session._engine.promises()["t"]
+    body, footer = load(path)
+    said = statistics(footer, row_group=pq.ParquetFile(path).metadata.num_row_groups - 1)
+    said |= {
+        field: (kind, (-9).to_bytes(8, "little", signed=True)) for field, (kind, _) in said.items() if kind == BINARY
+    }
+    save(path, body, footer)
+    with _session({"source": str(path), "unit": "row"}) as session:
+        assert "scan 1 fits" in session._engine.promises()["t"]
+        assert count(session, "i >= 0") == sum(size)
+
+
+def test_values_of_every_column_are_read_when_a_source_is_opened(tmp_path: Path) -> None:
+    """Also of those that have no statistics to compare: what can't be read is refused before anything is paid."""
+    bad = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 3], "i4").tobytes()), pa.py_buffer(b"a\xff\xfe")]
+    )
+    for column in (
+        pa.StructArray.from_arrays([bad], ["a"]),
+        pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1", "{"])),
+    ):
+        pq.write_table(pa.table({"x": column}), tmp_path / "t.parquet")
+        with pytest.raises(dpsql.DataError) as error:
+            _session({"source": str(tmp_path / "t.parquet"), "unit": "row"})
+        assert error.value.code == "unreadable"
+
+
+def test_what_is_inside_of_a_nested_value_is_never_written_out() -> None:
+    """It isn't made to fit: a time that no TIMESTAMP holds would end the engine."""
+    times = raw(pa.timestamp("s"), [0, 2**62], "i8")
+    with _session(
+        {"unit": "row"}, pa.table({"id": [0, 1], "x": pa.StructArray.from_arrays([times], ["a"])})
+    ) as session:
+        with pytest.raises(dpsql.SQLError) as error:
+            count(session, "CAST(x AS VARCHAR) LIKE '2%'")
+        assert "only IS NULL and COUNT work" in str(error.value)
+        assert count(session, "x IS NOT NULL") == 2
 
 
 # ---------------------------------------------------------------- CSV
@@ -323,7 +406,7 @@ def test_no_bit_pattern_makes_a_listed_function_fail(tmp_path: Path, kind: str, 
 
 
 CALLS = listed("""
-    CAST({x} AS VARCHAR); CAST({x} AS DATE); CAST({x} AS TIMESTAMP); CAST({x} AS TIMESTAMPTZ); CAST({x} AS TIME);
+    {x} IS NULL; CAST({x} AS VARCHAR); CAST({x} AS DATE); CAST({x} AS TIMESTAMP); CAST({x} AS TIMESTAMPTZ); CAST({x} AS TIME);
     CAST({x} AS DOUBLE); CAST({x} AS BIGINT); CAST({x} AS INTEGER); CAST({x} AS DECIMAL(18, 3));
     TRY_CAST({x} AS FLOAT); CAST({x} AS VARCHAR) LIKE '2020%'; {x} + INTERVAL 1 DAY; {x} - INTERVAL 1 MONTH;
     {x} - {x}; {x} + 1; {x} * 2; {x} = {x}; {x} > {x}; {x} IN ({x}); COALESCE({x}, 0.001) > 1; COALESCE({x}, {x});

@@ -1,8 +1,8 @@
 """What a scan yields: one row a record, each value a function of its record alone (Theorem SCAN-1).
 
-A view reads a source carefully: no filter reaches a bare column, so that nothing can be skipped by what several records
-have in common (row-group statistics, bloom filters, dictionaries, zone maps), and a value that its type can't hold is
-NULL. Where a full reading of this very version has shown that it makes no difference, columns are read as they stand.
+A view reads a source carefully: no filter reaches the reader of a parquet file, so that nothing can be skipped by what
+several records have in common (row-group statistics, bloom filters, dictionaries), and a value that its type can't hold
+is NULL. Where a full reading of this very version has shown that it makes no difference, filters and values pass.
 """
 
 from __future__ import annotations
@@ -53,19 +53,17 @@ class Column:
         name, test = quoted(self.name), self.test
         if test is not None and not proven.fits:
             return f"CASE WHEN {test} THEN {name} END"
-        if source != "parquet":
-            return name
-        if Type.parse(self.kind).is_float:
+        if source == "parquet" and Type.parse(self.kind).is_float:
             # Statistics leave NaN out, and NaN is DuckDB's greatest value. The constant is there for whoever
             # concludes something from the branches of a CASE.
             return f"CASE WHEN isnan({name}) THEN CAST('nan' AS {self.kind}) ELSE {name} END"
-        return name if proven.statistics and self.ordered else f"CASE WHEN {name} IS NULL THEN NULL ELSE {name} END"
+        return name
 
     @property
     def ordered(self) -> bool:
-        """Do least and greatest value bound all others, as the engine compares them?"""
+        """Do least and greatest value bound all others, as the engine compares them? (NaN aside.)"""
         type_ = Type.parse(self.kind)
-        return type_.is_key and not type_.is_float and type_.name != "ENUM"
+        return type_.is_key and type_.name != "ENUM"
 
     @property
     def test(self) -> str | None:
@@ -84,6 +82,10 @@ class Column:
             within = f"{name} BETWEEN CAST('{FIRST}' AS {self.kind}) AND CAST('{LAST}' AS {self.kind})"
             return f"({within} OR {name} IN ({infinite}))"
         return None
+
+
+WHOLE = f" LIMIT {2**63 - 1}"
+"""Behind a query of files: all of its rows. No filter passes a LIMIT, so nothing is skipped."""
 
 
 def read_parquet(files: Sequence[Path], options: str = "") -> str:
@@ -119,7 +121,9 @@ def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[C
     DuckDB itself finds text that isn't UTF-8 when it reads parquet.
     """
     try:
-        found = [connection.execute(_compared(part, columns)).fetchall()[0] for part in _row_groups(connection, files)]
+        found = [
+            connection.execute(_compared(part, columns)).fetchall()[0][:2] for part in _row_groups(connection, files)
+        ]
         told = _comparable(connection, files)
     except duckdb.Error:  # a footer may say what its own types can't hold
         return examine(connection, read_parquet(files), columns, validated=True)
@@ -192,28 +196,40 @@ def _row_groups(connection: Runs, files: Sequence[Path]) -> list[Part]:
 
 
 def _compared(part: Part, columns: Sequence[Column]) -> str:
-    """Do the values of all columns fit; and is what the footers say of each row group true of it?"""
-    ordered = [(i, c) for i, c in enumerate(columns) if c.ordered]
+    """Do the values of all columns fit; and is what the footers say of each row group true of it?
+
+    What can't be compared with its values isn't known to be true: columns without an order, and texts that aren't of
+    the column's type.
+    """
     seen = [f"{_fits(columns)} AS fits", "COUNT(*) AS n"]
-    seen += [f"MAX({quoted(c.name)}) IS NULL AS read{i}" for i, c in enumerate(columns) if not c.ordered]
-    said, tests = [], ["w.n = s.n"]
-    for i, c in ordered:
+    said: list[str] = []
+    tests = ["COALESCE(w.n = s.n, FALSE)"]
+    read: list[str] = []
+    for i, c in enumerate(columns):
         name, of = quoted(c.name), f"FILTER (WHERE path_in_schema = {literal(c.name)})"
-        seen.append(f"MIN({name}) AS low{i}, MAX({name}) AS high{i}, COUNT({name}) AS some{i}")
+        if not c.ordered:
+            seen.append(f"MAX({name}) AS read{i}")
+            read.append(f"COUNT(w.read{i})")
+            tests.append("FALSE")
+            continue
+        number = f" FILTER (WHERE NOT isnan({name}))" if Type.parse(c.kind).is_float else ""
+        seen.append(f"MIN({name}){number} AS low{i}, MAX({name}){number} AS high{i}, COUNT({name}) AS some{i}")
+        if number:
+            seen.append(f"MAX({name}) AS read{i}")
+            read.append(f"COUNT(w.read{i})")
         said.append(f"MAX(stats_null_count) {of} AS null{i}")
         tests.append(f"COALESCE(w.n - w.some{i} = s.null{i}, TRUE)")
         for end, sign, names in (("low", ">=", ("min", "min_value")), ("high", "<=", ("max", "max_value"))):
             for stated in names:
                 said.append(f"MAX(stats_{stated}) {of} AS {stated}{i}")
                 told = f"s.{stated}{i}"
-                within = (
-                    f"w.{end}{i} {sign} TRY_CAST({told} AS {c.kind})"  # NULL, not TRUE, where that is no such value
-                )
+                within = f"w.{end}{i} {sign} TRY_CAST({told} AS {c.kind})"
                 tests.append(f"({told} IS NULL OR w.{end}{i} IS NULL OR COALESCE({within}, FALSE))")
     return (
         f"WITH w AS (SELECT dpsql_file, dpsql_group, {', '.join(seen)} FROM ({part.query}) GROUP BY ALL), "
         "s AS (SELECT file_name, row_group_id, MAX(row_group_num_rows) AS n"
         f"{''.join(f', {text}' for text in said)} FROM parquet_metadata({paths(part.files)}) GROUP BY ALL) "
-        f"SELECT COALESCE(bool_and(w.fits), TRUE), COALESCE(bool_and({' AND '.join(tests)}), TRUE) "
-        "FROM w LEFT JOIN s ON w.dpsql_file = s.file_name AND w.dpsql_group = s.row_group_id"
+        f"SELECT COALESCE(bool_and(w.fits), TRUE), COALESCE(bool_and({' AND '.join(tests)}), TRUE)"
+        f"{''.join(f', {one}' for one in read)} FROM w "
+        "LEFT JOIN s ON w.dpsql_file = s.file_name AND w.dpsql_group = s.row_group_id"
     )

@@ -21,7 +21,17 @@ from dpsql.backends.duckdb.csv_files import examine_csv, header_of, read_csv
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.limits import limit
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.backends.duckdb.scan import NOTHING, Column, Proven, Runs, examine, examine_parquet, in_folder, read_parquet
+from dpsql.backends.duckdb.scan import (
+    NOTHING,
+    WHOLE,
+    Column,
+    Proven,
+    Runs,
+    examine,
+    examine_parquet,
+    in_folder,
+    read_parquet,
+)
 from dpsql.errors import DataError, PolicyError, nearest
 from dpsql.frozen import dataclass
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
@@ -236,12 +246,12 @@ def _raw(connection: Runs, one: Located, proven: Proven) -> str:
     if one.table.kind == "csv":
         return read_csv(one.table, one.files, _used(one.table), unquoted=proven.unquoted)
     if one.table.kind == "parquet":
-        folders = folder_columns(connection, one)
+        folders, whole = folder_columns(connection, one), "" if proven.statistics else WHOLE
         if not folders:
-            return f"SELECT * FROM {read_parquet(one.files)}"
+            return f"SELECT * FROM {read_parquet(one.files)}{whole}"
         made = ", ".join(f"{in_folder(name, 'dpsql_file')} AS {quoted(name)}" for name in folders)
         files = read_parquet(one.files, ", filename = 'dpsql_file'")
-        return f"SELECT * EXCLUDE (dpsql_file), {made} FROM {files}"
+        return f"SELECT * EXCLUDE (dpsql_file), {made} FROM {files}{whole}"
     return f"SELECT * FROM {one.place}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
 
 
@@ -296,7 +306,7 @@ def _columns(connection: Connection, one: Located, proven: Proven) -> str:
             # an error of the whole row.
             text = f"TRY_CAST(NULLIF({name}, '') AS {wanted})"
         else:
-            text = f"TRY_CAST({column.fitted(table.kind, NOTHING)} AS {wanted})"
+            text = f"TRY_CAST({column.fitted(table.kind, proven)} AS {wanted})"
         columns.append(f"{text} AS {name}")
     return ", ".join(columns)
 

@@ -29,7 +29,6 @@ from dpsql.backends.duckdb.sources import (
     open_private,
     prove,
     read_schema,
-    unlisted,
 )
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import require_tested
@@ -89,6 +88,7 @@ class Engine:
             if said is None:
                 with closing(Cursor(self._private.cursor(), self._health)) as cursor:
                     found = prove(cursor, one)
+                self._require_same(one, version)  # what was read must be what the finding is recorded for
                 said = " ".join([SCAN, *(fact for fact in FACTS if getattr(found, fact, False))])
                 self.ledger.record_promise(name, said, version, found is not None)
                 if found is None:
@@ -99,10 +99,22 @@ class Engine:
             elif not proven.fits:
                 self._misfits.add(name)
 
+    def _require_same(self, one: Located, version: str) -> None:
+        name = one.table.name.lower()
+        marks = file_marks([one])
+        if self.ledger.recognise([one.source])[name] != version or any(self._marks[f] != m for f, m in marks.items()):
+            raise DataError(
+                f"tables.{one.table.name}: {one.table.source} changed while it was read",
+                code="data-changed",
+                hint="wait until whatever writes it is done, then open a new session",
+            )
+
     @property
-    def unlisted(self) -> dict[str, frozenset[str]]:
-        """Columns that are in a CSV file and not in the policy, by table."""
-        return {one.table.name: unlisted(one) for one in self._guarded}
+    def unlisted(self) -> frozenset[str]:
+        """Private CSV tables: of their columns, only those that the policy lists have a type, and can be used."""
+        return frozenset(
+            one.table.name.lower() for one in self._guarded if one.object is None and one.table.kind == "csv"
+        )
 
     @property
     def _guarded(self) -> list[Located]:
@@ -213,7 +225,7 @@ def _unreadable(one: Located) -> DataError:
         return DataError(
             f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
             code="malformed-csv",
-            hint="close every quote, double quotes inside of quoted fields, end all lines alike, "
+            hint="save it as UTF-8, close every quote, double quotes inside of quoted fields, end all lines alike, "
             f"and keep records below {LONGEST:,} bytes",
         )
     return DataError(

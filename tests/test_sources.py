@@ -143,6 +143,18 @@ def test_a_column_of_the_file_itself_is_not_replaced_by_its_folder(tmp_path: Pat
     assert session.query("SELECT COUNT(*) FROM t WHERE year = 2024", epsilon=10**6).rows == [(2,)]
 
 
+@pytest.mark.parametrize("folder", ["s=%FF", "s=M%FCnchen", "s=%ED%A0%80"])
+def test_a_folder_whose_name_is_not_utf8_is_refused_when_it_is_opened(
+    tmp_path: Path, open_policy: Open, folder: str
+) -> None:
+    for name in ("s=a", folder):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"id": [1]}), tmp_path / name / "part.parquet")
+    with pytest.raises(dpsql.DataError) as error:
+        open_policy({"t": private("*/part.parquet", {"s": {"type": "VARCHAR"}})})
+    assert error.value.code == "unreadable"
+
+
 # ---------------------------------------------------------------- CSV
 
 
@@ -220,7 +232,7 @@ def test_a_column_of_a_csv_that_the_policy_does_not_list_is_refused_with_the_way
     session = open_policy({"t": private("t.csv", CSV_COLUMNS)})
     with pytest.raises(dpsql.SQLError) as error:
         session.query("SELECT COUNT(extra) FROM t", epsilon=1)
-    assert error.value.code == "unlisted"
+    assert error.value.code == "unknown-column" and "has to be listed" in error.value.hint
     assert error.value.span == dpsql.Span(1, 14, 5)
     assert "extra" in error.value.hint and "type" in error.value.hint  # list it in the policy with its type
 

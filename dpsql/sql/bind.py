@@ -49,9 +49,9 @@ _SELECT_PARTS = {
 def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted | None = None) -> Bound:
     """Resolve a parsed query against the tables of the policy (lower-case name -> column names).
 
-    unlisted: columns that a source has and the policy must list first, for the message.
+    unlisted: tables of which only those columns exist that the policy lists, for the message.
     """
-    binder = _Binder(schema, unlisted or {})
+    binder = _Binder(schema, unlisted or frozenset())
     root, _ = binder.query(tree.root, {}, None)
     for cte in binder.ctes:  # one that nobody reads is checked like the others, and leaves no trace
         if cte.bound is None:

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from parquet_footer import BINARY, I64, MAX, MIN, NULLS, Struct, load, save, statistics
+from parquet_footer import BINARY, I64, LIST, MAX, MIN, NULLS, Struct, load, save, statistics
 from source_kinds import GROUP, KINDS, csv_type
 from support import examples
 
 import dpsql
+from dpsql import engine as engine_module
 from dpsql.sql.functions import FUNCTIONS
 
 EXACT = 10**9  # an ε at which noise is far below one
@@ -197,6 +198,51 @@ def test_statistics_that_are_true_are_used(tmp_path: Path) -> None:
             assert any(fact.endswith("fits statistics") for fact in session._engine.promises()["t"])
 
 
+def test_a_column_called_like_ours_does_not_keep_statistics_from_being_compared(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"dpsql_group": [5] * 100, "x": [1] * 50 + [7] * 50}), path, use_dictionary=False)
+    body, footer = load(path)
+    all_small(statistics(footer, column=1))
+    save(path, body, footer)
+    with _session({"source": str(path), "unit": "row"}) as session:
+        assert count(session, "x > 5") == 50
+
+
+def test_statistics_of_columns_that_the_footer_names_otherwise_are_not_relied_upon(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1] * 50 + [7] * 50}), path, use_dictionary=False)
+    body, footer = load(path)
+    all_small(statistics(footer))
+    footer[4][1][1][0][1][1][1][0][3][1][3] = (LIST, (BINARY, [b"y"]))  # path_in_schema
+    save(path, body, footer)
+    with _session({"source": str(path), "unit": "row"}) as session:
+        assert count(session, "x > 5") == 50
+
+
+def test_what_was_found_is_recorded_for_the_data_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is another one while it is read, and then the first again: nothing is recorded for either."""
+    path, ledger = tmp_path / "t.parquet", tmp_path / "ledger.sqlite"
+    lying(tmp_path / "t.parquet", pa.array([1] * 50 + [7] * 50), all_small).close()
+    first = path.read_bytes()
+    policy = dpsql.Policy.from_dict(
+        {"budget": {"epsilon": 10**12, "delta": 0}, "tables": {"t": {"source": str(path), "unit": "row"}}}
+    )
+    reading = engine_module.prove
+
+    def replaced(*given: Any) -> Any:
+        pq.write_table(pa.table({"id": range(100), "x": [1] * 50 + [7] * 50}), path)
+        return reading(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_module, "prove", replaced)
+        with pytest.raises(dpsql.Error) as error:
+            dpsql.connect(policy, ledger=ledger)
+        assert error.value.code == "data-changed"
+    path.write_bytes(first)
+    with dpsql.connect(policy, ledger=ledger) as session:
+        assert count(session, "x > 5") == 50
+
+
 @pytest.mark.parametrize("size", [[3, 5, 2], [4, 4, 1], [0, 3], [3, 0, 3]])
 def test_row_groups_of_any_size_are_compared_with_their_statistics(tmp_path: Path, size: list[int]) -> None:
     path = tmp_path / "t.parquet"
@@ -315,22 +361,46 @@ def test_records_are_those_of_an_independent_reader_around_every_split(tmp_path:
         'uid,age,note\n1, "2\n3",a\n5,6,c\n',  # readers disagree whether this is quoted
         "uid,age,note\n1,2," + "a" * 2_100_000 + "\n5,6,c\n",  # too long for DuckDB
         'uid,age,note\n1,2,"' + "a\n" * 1_100_000 + '"\n5,6,c\n',
+        "uid,age,note\n1,2,a\n3,4,\xe9\n",  # not UTF-8: a row only for queries that don't read it
     ],
-    ids=["open", "after", "ends", "space", "long", "long and quoted"],
+    ids=["open", "after", "ends", "space", "long", "long and quoted", "encoding"],
 )
 def test_a_file_in_which_readers_see_different_records_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "t.csv").write_text(text, newline="")
+    (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(dpsql.DataError) as error:
         csv_session(tmp_path / "t.csv")
     assert error.value.code == "malformed-csv"
 
 
 def test_a_record_with_other_fields_is_left_out_by_itself_whatever_it_quotes(tmp_path: Path) -> None:
-    text = 'uid,age,note\n1,2,a\n3,4,b,"x\n5,77,y\n"\n"6\n7,77,z"\n8,9,c\n' + "\xe9".encode("latin-1").decode("latin-1")
-    (tmp_path / "t.csv").write_bytes(text.encode("latin-1") + b",1,d\n10,11,e\n")
+    text = 'uid,age,note\n1,2,a\n3,4,b,"x\n5,77,y\n"\n"6\n7,77,z"\n8,9,c\n10,11\n'
+    (tmp_path / "t.csv").write_text(text)
     with csv_session(tmp_path / "t.csv") as session:
-        assert count(session, "TRUE") == 3
         assert count(session, "age = 77") == 0
+        for condition in ("TRUE", "uid > 0", "age > 0", "note > ''", "uid + age > 0 AND note <> ''"):
+            assert count(session, condition) == 2  # whatever is read of it
+
+
+def test_a_file_with_records_of_other_fields_is_read_by_one_thread(tmp_path: Path) -> None:
+    lines = ["1,2,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] * 190_000
+    lines[180_000:182_000] = ["x"] * 2_000
+    (tmp_path / "t.csv").write_text("uid,age,note\n" + "\n".join(lines) + "\n")
+    assert (tmp_path / "t.csv").stat().st_size > SPLIT
+    with csv_session(tmp_path / "t.csv") as session:
+        assert session._engine.promises()["t"] == {"scan 1 fits"}
+        assert count(session, "TRUE") == 188_000
+
+
+def test_nobody_is_told_what_the_first_line_of_a_file_holds_besides_listed_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("red,alice@example.org\ngreen,bob@example.org\n")
+    entry = {"source": str(tmp_path / "t.csv"), "unit": "row", "columns": {"red": {"type": "VARCHAR"}}}
+    with _session(entry) as session:
+        told = []
+        for guess in ("alice@example.org", "carol@example.org"):
+            with pytest.raises(dpsql.SQLError) as error:
+                session.explain(f'SELECT COUNT(*) FROM t WHERE "{guess}" = 1', epsilon=1)
+            told.append(str(error.value).replace(guess, ""))
+        assert told[0] == told[1]
 
 
 def test_lines_that_end_in_a_carriage_return_alone_are_records(tmp_path: Path) -> None:

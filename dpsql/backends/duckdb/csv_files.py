@@ -26,8 +26,9 @@ from dpsql.policy import Table
 LONGEST = 2_000_000
 """Bytes of a record. DuckDB doesn't read longer ones, and a file that holds one is refused as a whole."""
 
-_BY_ITSELF = {"MISSING COLUMNS", "TOO MANY COLUMNS", "INVALID ENCODING"}
-"""What DuckDB may reject: records that are left out by themselves, and no harm to others."""
+_BY_ITSELF = {"MISSING COLUMNS", "TOO MANY COLUMNS"}
+"""What DuckDB may reject: records that are left out by themselves, and no harm to others. One that isn't UTF-8 is left
+out only by queries that read the column, so that the number of rows would depend on the query."""
 
 _field_size = Lock()
 
@@ -77,19 +78,17 @@ def examine_csv(table: Table, files: tuple[Path, ...], used: frozenset[str], con
     found = _records(table, files)
     if found is None:
         return None
-    rows = read_csv(table, files, used, unquoted=found.unquoted, errors="store_rejects")
+    rows = read_csv(table, files, used, unquoted=False, errors="store_rejects")
     try:
         # All of it is fetched: the rejects are there once the scan has ended.
         (number, *_), *_ = connection.execute(f"SELECT COUNT(*), COUNT(COLUMNS(*)) FROM ({rows})").fetchall()
-        rejected = connection.execute("SELECT line, CAST(error_type AS VARCHAR), file_id FROM reject_errors").fetchall()
+        kinds = connection.execute("SELECT DISTINCT CAST(error_type AS VARCHAR) FROM reject_errors").fetchall()
     except duckdb.Error:
         return None
-    kinds = {kind for _, kind, _ in rejected}
-    # A record in another encoding has its fields, but no row.
-    unread = len({(line, file) for line, kind, file in rejected if kind == "INVALID ENCODING"})
-    wrong = {(line, file) for line, kind, file in rejected if kind != "INVALID ENCODING"}
-    unread -= len({(line, file) for line, kind, file in rejected if kind == "INVALID ENCODING"} & wrong)
-    return found if kinds <= _BY_ITSELF and number + unread == found.whole else None
+    if number != found.whole or not {kind for (kind,) in kinds} <= _BY_ITSELF:
+        return None
+    # Readers that look for the next record after one with other fields are not relied upon to find it in parallel.
+    return Records(found.whole, found.unquoted and not kinds)
 
 
 def header_of(table: Table, files: tuple[Path, ...]) -> list[str]:
@@ -113,7 +112,7 @@ def header_of(table: Table, files: tuple[Path, ...]) -> list[str]:
 
 def _first_record(table: Table, file: Path) -> list[str]:
     try:
-        with _text(file, "utf-8") as text, _any_size():
+        with _text(file, "surrogateescape") as text, _any_size():
             first = next(csv.reader(text, delimiter=_delimiter(file)), [])
         if first:
             first[0] = first[0].removeprefix("\ufeff")
@@ -128,20 +127,19 @@ def _first_record(table: Table, file: Path) -> list[str]:
 
 
 def _records(table: Table, files: tuple[Path, ...]) -> Records | None:
-    """The records as Python's own reader finds them, one after the other; None where quotes aren't as they should be.
-
-    Bytes are looked at one by one (as Latin-1): all that matters here are delimiters, quotes and line breaks.
+    """The records as Python's own reader finds them, one after the other; None where quotes aren't as they should be,
+    or text isn't UTF-8.
     """
     fields, whole, quotes = len(header_of(table, files)), 0, False
     try:
         for file in files:
-            with _text(file, "latin-1") as text, _any_size():
+            with _text(file, "strict") as text, _any_size():
                 lines = _Lines(text)
                 reader = csv.reader(lines, delimiter=_delimiter(file), strict=True)
                 next(reader, None)
                 whole += sum(len(record) == fields for record in reader)
                 quotes = quotes or lines.quotes
-    except (OSError, EOFError, csv.Error):
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
         return None
     return Records(whole, not quotes)
 
@@ -161,9 +159,9 @@ class _Lines:
 
 
 @contextmanager
-def _text(file: Path, encoding: str) -> Iterator[io.TextIOBase]:
+def _text(file: Path, errors: str) -> Iterator[io.TextIOBase]:
     with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as binary:
-        yield io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline="")
+        yield io.TextIOWrapper(binary, encoding="utf-8", errors=errors, newline="")
 
 
 @contextmanager

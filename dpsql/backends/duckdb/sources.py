@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import duckdb
 
 from dpsql.accounting.fingerprint import Source
-from dpsql.backends.duckdb.csv_files import examine_csv, header_of, read_csv
+from dpsql.backends.duckdb.csv_files import examine_csv, read_csv
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.limits import limit
 from dpsql.backends.duckdb.names import literal, paths, quoted
@@ -265,6 +266,15 @@ def folder_columns(connection: Runs, one: Located) -> tuple[str, ...]:
     found = [name for name in typed if all(name.lower() in of for of in keys)]
     if one.table.kind != "parquet" or not found:
         return ()
+    for file in one.files:
+        try:
+            unquote(str(file.parent), errors="strict").encode()
+        except (UnicodeDecodeError, UnicodeEncodeError):
+            raise DataError(
+                f"tables.{one.table.name}: the name of a folder of {one.table.source} isn't UTF-8",
+                code="unreadable",
+                hint="rename it: percent signs in it stand for the bytes of UTF-8",
+            ) from None
     own = connection.execute(f"DESCRIBE SELECT * FROM {read_parquet(one.files)}").fetchall()
     return tuple(name for name in found if name.lower() not in {column.lower() for column, *_ in own})
 
@@ -354,13 +364,6 @@ def _same_schemas(connection: Connection, one: Located) -> None:
             code="schemas",
             hint="write them with the same schema",
         )
-
-
-def unlisted(one: Located) -> frozenset[str]:
-    """Columns of a private CSV file that the policy doesn't list: they have no type, so they can't be used."""
-    if one.table.public or one.object is not None or one.table.kind != "csv":
-        return frozenset()
-    return frozenset(c.lower() for c in header_of(one.table, one.files)) - set(one.table.columns)
 
 
 def _used(table: Table) -> frozenset[str]:

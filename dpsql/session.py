@@ -73,6 +73,7 @@ class Session:
         self._engine = engine
         self._analyst = analyst
         self.charged: Receipt | None = None
+        self.paying = False
         """The last spend of this session: what was paid for, also where it was interrupted or failed afterwards."""
 
     def query(self, sql: str, **options: Any) -> Answer:
@@ -246,8 +247,13 @@ class Session:
         noted = [(price, {**note, **told}) for price, note in spends]
 
         def pay() -> list[Receipt]:
-            receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
-            self.charged = receipts[-1]
+            self.paying = True
+            try:
+                receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
+            except BudgetError:
+                self.paying = False  # nothing was recorded; of other errors only the ledger knows
+                raise
+            self.charged, self.paying = receipts[-1], False
             return [replace(receipt, untested=untested()) for receipt in receipts]
 
         return to_the_end(pay)

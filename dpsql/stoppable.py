@@ -8,6 +8,7 @@ from __future__ import annotations
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,29 +31,38 @@ def stoppable(work: Callable[[], T], interrupt: Callable[[], None], seconds: flo
     If the wait ends early (by Ctrl-C or another signal's handler, or because the time is up: TimeUp), `interrupt` is
     called until the work has ended, and what ended the wait goes on up, unchanged. Nothing is left running.
     """
-    claim, done, outcome = allocate_lock(), allocate_lock(), list[tuple[bool, T | BaseException]]()
+    done, outcome = allocate_lock(), list[tuple[bool, T | BaseException]]()
+    started, given_up, ended = list[int](), list[bool](), list[bool]()
     done.acquire()
 
     def run() -> None:
-        if not claim.acquire(blocking=False):
-            return  # given up before it began
         try:
-            outcome.append((True, work()))
+            if not given_up:
+                outcome.append((True, work()))
         except BaseException as error:  # it belongs to whoever waits
             outcome.append((False, error))
         finally:
+            ended.append(True)
             done.release()
 
+    end = partial(_end, started, given_up, ended, done, interrupt)
     early: BaseException | None = None
+    # A handler may raise at any call, also while what another one raised is looked after: from here on there is no
+    # call outside of a try until the work has ended.
     try:
-        start_new_thread(run, ())
+        started.extend(map(start_new_thread, (run,), ((),)))  # one call: no signal comes between start and note
         if not _wait(done, seconds):
             early = TimeUp()
     except BaseException as error:  # a signal's handler raised it, wherever that was
         early = error
     if early is not None:
-        if not claim.acquire(blocking=False):
-            _end(done, interrupt)
+        try:
+            end()
+        except BaseException:  # another signal, before it could be caught there
+            try:
+                end()
+            except BaseException:
+                end()
         raise early
     good, found = outcome.pop()
     if good:
@@ -74,15 +84,19 @@ def _wait(done: LockType, seconds: float | None) -> bool:
             return False
 
 
-def _end(done: LockType, interrupt: Callable[[], None]) -> None:
-    """Interrupt the work until it has ended; a second Ctrl-C does no more than the first."""
+def _end(
+    started: list[int], given_up: list[bool], ended: list[bool], done: LockType, interrupt: Callable[[], None]
+) -> None:
+    """Keep the work from beginning, or interrupt it until it has ended; other signals change nothing."""
     while True:
         try:
+            given_up.append(True)
+            if ended or not started:
+                return
             with suppress(Exception):  # a connection that somebody closed meanwhile has nothing to interrupt
                 interrupt()
-            if done.acquire(timeout=PATIENCE):
-                return
-        except KeyboardInterrupt:
+            done.acquire(timeout=PATIENCE)
+        except BaseException:  # what was raised first goes up
             continue
 
 

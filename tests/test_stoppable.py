@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -102,6 +104,34 @@ def test_a_second_interruption_does_not_leave_the_work_running() -> None:
         to_the_end(work)
     assert ended.is_set()
     thread.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_two_signals_that_come_together_do_not_leave_the_work_running() -> None:
+    """Both are pending when the process goes on: the second arrives while the first is being handled."""
+    script = """
+import os, signal, subprocess, time
+from dpsql.stoppable import stoppable
+def raising(number, frame):
+    raise KeyboardInterrupt
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, raising)
+told, ended = [], []
+def work():
+    for _ in range(3000):
+        if told:
+            break
+        time.sleep(0.01)
+    ended.append(True)
+pid = os.getpid()
+subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -STOP {pid}; kill -INT {pid}; kill -TERM {pid}; kill -CONT {pid}"])
+try:
+    stoppable(work, lambda: told.append(True))
+except KeyboardInterrupt:
+    print("told", bool(told), "ended", bool(ended))
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout == "told True ended True\n"
 
 
 def test_what_goes_wrong_with_the_interruption_does_not_leave_the_work_running() -> None:

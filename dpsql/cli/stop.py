@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from time import monotonic
 
 TYPE_CHECKING = False  # typing takes time to import, and a signal before install() isn't ours yet
 if TYPE_CHECKING:
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from dpsql.session import Session
 
 
+AGAIN = 1.0  # seconds
+
+
 class _State:
     received = 0
+    raised = float("-inf")
     careful = False
     session: Session | None = None
 
@@ -35,7 +40,10 @@ def _handle(number: int, _: FrameType | None) -> None:
     if not _State.careful:
         os.write(2, f"{_line(None)}\n".encode())
         os._exit(128 + number)
-    raise KeyboardInterrupt
+    now = monotonic()
+    if now - _State.raised > AGAIN:  # two that come together are one
+        _State.raised = now
+        raise KeyboardInterrupt
 
 
 def careful() -> None:
@@ -63,12 +71,15 @@ def received() -> bool:
 
 def stopped() -> int:
     """Say that the command was stopped, and whether anything was charged; the exit code."""
-    charged = None if _State.session is None or _State.session.charged is None else _State.session.charged.id
-    print(_line(charged), file=sys.stderr, flush=True)
+    session = _State.session
+    charged = None if session is None or session.charged is None else session.charged.id
+    print(_line(charged, unsure=session is not None and session.paying), file=sys.stderr, flush=True)
     return 128 + (_State.received or signal.SIGINT)
 
 
-def _line(charged: str | None) -> str:
+def _line(charged: str | None, *, unsure: bool = False) -> str:
+    if unsure:
+        return "stopped while it was paid for: `dpsql budget --history` says whether it was charged"
     return "stopped; nothing was charged" if charged is None else f"stopped; the query stays charged ({charged[:8]})"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,14 +53,24 @@ class Anchor:
             raise self._failed("says something else than a count and a link")
         return Note(int(found[1]), bytes.fromhex(found[2]))
 
-    def write(self, note: Note) -> None:
-        """Move the note on; a later one, of a process that was faster, stays."""
+    def write(self, note: Note, link_at: Callable[[int], bytes | None]) -> None:
+        """Move the note on; a later one, of a process that was faster, stays.
+
+        link_at: the ledger's own link at a place, None where it has no such event. A note that this ledger doesn't hold
+        is another copy's, whichever of the two is longer, and is never overwritten (Theorem LEDGER-2).
+        """
         with self._locked():
             before = self.read()
+            if before is not None and link_at(before.count) != before.link:
+                raise LedgerError(
+                    f"the anchor {self.name} was moved on by another copy of the ledger, to {before.count} events "
+                    "that this one doesn't hold",
+                    code="ledger-rolled-back",
+                    hint="nothing was answered; what was recorded stays charged here. Two copies of one ledger are in "
+                    "use: only the one that the anchor knows may go on",
+                )
             if before is None or before.count < note.count:
                 self._put(note)
-            elif before.count == note.count and before != note:
-                raise self._failed("was moved on by another copy of the ledger at the same time")
 
     def _get(self) -> str:
         raise NotImplementedError

@@ -82,7 +82,7 @@ class Journal:
                 self._unwrap(db)
                 self._held(noted)
             if anchor is not None and (noted is None or noted.count < self.state.count):
-                anchor.write(self._last)
+                anchor.write(self._last, self._link_at)
         except BaseException:
             self.store.close()
             raise
@@ -120,7 +120,7 @@ class Journal:
             yield writer
             note = writer.finish()
         if self._anchor is not None and note is not None:
-            self._anchor.write(note)  # Theorem LEDGER-2: before anything that was paid for is computed
+            self._anchor.write(note, self._link_at)  # Theorem LEDGER-2: before anything that was paid for is computed
 
     def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, Mapping[str, Any], str]]:
         """The spends at these places, which are all there are from the first to the last: id, time, body and note."""
@@ -168,6 +168,13 @@ class Journal:
     @property
     def _last(self) -> Note:
         return Note(self.state.count, self.state.link(self.state.count))
+
+    def _link_at(self, place: int) -> bytes | None:
+        """The link of the event at this place, of whichever process; None where there is none."""
+        if place > self.state.count:
+            with self.reading():
+                pass
+        return self.state.link(place) if place <= self.state.count else None
 
     def _held(self, noted: Note | None) -> None:
         """The ledger must hold what the anchor knows, at its very place; it may hold more."""

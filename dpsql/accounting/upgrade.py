@@ -19,10 +19,10 @@ from typing import Any
 
 from dpsql.accounting import clock, stored
 from dpsql.accounting.account import Account
-from dpsql.accounting.anchor import Anchor, Note
+from dpsql.accounting.anchor import Anchor
 from dpsql.accounting.chain import tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, State, number
-from dpsql.accounting.journal import Writer, account_event, begin
+from dpsql.accounting.journal import Journal, Writer, account_event, begin
 from dpsql.accounting.keys import Keys
 from dpsql.accounting.store import OLDER, SCHEMA, SCHEMA_VERSION, Store
 from dpsql.errors import LedgerError
@@ -44,31 +44,30 @@ def upgrade(path: Path | str, *, anchor: Anchor | None = None) -> int | None:
                 code="ledger-rolled-back",
                 hint="it is an older copy, from before it was upgraded: put the latest one back",
             )
-        note = _rewrite(store)
+        _rewrite(store)
     finally:
         store.close()
     if anchor is not None:
-        anchor.write(note)
+        Journal(path, None, anchor=anchor).store.close()  # an opening notes how far the ledger has come
     return store.format
 
 
-def _rewrite(store: Store) -> Note:
+def _rewrite(store: Store) -> None:
     with store.transaction() as db:
         db.execute("PRAGMA secure_delete = ON")  # the old key and secret must not stay in pages that are free now
         try:
             old = _Old(store.format, db)
             events = list(old.events())
             key = Keys(Path(store.name)).for_new_ledger()
-            note = _written(db, old, key, events)
+            _written(db, old, key, events)
             _check(db)
         except (ValueError, TypeError, LookupError, ZeroDivisionError, sqlite3.OperationalError, _Damaged, Malformed):
             raise store.damaged() from None
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     store.empty_log()
-    return note
 
 
-def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event]) -> Note:
+def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event]) -> None:
     """Put the new tables into the old ones' place."""
     for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         db.execute(f"DROP TRIGGER {trigger}")
@@ -86,7 +85,7 @@ def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event])
         db.execute("INSERT INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)", (*mark, tag(key, "mark", *mark)))
     for table in old.tables:
         db.execute(f"DROP TABLE old_{table}")
-    return writer.finish() or note
+    writer.finish()
 
 
 def _check(db: sqlite3.Connection) -> None:

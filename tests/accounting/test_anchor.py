@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -179,16 +180,49 @@ def test_a_command_that_hangs_is_ended(path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_smaller_count_never_replaces_a_larger_one(anchor: Anchor) -> None:
     for count in (3, 7, 5, 7, 6):
-        anchor.write(Note(count, bytes([count]) * 32))
+        anchor.write(Note(count, bytes([count]) * 32), lambda place: bytes([place]) * 32)
     assert anchor.read() == Note(7, b"\7" * 32)
 
 
-def test_two_copies_that_move_one_anchor_at_once_are_noticed(anchor: Anchor) -> None:
-    anchor.write(Note(3, b"a" * 32))
-    anchor.write(Note(3, b"a" * 32))
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_note_that_the_ledger_does_not_hold_is_never_overwritten(anchor: Anchor, count: int) -> None:
+    anchor.write(Note(3, b"a" * 32), lambda _: None)
+    anchor.write(Note(3, b"a" * 32), lambda _: b"a" * 32)
     with pytest.raises(LedgerError) as refused:
-        anchor.write(Note(3, b"b" * 32))
-    assert "another copy" in refused.value.message
+        anchor.write(Note(count, b"b" * 32), lambda _: b"b" * 32)
+    assert refused.value.code == "ledger-rolled-back" and "another copy" in refused.value.message
+    assert anchor.read() == Note(3, b"a" * 32)
+
+
+class Overtaken(FileAnchor):
+    """Something happens right after the note was read."""
+
+    then: Callable[[], object] | None = None
+
+    def read(self) -> Note | None:
+        found = super().read()
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return found
+
+
+@pytest.mark.parametrize("prices", [1, 2, 3])
+def test_of_two_copies_that_pay_at_once_one_gets_its_receipt(path: Path, tmp_path: Path, prices: int) -> None:
+    spend(path, FileAnchor(tmp_path / "note"))
+    copy = tmp_path / "copy.sqlite"
+    for end in ("", ".key"):
+        shutil.copy(f"{path}{end}", f"{copy}{end}")
+    late = Overtaken(tmp_path / "note")
+    with (
+        Ledger(path, ACCOUNT, anchor=FileAnchor(tmp_path / "note")) as one,
+        Ledger(copy, ACCOUNT, anchor=late) as other,
+    ):
+        late.then = lambda: one.reserve(TENTH, {})
+        with pytest.raises(LedgerError) as refused:
+            other.reserve_all([(TENTH, {})] * prices)
+        assert refused.value.code == "ledger-rolled-back"
+        one.reserve(TENTH, {})
 
 
 def test_a_command_is_not_told_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

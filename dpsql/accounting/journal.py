@@ -138,9 +138,38 @@ class Journal:
 
     def rotate(self) -> None:
         """Change the key. At every moment one of the key files is the ledger's (Theorem LEDGER-2)."""
+        prepared: list[bytes] = []
+        try:
+            self._change(prepared)
+            self._key = prepared[0]
+            self.settle()
+        except LedgerError as error:
+            # Whoever throws the new key away because the change failed may have lost the ledger.
+            if prepared and (sure := self._tagged(prepared[0])) is not False:
+                raise self._keys.changed(error, sure=sure is True) from None
+            raise
+
+    def settle(self) -> None:
+        """Leave one key file, the ledger's: what an interrupted change or upgrade left is finished."""
+        with self.store.transaction() as db:
+            self._catch_up(db)
+            self._keys.settle(self._key)
+
+    def _tagged(self, key: bytes) -> bool | None:
+        """Is this the key that the head was committed under? None: that can't be told now."""
+        try:
+            with self.store.snapshot() as db:
+                count, last, found = db.execute("SELECT count, link, tag FROM head").fetchone()
+                return agrees(found, key, "head", count, last)
+        except (LedgerError, TypeError):
+            return None
+
+    def _change(self, prepared: list[bytes]) -> None:
+        """Put everything under a new key, which is listed in `prepared` before the ledger is told of it."""
         with self.writing() as writer:
             self._keys.settle(self._key)  # what an interrupted change left
-            new = self._keys.prepare()
+            new = self._keys.prepare(self._key)
+            prepared.append(new)
             marks = writer.db.execute("SELECT path, stamp, digest, tag FROM file").fetchall()
             writer.db.execute("DELETE FROM file")
             for path, stamp, digest, found in marks:
@@ -153,10 +182,6 @@ class Journal:
             wrap(writer.db, new, self.state.id, self._secret)
             writer.add(Event("key", clock.now(), {}))
             writer.key = new
-        self._key = new
-        with self.store.transaction() as db:
-            self._catch_up(db)
-            self._keys.settle(self._key)
 
     def _fill(self, db: sqlite3.Connection, account: Account) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""

@@ -87,6 +87,15 @@ class Journal:
             self.store.close()
             raise
 
+    @classmethod
+    def verify(cls, store: Store, db: sqlite3.Connection, key: bytes) -> None:
+        """All that an opening verifies, in a transaction that is under way; LedgerError."""
+        journal = cls.__new__(cls)
+        journal.store, journal.state, journal._stored, journal._key = store, State(), 0, key
+        journal._keys = Keys(Path(store.name))
+        journal._catch_up(db)
+        journal._unwrap(db)
+
     @property
     def secret(self) -> bytes:
         """What fingerprints are keyed with; it stays the same when the key is changed."""

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from dpsql.accounting import durable
+from dpsql.accounting import durable, keys
 from dpsql.errors import LedgerError
 
 APPLICATION = 0x6470736C
@@ -159,18 +159,24 @@ class Store:
             raise LedgerError(
                 f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
                 code="ledger-version",
-                hint=(
-                    "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`"
-                    if version in OLDER
-                    else "upgrade dpsql"
-                )
-                + "; nothing was spent or changed",
+                hint=self._advice(version),
             )
         if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != ("wal",):
             raise self.damaged()
-        if version == SCHEMA_VERSION and _shape(self._connection) != _expected():
+        if version == SCHEMA_VERSION and not whole(self._connection):
             raise self.damaged()
         return int(version)
+
+    def _advice(self, version: int) -> str:
+        """What to do with a ledger of another format."""
+        if version not in OLDER:
+            return "upgrade dpsql; nothing was spent or changed"
+        if keys.present(self._path):
+            return f"nothing was spent or changed. Older formats have no key, but there is one: {keys.UNEXPECTED}"
+        return (
+            "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`; "
+            "nothing was spent or changed"
+        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -290,6 +296,11 @@ def write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connect
     )
     fill(connection)
     connection.execute("COMMIT")
+
+
+def whole(connection: sqlite3.Connection) -> bool:
+    """Has it the tables and triggers of a ledger, and no others?"""
+    return _shape(connection) == _expected()
 
 
 def _shape(connection: sqlite3.Connection) -> list[tuple[str, ...]]:

@@ -3,7 +3,10 @@
 The note is the number of events and the last link. A ledger must hold that link at that place: a newer one does, an
 older copy doesn't, and neither does an older copy from which was spent anew until it is as long (Theorem LEDGER-2).
 [budget] anchor = "path", or { command = ["program", "argument"] }, which is called with `read` (and prints
-"COUNT LINK", or nothing if it has none) or with `write COUNT LINK`. It protects as well as the place that it lies in.
+"COUNT LINK", or nothing if it has none) or with `write COUNT LINK OLDCOUNT OLDLINK` (without the last two if it had
+none): where copies of a ledger may be on several machines, it should compare what it has with the old note and set the
+new one in one step, and end with another status than 0 if they differ. It is asked again after it has written. An
+anchor protects as well as the place that it lies in.
 """
 
 from __future__ import annotations
@@ -70,12 +73,12 @@ class Anchor:
                     "use: only the one that the anchor knows may go on",
                 )
             if before is None or before.count < note.count:
-                self._put(note)
+                self._put(note, before)
 
     def _get(self) -> str:
         raise NotImplementedError
 
-    def _put(self, note: Note) -> None:
+    def _put(self, note: Note, before: Note | None) -> None:
         raise NotImplementedError
 
     @contextmanager
@@ -88,7 +91,10 @@ class Anchor:
             with contextlib.suppress(ImportError):  # elsewhere than on POSIX two processes may write in turn
                 import fcntl
 
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                except OSError as error:
+                    raise self._failed(f"can't be locked: {error.strerror}") from None
             yield
         finally:
             os.close(handle)
@@ -106,8 +112,9 @@ class FileAnchor(Anchor):
     """A note in a file, which had better be where whoever can replace the ledger can't write."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), Path(f"{path}.lock"))
-        self._path = path
+        # Where a link points to: the link may lead to a safe place, and is not to be replaced by a file.
+        self._path = _resolved(path, f"the anchor {str(path)!r}")
+        super().__init__(str(path), Path(f"{self._path}.lock"))
 
     def _get(self) -> str:
         try:
@@ -117,7 +124,7 @@ class FileAnchor(Anchor):
         except OSError as error:
             raise self._failed(f"can't be read: {error.strerror}") from None
 
-    def _put(self, note: Note) -> None:
+    def _put(self, note: Note, before: Note | None) -> None:
         try:
             durable.write(self._path, f"{note}\n".encode())
         except OSError as error:
@@ -128,14 +135,18 @@ class CommandAnchor(Anchor):
     """A note that a program keeps. No shell is involved; the lock lies beside the ledger."""
 
     def __init__(self, command: Sequence[str], ledger: Path) -> None:
-        super().__init__(f"command {command[0]}", Path(f"{ledger}.anchor.lock"))
+        # One ledger has one lock, by whichever name it is called.
+        lock = Path(f"{_resolved(ledger, f'the ledger {str(ledger)!r}')}.anchor.lock")
+        super().__init__(f"command {command[0]}", lock)
         self._command = tuple(command)
 
     def _get(self) -> str:
         return self._run("read")
 
-    def _put(self, note: Note) -> None:
-        self._run("write", *str(note).split())
+    def _put(self, note: Note, before: Note | None) -> None:
+        self._run("write", *str(note).split(), *str(before or "").split())
+        if self.read() != note:
+            raise self._failed("was told a note, and says another")
 
     def _run(self, *arguments: str) -> str:
         import subprocess
@@ -149,11 +160,23 @@ class CommandAnchor(Anchor):
                 timeout=SECONDS,
                 env=hidden,  # whoever keeps the note has no use for the ledger's key
                 check=False,
+                start_new_session=True,  # a terminal's Ctrl-C is not for whoever writes the note of what was paid
             )
         except subprocess.TimeoutExpired:
             raise self._failed(f"took more than {SECONDS:g} seconds to {arguments[0]}") from None
         except OSError as error:
             raise self._failed(f"can't be run: {error.strerror}") from None
+        except ValueError:  # a NUL in the command
+            raise self._failed("can't be run: it is no command") from None
         if done.returncode != 0:
             raise self._failed(f"ended with exit status {done.returncode} on {arguments[0]}")
         return done.stdout.decode("ascii", errors="replace")
+
+
+def _resolved(path: Path, what: str) -> Path:
+    try:
+        return path.resolve()
+    except (ValueError, RuntimeError, OSError):  # a NUL, or links in a circle
+        raise LedgerError(
+            f"{what} is not the name of a file", code="anchor-failed", hint="name another: [budget] in the policy"
+        ) from None

@@ -21,7 +21,7 @@ from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, State
 from dpsql.accounting.keys import Keys
-from dpsql.accounting.store import MEMORY, Store
+from dpsql.accounting.store import Store, located
 from dpsql.errors import LedgerError
 
 
@@ -59,7 +59,7 @@ class Journal:
         self, path: Path | str, account: Account | None, *, anchor: Anchor | None = None, must_exist: bool = False
     ) -> None:
         """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError)."""
-        file = None if str(path) == MEMORY else Path(path).resolve()
+        file = located(path)
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
         self._anchor = anchor

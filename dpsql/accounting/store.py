@@ -68,7 +68,7 @@ class Store:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        self._path = located(path)
         self._inode: tuple[int, int] | None = None
         self.format = SCHEMA_VERSION
         self.name = MEMORY if self._path is None else str(self._path)
@@ -219,6 +219,18 @@ class Store:
             code="ledger-unwritable",
             hint="the ledger and its folder must exist and be writable for whoever runs queries, on a local disk",
         )
+
+
+def located(path: Path | str) -> Path | None:
+    """The file that is meant, whatever links lead to it; None: memory."""
+    try:
+        return None if str(path) == MEMORY else Path(path).resolve()
+    except (ValueError, RuntimeError, OSError):  # a NUL, or links in a circle
+        raise LedgerError(
+            f"the ledger {str(path)!r} is not the name of a file",
+            code="ledger-unwritable",
+            hint="name another: [budget] ledger = … in the policy",
+        ) from None
 
 
 def _connect(where: str) -> sqlite3.Connection:

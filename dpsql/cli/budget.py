@@ -14,6 +14,8 @@ from dpsql.cli.output import FORMATS, choose
 from dpsql.cli.statement import as_dict, lines, moment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpsql.accounting.statement import Statement
     from dpsql.policy import Policy
 
@@ -56,7 +58,7 @@ def budget(
     The steward accepts a change of the data or of the policy here, and looks after the ledger's file and key; what was
     spent stays spent.
     """
-    acts = {
+    acts: dict[str, tuple[bool, Callable[[Policy], None]]] = {
         "--create": (create, _create),
         "--upgrade": (upgrade, partial(_upgrade, replace_key=replace_key)),
         "--rotate-key": (rotate_key, _rotate_key),

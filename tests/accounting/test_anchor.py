@@ -27,7 +27,9 @@ note, (what, *given) = pathlib.Path(sys.argv[1]), sys.argv[2:]
 if what == "read":
     print(note.read_text() if note.exists() else "", end="")
 else:
-    note.write_text(" ".join(given))
+    had = note.read_text().split() if note.exists() else []
+    assert given[2:] == had  # compare and set
+    note.write_text(" ".join(given[:2]))
 """
 
 
@@ -223,6 +225,58 @@ def test_of_two_copies_that_pay_at_once_one_gets_its_receipt(path: Path, tmp_pat
             other.reserve_all([(TENTH, {})] * prices)
         assert refused.value.code == "ledger-rolled-back"
         one.reserve(TENTH, {})
+
+
+def test_a_command_that_keeps_another_note_is_refused(path: Path) -> None:
+    with pytest.raises(LedgerError) as refused:
+        Ledger(path, ACCOUNT, anchor=CommandAnchor([sys.executable, "-c", ""], path))
+    assert refused.value.code == "anchor-failed" and "says another" in refused.value.message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_a_command_is_out_of_reach_of_the_terminals_ctrl_c(path: Path) -> None:
+    alone = "import os, sys; sys.exit(os.getpgrp() != os.getpid())"
+    assert CommandAnchor([sys.executable, "-c", alone], path).read() is None
+
+
+def test_a_ledger_of_two_names_has_one_lock_for_its_command(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "l.sqlite"
+    link.symlink_to(path)
+    assert CommandAnchor(["x"], link)._lock == CommandAnchor(["x"], path)._lock
+
+
+def test_a_note_behind_a_link_is_written_where_it_lies(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    (tmp_path / "note").symlink_to(tmp_path / "safe" / "note")
+    spend(path, FileAnchor(tmp_path / "note"))
+    assert (tmp_path / "note").is_symlink() and FileAnchor(tmp_path / "safe" / "note").read() is not None
+
+
+@pytest.mark.parametrize("what", ["ledger", "note", "command", "command's ledger"])
+def test_a_name_with_a_nul_is_refused_as_such(path: Path, tmp_path: Path, what: str) -> None:
+    bad = tmp_path / "a\0b"
+    make: dict[str, Callable[[], object]] = {
+        "ledger": lambda: Ledger(bad, ACCOUNT),
+        "note": lambda: Ledger(path, ACCOUNT, anchor=FileAnchor(bad)),
+        "command": lambda: Ledger(path, ACCOUNT, anchor=CommandAnchor(["a\0b"], path)),
+        "command's ledger": lambda: Ledger(bad, ACCOUNT, anchor=CommandAnchor(["a"], bad)),
+    }
+    with pytest.raises(LedgerError) as refused:
+        make[what]()
+    assert refused.value.hint and not path.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="flock")
+def test_a_lock_that_the_system_refuses_is_an_error_of_the_anchor(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    monkeypatch.setattr(fcntl, "flock", _full)
+    with pytest.raises(LedgerError) as refused:
+        spend(path, FileAnchor(tmp_path / "note"))
+    assert refused.value.code == "anchor-failed" and "locked" in refused.value.message
 
 
 def test_a_command_is_not_told_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -322,7 +322,7 @@ def test_a_key_behind_a_link_is_changed_where_it_lies(path: Path, tmp_path: Path
 class Full(FileAnchor):
     """An anchor that takes no further note."""
 
-    def _put(self, note: Note) -> None:
+    def _put(self, note: Note, before: Note | None) -> None:
         raise self._failed("can't be written: no space")
 
 

@@ -70,7 +70,7 @@ def test_an_anchor_may_be_a_command(dpsql: Run, folder: Path) -> None:
     (folder / "keep.py").write_text(
         "import sys, pathlib\n"
         "n, what = pathlib.Path('kept'), sys.argv[1]\n"
-        "print(n.read_text() if n.exists() else '') if what == 'read' else n.write_text(' '.join(sys.argv[2:]))"
+        "print(n.read_text() if n.exists() else '') if what == 'read' else n.write_text(' '.join(sys.argv[2:4]))"
     )
     amend(folder, f'anchor = {{ command = ["{sys.executable}", "keep.py"] }}')
     assert dpsql("query", COUNT).exit_code == 0

@@ -42,9 +42,8 @@ class Note:
 class Anchor:
     """Where the note is kept; never moved back, in however many processes."""
 
-    def __init__(self, name: str, lock: Path) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = lock
 
     def read(self) -> Note | None:
         """The note; None if there is none yet. LedgerError if that can't be told."""
@@ -74,6 +73,10 @@ class Anchor:
                 )
             if before is None or before.count < note.count:
                 self._put(note, before)
+
+    @property
+    def _lock(self) -> Path:
+        raise NotImplementedError
 
     def _get(self) -> str:
         raise NotImplementedError
@@ -114,7 +117,11 @@ class FileAnchor(Anchor):
     def __init__(self, path: Path) -> None:
         # Where a link points to: the link may lead to a safe place, and is not to be replaced by a file.
         self._path = _resolved(path, f"the anchor {str(path)!r}")
-        super().__init__(str(path), Path(f"{self._path}.lock"))
+        super().__init__(str(path))
+
+    @property
+    def _lock(self) -> Path:
+        return Path(f"{self._path}.lock")
 
     def _get(self) -> str:
         try:
@@ -135,10 +142,13 @@ class CommandAnchor(Anchor):
     """A note that a program keeps. No shell is involved; the lock lies beside the ledger."""
 
     def __init__(self, command: Sequence[str], ledger: Path) -> None:
-        # One ledger has one lock, by whichever name it is called.
-        lock = Path(f"{_resolved(ledger, f'the ledger {str(ledger)!r}')}.anchor.lock")
-        super().__init__(f"command {command[0]}", lock)
-        self._command = tuple(command)
+        super().__init__(f"command {command[0]}")
+        self._command, self._ledger = tuple(command), ledger.absolute()
+
+    @property
+    def _lock(self) -> Path:
+        # Looked up when it is needed: one ledger has one lock, by whichever name it is called by then.
+        return Path(f"{_resolved(self._ledger, f'the ledger {str(self._ledger)!r}')}.anchor.lock")
 
     def _get(self) -> str:
         return self._run("read")

@@ -242,8 +242,9 @@ def test_a_command_is_out_of_reach_of_the_terminals_ctrl_c(path: Path) -> None:
 def test_a_ledger_of_two_names_has_one_lock_for_its_command(path: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     link = tmp_path / "other" / "l.sqlite"
+    early = CommandAnchor(["x"], link)
     link.symlink_to(path)
-    assert CommandAnchor(["x"], link)._lock == CommandAnchor(["x"], path)._lock
+    assert early._lock == CommandAnchor(["x"], link)._lock == CommandAnchor(["x"], path)._lock
 
 
 def test_a_note_behind_a_link_is_written_where_it_lies(path: Path, tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def anchor(policy: Policy, ledger: str | Path | None = None) -> Anchor | None:
         case str(path):
             return FileAnchor(policy.folder / path)
         case command:
-            return CommandAnchor(command, Path(ledger or policy.ledger_path).absolute())
+            return CommandAnchor(command, Path(ledger or policy.ledger_path))
 
 
 def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:

@@ -3,7 +3,10 @@
 The note is the number of events and the last link. A ledger must hold that link at that place: a newer one does, an
 older copy doesn't, and neither does an older copy from which was spent anew until it is as long (Theorem LEDGER-2).
 [budget] anchor = "path", or { command = ["program", "argument"] }, which is called with `read` (and prints
-"COUNT LINK", or nothing if it has none) or with `write COUNT LINK`. It protects as well as the place that it lies in.
+"COUNT LINK", or nothing if it has none) or with `write COUNT LINK OLDCOUNT OLDLINK` (without the last two if it had
+none): where copies of a ledger may be on several machines, it should compare what it has with the old note and set the
+new one in one step, and end with another status than 0 if they differ. It is asked again after it has written. An
+anchor protects as well as the place that it lies in.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,9 +42,8 @@ class Note:
 class Anchor:
     """Where the note is kept; never moved back, in however many processes."""
 
-    def __init__(self, name: str, lock: Path) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = lock
 
     def read(self) -> Note | None:
         """The note; None if there is none yet. LedgerError if that can't be told."""
@@ -53,19 +55,33 @@ class Anchor:
             raise self._failed("says something else than a count and a link")
         return Note(int(found[1]), bytes.fromhex(found[2]))
 
-    def write(self, note: Note) -> None:
-        """Move the note on; a later one, of a process that was faster, stays."""
+    def write(self, note: Note, link_at: Callable[[int], bytes | None]) -> None:
+        """Move the note on; a later one, of a process that was faster, stays.
+
+        link_at: the ledger's own link at a place, None where it has no such event. A note that this ledger doesn't hold
+        is another copy's, whichever of the two is longer, and is never overwritten (Theorem LEDGER-2).
+        """
         with self._locked():
             before = self.read()
+            if before is not None and link_at(before.count) != before.link:
+                raise LedgerError(
+                    f"the anchor {self.name} was moved on by another copy of the ledger, to {before.count} events "
+                    "that this one doesn't hold",
+                    code="ledger-rolled-back",
+                    hint="nothing was answered; what was recorded stays charged here. Two copies of one ledger are in "
+                    "use: only the one that the anchor knows may go on",
+                )
             if before is None or before.count < note.count:
-                self._put(note)
-            elif before.count == note.count and before != note:
-                raise self._failed("was moved on by another copy of the ledger at the same time")
+                self._put(note, before)
+
+    @property
+    def _lock(self) -> Path:
+        raise NotImplementedError
 
     def _get(self) -> str:
         raise NotImplementedError
 
-    def _put(self, note: Note) -> None:
+    def _put(self, note: Note, before: Note | None) -> None:
         raise NotImplementedError
 
     @contextmanager
@@ -78,7 +94,10 @@ class Anchor:
             with contextlib.suppress(ImportError):  # elsewhere than on POSIX two processes may write in turn
                 import fcntl
 
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                except OSError as error:
+                    raise self._failed(f"can't be locked: {error.strerror}") from None
             yield
         finally:
             os.close(handle)
@@ -96,8 +115,13 @@ class FileAnchor(Anchor):
     """A note in a file, which had better be where whoever can replace the ledger can't write."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), Path(f"{path}.lock"))
-        self._path = path
+        # Where a link points to: the link may lead to a safe place, and is not to be replaced by a file.
+        self._path = _resolved(path, f"the anchor {str(path)!r}")
+        super().__init__(str(path))
+
+    @property
+    def _lock(self) -> Path:
+        return Path(f"{self._path}.lock")
 
     def _get(self) -> str:
         try:
@@ -107,7 +131,7 @@ class FileAnchor(Anchor):
         except OSError as error:
             raise self._failed(f"can't be read: {error.strerror}") from None
 
-    def _put(self, note: Note) -> None:
+    def _put(self, note: Note, before: Note | None) -> None:
         try:
             durable.write(self._path, f"{note}\n".encode())
         except OSError as error:
@@ -118,14 +142,21 @@ class CommandAnchor(Anchor):
     """A note that a program keeps. No shell is involved; the lock lies beside the ledger."""
 
     def __init__(self, command: Sequence[str], ledger: Path) -> None:
-        super().__init__(f"command {command[0]}", Path(f"{ledger}.anchor.lock"))
-        self._command = tuple(command)
+        super().__init__(f"command {command[0]}")
+        self._command, self._ledger = tuple(command), ledger.absolute()
+
+    @property
+    def _lock(self) -> Path:
+        # Looked up when it is needed: one ledger has one lock, by whichever name it is called by then.
+        return Path(f"{_resolved(self._ledger, f'the ledger {str(self._ledger)!r}')}.anchor.lock")
 
     def _get(self) -> str:
         return self._run("read")
 
-    def _put(self, note: Note) -> None:
-        self._run("write", *str(note).split())
+    def _put(self, note: Note, before: Note | None) -> None:
+        self._run("write", *str(note).split(), *str(before or "").split())
+        if self.read() != note:
+            raise self._failed("was told a note, and says another")
 
     def _run(self, *arguments: str) -> str:
         import subprocess
@@ -139,11 +170,23 @@ class CommandAnchor(Anchor):
                 timeout=SECONDS,
                 env=hidden,  # whoever keeps the note has no use for the ledger's key
                 check=False,
+                start_new_session=True,  # a terminal's Ctrl-C is not for whoever writes the note of what was paid
             )
         except subprocess.TimeoutExpired:
             raise self._failed(f"took more than {SECONDS:g} seconds to {arguments[0]}") from None
         except OSError as error:
             raise self._failed(f"can't be run: {error.strerror}") from None
+        except ValueError:  # a NUL in the command
+            raise self._failed("can't be run: it is no command") from None
         if done.returncode != 0:
             raise self._failed(f"ended with exit status {done.returncode} on {arguments[0]}")
         return done.stdout.decode("ascii", errors="replace")
+
+
+def _resolved(path: Path, what: str) -> Path:
+    try:
+        return path.resolve()
+    except (ValueError, RuntimeError, OSError):  # a NUL, or links in a circle
+        raise LedgerError(
+            f"{what} is not the name of a file", code="anchor-failed", hint="name another: [budget] in the policy"
+        ) from None

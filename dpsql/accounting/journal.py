@@ -21,7 +21,7 @@ from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, State
 from dpsql.accounting.keys import Keys
-from dpsql.accounting.store import MEMORY, Store
+from dpsql.accounting.store import Store, located
 from dpsql.errors import LedgerError
 
 
@@ -59,7 +59,7 @@ class Journal:
         self, path: Path | str, account: Account | None, *, anchor: Anchor | None = None, must_exist: bool = False
     ) -> None:
         """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError)."""
-        file = None if str(path) == MEMORY else Path(path).resolve()
+        file = located(path)
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
         self._anchor = anchor
@@ -82,10 +82,19 @@ class Journal:
                 self._unwrap(db)
                 self._held(noted)
             if anchor is not None and (noted is None or noted.count < self.state.count):
-                anchor.write(self._last)
+                anchor.write(self._last, self._link_at)
         except BaseException:
             self.store.close()
             raise
+
+    @classmethod
+    def verify(cls, store: Store, db: sqlite3.Connection, key: bytes) -> None:
+        """All that an opening verifies, in a transaction that is under way; LedgerError."""
+        journal = cls.__new__(cls)
+        journal.store, journal.state, journal._stored, journal._key = store, State(), 0, key
+        journal._keys = Keys(Path(store.name))
+        journal._catch_up(db)
+        journal._unwrap(db)
 
     @property
     def secret(self) -> bytes:
@@ -120,7 +129,7 @@ class Journal:
             yield writer
             note = writer.finish()
         if self._anchor is not None and note is not None:
-            self._anchor.write(note)  # Theorem LEDGER-2: before anything that was paid for is computed
+            self._anchor.write(note, self._link_at)  # Theorem LEDGER-2: before anything that was paid for is computed
 
     def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, Mapping[str, Any], str]]:
         """The spends at these places, which are all there are from the first to the last: id, time, body and note."""
@@ -138,9 +147,38 @@ class Journal:
 
     def rotate(self) -> None:
         """Change the key. At every moment one of the key files is the ledger's (Theorem LEDGER-2)."""
+        prepared: list[bytes] = []
+        try:
+            self._change(prepared)
+            self._key = prepared[0]
+            self.settle()
+        except LedgerError as error:
+            # Whoever throws the new key away because the change failed may have lost the ledger.
+            if prepared and (sure := self._tagged(prepared[0])) is not False:
+                raise self._keys.changed(error, sure=sure is True) from None
+            raise
+
+    def settle(self) -> None:
+        """Leave one key file, the ledger's: what an interrupted change or upgrade left is finished."""
+        with self.store.transaction() as db:
+            self._catch_up(db)
+            self._keys.settle(self._key)
+
+    def _tagged(self, key: bytes) -> bool | None:
+        """Is this the key that the head was committed under? None: that can't be told now."""
+        try:
+            with self.store.snapshot() as db:
+                count, last, found = db.execute("SELECT count, link, tag FROM head").fetchone()
+                return agrees(found, key, "head", count, last)
+        except (LedgerError, TypeError):
+            return None
+
+    def _change(self, prepared: list[bytes]) -> None:
+        """Put everything under a new key, which is listed in `prepared` before the ledger is told of it."""
         with self.writing() as writer:
             self._keys.settle(self._key)  # what an interrupted change left
-            new = self._keys.prepare()
+            new = self._keys.prepare(self._key)
+            prepared.append(new)
             marks = writer.db.execute("SELECT path, stamp, digest, tag FROM file").fetchall()
             writer.db.execute("DELETE FROM file")
             for path, stamp, digest, found in marks:
@@ -153,10 +191,6 @@ class Journal:
             wrap(writer.db, new, self.state.id, self._secret)
             writer.add(Event("key", clock.now(), {}))
             writer.key = new
-        self._key = new
-        with self.store.transaction() as db:
-            self._catch_up(db)
-            self._keys.settle(self._key)
 
     def _fill(self, db: sqlite3.Connection, account: Account) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""
@@ -168,6 +202,13 @@ class Journal:
     @property
     def _last(self) -> Note:
         return Note(self.state.count, self.state.link(self.state.count))
+
+    def _link_at(self, place: int) -> bytes | None:
+        """The link of the event at this place, of whichever process; None where there is none."""
+        if place > self.state.count:
+            with self.reading():
+                pass
+        return self.state.link(place) if place <= self.state.count else None
 
     def _held(self, noted: Note | None) -> None:
         """The ledger must hold what the anchor knows, at its very place; it may hold more."""

@@ -2,8 +2,9 @@
 
 By default in `<ledger>.key`, as hexadecimal text that its owner alone can read; or in the environment,
 DPSQL_LEDGER_KEY. It is made before the ledger is, and never made anew for a ledger that exists: without its key
-nothing in a ledger can be trusted. Whoever has a copy of both files can write any history; of an older copy that is put
-back with its key only an anchor tells (anchor.py, Theorem LEDGER-2).
+nothing in a ledger can be trusted. While it is changed, the new one lies in `<ledger>.key.new`, with a tag under the
+old one: a file that somebody else put there is not believed. Whoever has a copy of both files can write any history;
+of an older copy that is put back with its key only an anchor tells (anchor.py, Theorem LEDGER-2).
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from dpsql.accounting import durable
+from dpsql.accounting.chain import agrees, tag
 from dpsql.errors import LedgerError
+from dpsql.frozen import dataclass
 
 VARIABLE = "DPSQL_LEDGER_KEY"
 NEXT = "DPSQL_LEDGER_KEY_NEW"
@@ -30,8 +34,9 @@ class Keys:
     def __init__(self, ledger: Path | None) -> None:
         self._ledger = ledger
         self._memory = secrets.token_bytes(SIZE) if ledger is None else b""
-        self._file = Path(f"{ledger}.key")
-        self._next = Path(f"{ledger}.key.new")
+        # Where a link points to: the key that is replaced is the one there, and the link stays.
+        self._file = Path(f"{ledger}.key") if ledger is None else Path(os.path.realpath(f"{ledger}.key"))
+        self._next = Path(f"{self._file}.new")
 
     def for_new_ledger(self) -> bytes:
         """The key for a new ledger: one that lies there (somebody creates the same ledger), or a new one."""
@@ -43,7 +48,8 @@ class Keys:
         """Keys that may be the ledger's, the likeliest first; LedgerError if there is none.
 
         While a new key is being introduced there are two files, and which one counts is for the ledger to say. The
-        first is looked at again in case that it was replaced after the first look.
+        first is looked at again in case that it was replaced after the first look. The second counts with its tag under
+        the key in the first; where there is no first (an upgrade was interrupted), it stands for it.
         """
         if self._ledger is None:
             return [self._memory]
@@ -51,18 +57,47 @@ class Keys:
             return [_parsed(text, f"the environment's {VARIABLE}")]
         found: dict[bytes, None] = {}
         problem: LedgerError | None = None
+        following: _Written | None = None
         for file in (self._file, self._next, self._file):
             try:
-                key = _read(file)
+                written = self._read(file)
             except LedgerError as error:
                 problem = problem or error
-            else:
-                found |= {} if key is None else {key: None}
+                continue
+            if file == self._next:
+                following = written
+            elif written is not None:
+                found[written.key] = None
+        if following is not None and (following.follows(found) or not (found or problem)):
+            found[following.key] = None
         if not found:
             raise problem or self._missing()
         return list(found)
 
-    def prepare(self) -> bytes:
+    def for_upgrade(self, *, replace: bool) -> bytes:
+        """A key for a ledger of an older format, which had none: a new one, in `.key.new` until it is settled.
+
+        One that is there already belongs to another ledger, or is meant for this one: then the steward says `replace`
+        (in the environment it is used; a file's is replaced, and kept in `<ledger>.key.old`).
+        """
+        if not present(self._ledger):
+            new = secrets.token_bytes(SIZE)
+            durable.write(self._next, _text(new))
+            return new
+        if not replace:
+            where = f"in {VARIABLE}" if self._outside_file else f"in {self._file}"
+            raise LedgerError(
+                f"the ledger {self._ledger} has an older format, which has no key, but there is a key {where}",
+                code="key-unexpected",
+                hint=UNEXPECTED,
+            )
+        old = self.candidates()[0]
+        if self._outside_file:
+            return old
+        durable.write(Path(f"{self._file}.old"), _text(old))
+        return self.prepare(old)
+
+    def prepare(self, old: bytes) -> bytes:
         """A new key, on the disk before the ledger is told of it (with the environment: from DPSQL_LEDGER_KEY_NEW)."""
         new = secrets.token_bytes(SIZE)
         if self._ledger is None:
@@ -70,7 +105,7 @@ class Keys:
         elif VARIABLE in os.environ:
             return self._from_environment()
         else:
-            durable.write(self._next, _text(new))
+            durable.write(self._next, _text(new, tag(old, "nextkey", new)))
         return new
 
     def settle(self, key: bytes) -> None:
@@ -80,7 +115,8 @@ class Keys:
         if key in self._readable(self._file):
             self._next.unlink(missing_ok=True)
         elif key in self._readable(self._next):
-            durable.replace(self._next, self._file)
+            durable.write(self._file, _text(key))
+            self._next.unlink(missing_ok=True)
 
     @property
     def _outside_file(self) -> bool:
@@ -88,9 +124,12 @@ class Keys:
 
     def _readable(self, file: Path) -> list[bytes]:
         with contextlib.suppress(LedgerError):
-            key = _read(file)
-            return [] if key is None else [key]
+            written = self._read(file)
+            return [] if written is None else [written.key]
         return []
+
+    def _read(self, file: Path) -> _Written | None:
+        return _read(file, self._ledger)
 
     def _from_environment(self) -> bytes:
         text = os.environ.get(NEXT)
@@ -114,6 +153,17 @@ class Keys:
             "trusted, and no new one is ever made for it",
         )
 
+    def changed(self, error: LedgerError, *, sure: bool) -> LedgerError:
+        """The error for a change of the key after which something failed: both keys must be kept."""
+        new = f"in {NEXT}" if self._outside_file else f"in {self._next} or, later, {self._file}"
+        use = f"set {VARIABLE} to it" if self._outside_file else "it is found there by itself"
+        return LedgerError(
+            f"the ledger {self._ledger} {'has' if sure else 'may have'} the NEW key ({new}), but {error.message}",
+            code=error.code,
+            hint=f"keep both keys, and throw none away. The ledger opens with the new one: {use}. Repair what failed, "
+            "then look at the budget (dpsql budget): that finishes it",
+        )
+
     def wrong(self) -> LedgerError:
         """The error for a ledger that was written with another key."""
         where = f"the key in {VARIABLE}" if VARIABLE in os.environ else f"the key {self._file}"
@@ -125,8 +175,31 @@ class Keys:
         )
 
 
-def _text(key: bytes) -> bytes:
-    return f"{key.hex()}\n".encode()
+UNEXPECTED = (
+    "it was not made for this file: the file may be an old or forged one in the place of the ledger that the key "
+    "belongs to. Put the latest ledger back. Only if there never was a later one: "
+    "`dpsql budget --upgrade --replace-key --steward`"
+)
+
+
+def present(ledger: Path | None) -> bool:
+    """Is there a key for this ledger already, whatever it is worth?"""
+    return ledger is not None and (VARIABLE in os.environ or os.path.lexists(f"{ledger}.key"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a key file says: a key and, while it is new, the tag under the one before it."""
+
+    key: bytes
+    tag: bytes = b""
+
+    def follows(self, keys: Iterable[bytes]) -> bool:
+        return any(agrees(self.tag, old, "nextkey", self.key) for old in keys)
+
+
+def _text(key: bytes, its_tag: bytes = b"") -> bytes:
+    return f"{key.hex()} {its_tag.hex()}".rstrip().encode() + b"\n"
 
 
 def _parsed(text: str, where: str) -> bytes:
@@ -141,11 +214,27 @@ def _parsed(text: str, where: str) -> bytes:
     )
 
 
-def _read(file: Path) -> bytes | None:
-    """A key file's key; None where there is no such file."""
+def _owners(ledger: Path | None) -> set[int]:
+    """Whose key files are believed: root's, one's own, and those of the ledger's owner."""
+    owners = {0, os.geteuid()}
+    with contextlib.suppress(OSError):
+        owners |= set() if ledger is None else {ledger.stat().st_uid}
+    return owners
+
+
+def _read(file: Path, ledger: Path | None) -> _Written | None:
+    """What a key file says; None where there is no such file."""
     try:
         with file.open("rb") as handle:
-            if os.name == "posix" and os.fstat(handle.fileno()).st_mode & OTHERS:
+            found = os.fstat(handle.fileno())
+            if os.name == "posix" and found.st_uid not in _owners(ledger):
+                raise LedgerError(
+                    f"the key {file} belongs to somebody else (user {found.st_uid})",
+                    code="key-exposed",
+                    hint="a key is root's, your own, or that of the ledger's owner: another may have been put there "
+                    "with a history of its maker's own. Put the ledger's key back",
+                )
+            if os.name == "posix" and found.st_mode & OTHERS:
                 raise LedgerError(
                     f"the key {file} can be read or written by others",
                     code="key-exposed",
@@ -161,4 +250,5 @@ def _read(file: Path) -> bytes | None:
             code="key-unreadable",
             hint=f"whoever runs queries needs the ledger's key: as owner of this file, or in {VARIABLE}",
         ) from None
-    return _parsed(content.decode("ascii", errors="replace"), str(file))
+    key, _, its_tag = content.decode("ascii", errors="replace").strip().partition(" ")
+    return _Written(_parsed(key, str(file)), _parsed(its_tag, str(file)) if its_tag else b"")

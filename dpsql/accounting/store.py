@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from dpsql.accounting import durable
+from dpsql.accounting import durable, keys
 from dpsql.errors import LedgerError
 
 APPLICATION = 0x6470736C
@@ -68,7 +68,7 @@ class Store:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        self._path = located(path)
         self._inode: tuple[int, int] | None = None
         self.format = SCHEMA_VERSION
         self.name = MEMORY if self._path is None else str(self._path)
@@ -159,18 +159,24 @@ class Store:
             raise LedgerError(
                 f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
                 code="ledger-version",
-                hint=(
-                    "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`"
-                    if version in OLDER
-                    else "upgrade dpsql"
-                )
-                + "; nothing was spent or changed",
+                hint=self._advice(version),
             )
         if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != ("wal",):
             raise self.damaged()
-        if version == SCHEMA_VERSION and _shape(self._connection) != _expected():
+        if version == SCHEMA_VERSION and not whole(self._connection):
             raise self.damaged()
         return int(version)
+
+    def _advice(self, version: int) -> str:
+        """What to do with a ledger of another format."""
+        if version not in OLDER:
+            return "upgrade dpsql; nothing was spent or changed"
+        if keys.present(self._path):
+            return f"nothing was spent or changed. Older formats have no key, but there is one: {keys.UNEXPECTED}"
+        return (
+            "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`; "
+            "nothing was spent or changed"
+        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -213,6 +219,18 @@ class Store:
             code="ledger-unwritable",
             hint="the ledger and its folder must exist and be writable for whoever runs queries, on a local disk",
         )
+
+
+def located(path: Path | str) -> Path | None:
+    """The file that is meant, whatever links lead to it; None: memory."""
+    try:
+        return None if str(path) == MEMORY else Path(path).resolve()
+    except (ValueError, RuntimeError, OSError):  # a NUL, or links in a circle
+        raise LedgerError(
+            f"the ledger {str(path)!r} is not the name of a file",
+            code="ledger-unwritable",
+            hint="name another: [budget] ledger = … in the policy",
+        ) from None
 
 
 def _connect(where: str) -> sqlite3.Connection:
@@ -290,6 +308,11 @@ def write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connect
     )
     fill(connection)
     connection.execute("COMMIT")
+
+
+def whole(connection: sqlite3.Connection) -> bool:
+    """Has it the tables and triggers of a ledger, and no others?"""
+    return _shape(connection) == _expected()
 
 
 def _shape(connection: sqlite3.Connection) -> list[tuple[str, ...]]:

@@ -4,7 +4,9 @@
     format 2    accounts and spends in two chains; analysts, periods, ρ; stored answers. Its key lay in the file itself,
                 and data versions, promises and marks of files had no hash: they are taken as they are found
 
-What the old format can verify is verified first, and a ledger that fails is left as it is.
+What the old format can verify is verified first, and a ledger that fails is left as it is; so is one that couldn't be
+opened afterwards. An older format has no key: beside a key, a ledger of one is refused (it may be a forged one in the
+place of the key's own, and would be signed) unless the steward says that the key is to be replaced.
 """
 
 from __future__ import annotations
@@ -19,20 +21,23 @@ from typing import Any
 
 from dpsql.accounting import clock, stored
 from dpsql.accounting.account import Account
-from dpsql.accounting.anchor import Anchor, Note
+from dpsql.accounting.anchor import Anchor
 from dpsql.accounting.chain import tag
-from dpsql.accounting.events import COLUMNS, Event, Malformed, State, number
-from dpsql.accounting.journal import Writer, account_event, begin
+from dpsql.accounting.events import Event, Malformed, number
+from dpsql.accounting.journal import Journal, Writer, account_event, begin
 from dpsql.accounting.keys import Keys
-from dpsql.accounting.store import OLDER, SCHEMA, SCHEMA_VERSION, Store
+from dpsql.accounting.store import OLDER, SCHEMA, SCHEMA_VERSION, Store, whole
 from dpsql.errors import LedgerError
 
 _TABLES = ("secret", "account", "release", "stored", "file", "source", "promise")
 _FIELDS = ("id", "time", "period", "analyst", "epsilon", "delta", "rho", "parts", "note")
 
 
-def upgrade(path: Path | str, *, anchor: Anchor | None = None) -> int | None:
-    """Steward's act: bring an older ledger to the present format. The format that it had; None: the present one."""
+def upgrade(path: Path | str, *, anchor: Anchor | None = None, replace_key: bool = False) -> int | None:
+    """Steward's act: bring an older ledger to the present format. The format that it had; None: the present one.
+
+    replace_key: a key that is there already isn't that of another ledger, and gives way.
+    """
     noted = None if anchor is None else anchor.read()
     store = Store(path, None, older=True)
     try:
@@ -44,31 +49,46 @@ def upgrade(path: Path | str, *, anchor: Anchor | None = None) -> int | None:
                 code="ledger-rolled-back",
                 hint="it is an older copy, from before it was upgraded: put the latest one back",
             )
-        note = _rewrite(store)
+        done = _rewrite(store, Keys(Path(store.name)), replace_key)
     finally:
         store.close()
+    _settle(path)
     if anchor is not None:
-        anchor.write(note)
-    return store.format
+        Journal(path, None, anchor=anchor).store.close()  # an opening notes how far the ledger has come
+    return store.format if done else None
 
 
-def _rewrite(store: Store) -> Note:
+def _settle(path: Path | str) -> None:
+    journal = Journal(path, None)
+    try:
+        journal.settle()
+    finally:
+        journal.store.close()
+
+
+def _rewrite(store: Store, keys: Keys, replace_key: bool) -> bool:
+    """False, and nothing is changed, where another process was faster."""
     with store.transaction() as db:
+        (now,) = db.execute("PRAGMA user_version").fetchone()
+        if now == SCHEMA_VERSION:
+            return False
+        if now != store.format:
+            raise store.damaged()
         db.execute("PRAGMA secure_delete = ON")  # the old key and secret must not stay in pages that are free now
         try:
             old = _Old(store.format, db)
             events = list(old.events())
-            key = Keys(Path(store.name)).for_new_ledger()
-            note = _written(db, old, key, events)
-            _check(db)
+            key = keys.for_upgrade(replace=replace_key)
+            _written(db, old, key, events)
+            _check(store, db, key)
         except (ValueError, TypeError, LookupError, ZeroDivisionError, sqlite3.OperationalError, _Damaged, Malformed):
             raise store.damaged() from None
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     store.empty_log()
-    return note
+    return True
 
 
-def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event]) -> Note:
+def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event]) -> None:
     """Put the new tables into the old ones' place."""
     for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         db.execute(f"DROP TRIGGER {trigger}")
@@ -86,14 +106,14 @@ def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event])
         db.execute("INSERT INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)", (*mark, tag(key, "mark", *mark)))
     for table in old.tables:
         db.execute(f"DROP TABLE old_{table}")
-    return writer.finish() or note
+    writer.finish()
 
 
-def _check(db: sqlite3.Connection) -> None:
-    """What was written can be read: nothing is committed that the present format would refuse."""
-    state = State()
-    for *fields, link in db.execute(f"SELECT {COLUMNS}, link FROM event ORDER BY seq"):
-        state.add(tuple(fields), link)
+def _check(store: Store, db: sqlite3.Connection, key: bytes) -> None:
+    """All that an opening verifies: nothing is committed that the present format would refuse."""
+    if not whole(db) or db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise _Damaged
+    Journal.verify(store, db, key)
 
 
 def _statements(script: str) -> Iterator[str]:

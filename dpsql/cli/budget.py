@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,8 @@ from dpsql.cli.output import FORMATS, choose
 from dpsql.cli.statement import as_dict, lines, moment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpsql.accounting.statement import Statement
     from dpsql.policy import Policy
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--create", is_flag=True, help="Begin a new account where there is no ledger yet (must_exist = true).")
 @click.option("--upgrade", is_flag=True, help="Bring an older ledger to the present format; keeps every spend.")
+@click.option("--replace-key", is_flag=True, help="With --upgrade: a key that is there already is to give way.")
 @click.option("--rotate-key", is_flag=True, help="Make a new key for the ledger.")
 @steward_option
 @policy_option
@@ -45,6 +49,7 @@ def budget(
     accept_policy_change: bool,
     create: bool,
     upgrade: bool,
+    replace_key: bool,
     rotate_key: bool,
     steward: bool,
 ) -> None:
@@ -53,9 +58,9 @@ def budget(
     The steward accepts a change of the data or of the policy here, and looks after the ledger's file and key; what was
     spent stays spent.
     """
-    acts = {
+    acts: dict[str, tuple[bool, Callable[[Policy], None]]] = {
         "--create": (create, _create),
-        "--upgrade": (upgrade, _upgrade),
+        "--upgrade": (upgrade, partial(_upgrade, replace_key=replace_key)),
         "--rotate-key": (rotate_key, _rotate_key),
         "--accept-policy-change": (accept_policy_change, _accept_policy_change),
         "--accept-data-change": (accept_data_change, _accept_data_change),
@@ -65,6 +70,8 @@ def budget(
         raise click.UsageError(f"{asked[0]} is the steward's act: add --steward")
     if steward and not asked:
         raise click.UsageError(f"--steward goes with one of {', '.join(acts)}")
+    if replace_key and not upgrade:
+        raise click.UsageError("--replace-key goes with --upgrade; for a new key: --rotate-key")
     if (format_ or output) and replay is None:
         raise click.UsageError("--format and -o go with --replay ID")
     from dpsql.policy import Policy
@@ -107,11 +114,11 @@ def _create(policy: Policy) -> None:
     click.echo(f"a new account: {policy.ledger_path}. Keep its key apart from backups of the ledger", err=True)
 
 
-def _upgrade(policy: Policy) -> None:
+def _upgrade(policy: Policy, *, replace_key: bool) -> None:
     from dpsql.accounting.upgrade import upgrade
     from dpsql.engine import anchor
 
-    before = upgrade(policy.ledger_path, anchor=anchor(policy))
+    before = upgrade(policy.ledger_path, anchor=anchor(policy), replace_key=replace_key)
     done = "the ledger has the present format: nothing to upgrade"
     if before is not None:
         done = (

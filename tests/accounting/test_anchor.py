@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,7 +27,9 @@ note, (what, *given) = pathlib.Path(sys.argv[1]), sys.argv[2:]
 if what == "read":
     print(note.read_text() if note.exists() else "", end="")
 else:
-    note.write_text(" ".join(given))
+    had = note.read_text().split() if note.exists() else []
+    assert given[2:] == had  # compare and set
+    note.write_text(" ".join(given[:2]))
 """
 
 
@@ -179,16 +182,102 @@ def test_a_command_that_hangs_is_ended(path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_smaller_count_never_replaces_a_larger_one(anchor: Anchor) -> None:
     for count in (3, 7, 5, 7, 6):
-        anchor.write(Note(count, bytes([count]) * 32))
+        anchor.write(Note(count, bytes([count]) * 32), lambda place: bytes([place]) * 32)
     assert anchor.read() == Note(7, b"\7" * 32)
 
 
-def test_two_copies_that_move_one_anchor_at_once_are_noticed(anchor: Anchor) -> None:
-    anchor.write(Note(3, b"a" * 32))
-    anchor.write(Note(3, b"a" * 32))
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_note_that_the_ledger_does_not_hold_is_never_overwritten(anchor: Anchor, count: int) -> None:
+    anchor.write(Note(3, b"a" * 32), lambda _: None)
+    anchor.write(Note(3, b"a" * 32), lambda _: b"a" * 32)
     with pytest.raises(LedgerError) as refused:
-        anchor.write(Note(3, b"b" * 32))
-    assert "another copy" in refused.value.message
+        anchor.write(Note(count, b"b" * 32), lambda _: b"b" * 32)
+    assert refused.value.code == "ledger-rolled-back" and "another copy" in refused.value.message
+    assert anchor.read() == Note(3, b"a" * 32)
+
+
+class Overtaken(FileAnchor):
+    """Something happens right after the note was read."""
+
+    then: Callable[[], object] | None = None
+
+    def read(self) -> Note | None:
+        found = super().read()
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return found
+
+
+@pytest.mark.parametrize("prices", [1, 2, 3])
+def test_of_two_copies_that_pay_at_once_one_gets_its_receipt(path: Path, tmp_path: Path, prices: int) -> None:
+    spend(path, FileAnchor(tmp_path / "note"))
+    copy = tmp_path / "copy.sqlite"
+    for end in ("", ".key"):
+        shutil.copy(f"{path}{end}", f"{copy}{end}")
+    late = Overtaken(tmp_path / "note")
+    with (
+        Ledger(path, ACCOUNT, anchor=FileAnchor(tmp_path / "note")) as one,
+        Ledger(copy, ACCOUNT, anchor=late) as other,
+    ):
+        late.then = lambda: one.reserve(TENTH, {})
+        with pytest.raises(LedgerError) as refused:
+            other.reserve_all([(TENTH, {})] * prices)
+        assert refused.value.code == "ledger-rolled-back"
+        one.reserve(TENTH, {})
+
+
+def test_a_command_that_keeps_another_note_is_refused(path: Path) -> None:
+    with pytest.raises(LedgerError) as refused:
+        Ledger(path, ACCOUNT, anchor=CommandAnchor([sys.executable, "-c", ""], path))
+    assert refused.value.code == "anchor-failed" and "says another" in refused.value.message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_a_command_is_out_of_reach_of_the_terminals_ctrl_c(path: Path) -> None:
+    alone = "import os, sys; sys.exit(os.getpgrp() != os.getpid())"
+    assert CommandAnchor([sys.executable, "-c", alone], path).read() is None
+
+
+def test_a_ledger_of_two_names_has_one_lock_for_its_command(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "l.sqlite"
+    early = CommandAnchor(["x"], link)
+    link.symlink_to(path)
+    assert early._lock == CommandAnchor(["x"], link)._lock == CommandAnchor(["x"], path)._lock
+
+
+def test_a_note_behind_a_link_is_written_where_it_lies(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    (tmp_path / "note").symlink_to(tmp_path / "safe" / "note")
+    spend(path, FileAnchor(tmp_path / "note"))
+    assert (tmp_path / "note").is_symlink() and FileAnchor(tmp_path / "safe" / "note").read() is not None
+
+
+@pytest.mark.parametrize("what", ["ledger", "note", "command", "command's ledger"])
+def test_a_name_with_a_nul_is_refused_as_such(path: Path, tmp_path: Path, what: str) -> None:
+    bad = tmp_path / "a\0b"
+    make: dict[str, Callable[[], object]] = {
+        "ledger": lambda: Ledger(bad, ACCOUNT),
+        "note": lambda: Ledger(path, ACCOUNT, anchor=FileAnchor(bad)),
+        "command": lambda: Ledger(path, ACCOUNT, anchor=CommandAnchor(["a\0b"], path)),
+        "command's ledger": lambda: Ledger(bad, ACCOUNT, anchor=CommandAnchor(["a"], bad)),
+    }
+    with pytest.raises(LedgerError) as refused:
+        make[what]()
+    assert refused.value.hint and not path.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="flock")
+def test_a_lock_that_the_system_refuses_is_an_error_of_the_anchor(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    monkeypatch.setattr(fcntl, "flock", _full)
+    with pytest.raises(LedgerError) as refused:
+        spend(path, FileAnchor(tmp_path / "note"))
+    assert refused.value.code == "anchor-failed" and "locked" in refused.value.message
 
 
 def test_a_command_is_not_told_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import durable, fingerprint
+from dpsql.accounting.anchor import FileAnchor, Note
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import FileMark, Source
 from dpsql.accounting.journal import Journal
@@ -269,6 +270,97 @@ def test_a_change_that_was_interrupted_is_finished_by_the_next(path: Path, monke
     assert Path(f"{path}.key.new").exists() and spent(path) == Fraction(1, 10)
     Ledger.rotate_key(path)
     assert not Path(f"{path}.key.new").exists() and spent(path) == Fraction(1, 10)
+
+
+def test_a_planted_new_key_is_not_believed(path: Path, tmp_path: Path) -> None:
+    """Somebody who never saw the key puts a history of his own there, with its key as the new one."""
+    other = make(tmp_path / "other")
+    with Ledger(make(path), ACCOUNT) as ledger:
+        ledger.reserve(TENTH, {})
+    before = path.read_bytes()
+    shutil.copyfile(other, path)
+    new = Path(f"{path}.key.new")
+    for text in (key(other).read_text(), f"{key(other).read_text().strip()} {ONE}\n"):
+        new.write_text(text)
+        new.chmod(0o600)
+        assert refusal(path).code == "key-wrong"
+    path.write_bytes(before)
+    assert spent(path) == Fraction(2, 10)
+    Ledger.rotate_key(path)
+    assert spent(path) == Fraction(2, 10) and not new.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners of files")
+def test_a_key_of_another_user_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(path)
+    status = os.fstat
+
+    def foreign(handle: int) -> os.stat_result:
+        found = list(status(handle))
+        found[stat.ST_UID] = 54321
+        return os.stat_result(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", foreign)
+        error = refusal(path)
+    assert error.code == "key-exposed" and "54321" in error.message
+    assert spent(path) == Fraction(1, 10)
+
+
+def test_a_key_behind_a_link_is_changed_where_it_lies(path: Path, tmp_path: Path) -> None:
+    make(path)
+    safe = tmp_path / "safe"
+    safe.mkdir()
+    shutil.move(key(path), safe / "k")
+    key(path).symlink_to(safe / "k")
+    old = (safe / "k").read_bytes()
+    Ledger.rotate_key(path)
+    assert key(path).is_symlink() and (safe / "k").read_bytes() != old and list(safe.iterdir()) == [safe / "k"]
+    assert spent(path) == Fraction(1, 10)
+
+
+class Full(FileAnchor):
+    """An anchor that takes no further note."""
+
+    def _put(self, note: Note, before: Note | None) -> None:
+        raise self._failed("can't be written: no space")
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_an_anchor_that_fails_after_a_change_of_the_key_says_which_key_counts(
+    path: Path, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if outside:
+        monkeypatch.setenv(VARIABLE, ONE)
+        monkeypatch.setenv(NEXT, TWO)
+    good = FileAnchor(tmp_path / "note")
+    Ledger(path, ACCOUNT, anchor=good).close()
+    with pytest.raises(LedgerError) as refused:
+        Ledger.rotate_key(path, anchor=Full(tmp_path / "note"))
+    error = refused.value
+    assert error.code == "anchor-failed" and "has the NEW key" in error.message and "no space" in error.message
+    assert "keep both keys" in (error.hint or "") and "nothing was answered" not in (error.hint or "")
+    if outside:
+        assert refusal(path).code == "key-wrong"
+        monkeypatch.setenv(VARIABLE, TWO)
+    else:
+        assert key(path).exists() and Path(f"{path}.key.new").exists()
+    Ledger(path, ACCOUNT, anchor=good).close()
+
+
+def test_an_error_before_a_change_of_the_key_does_not_speak_of_a_new_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(path)
+
+    def failing(*_: object) -> None:
+        raise LedgerError("no", code="x", hint="y")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpsql.accounting.journal.wrap", failing)
+        with pytest.raises(LedgerError) as refused:
+            Ledger.rotate_key(path)
+    assert refused.value.message == "no"
 
 
 def test_a_ledger_in_memory_keeps_its_key_in_memory() -> None:

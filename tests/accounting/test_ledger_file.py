@@ -227,6 +227,9 @@ def test_a_ledger_of_a_newer_format_is_refused(path: Path) -> None:
 def test_a_ledger_of_an_older_format_is_refused_and_left_as_it_is(path: Path) -> None:
     edit(make(path), "PRAGMA user_version = 1")
     error = refusal(path)
+    assert error.code == "ledger-version" and "forged" in (error.hint or "")  # there is a key, which it can't have
+    Path(f"{path}.key").unlink()
+    error = refusal(path)
     assert error.code == "ledger-version" and "`dpsql budget --upgrade --steward`" in (error.hint or "")
 
 

@@ -6,10 +6,12 @@ import shutil
 import sqlite3
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from old_ledgers import ACCOUNT, KEPT, ROW, SECRET, SPENDS, TIME, old_ledger
 
+from dpsql.accounting import upgrade as upgrades
 from dpsql.accounting.anchor import FileAnchor, Note
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import FileMark, Source
@@ -128,6 +130,84 @@ def test_an_upgrade_that_is_interrupted_leaves_the_old_ledger(tmp_path: Path, mo
             upgrade(path)
     assert path.read_bytes() == before
     assert upgrade(path) == 2
+    Ledger(path, ACCOUNT).close()
+
+
+@pytest.mark.parametrize("change", ["CREATE TABLE notes (x)", "CREATE VIEW v AS SELECT 1", "CREATE TABLE old_x (y)"])
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_ledger_that_could_not_be_opened_afterwards_is_left_as_it_is(
+    format: int, change: str, tmp_path: Path
+) -> None:
+    path = old_ledger(format, tmp_path)
+    database = sqlite3.connect(path)
+    database.execute(change)
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError) as refused:
+        upgrade(path)
+    assert refused.value.code == "ledger-damaged"
+    assert path.read_bytes() == before and not Path(f"{path}.key").exists()
+
+
+def test_of_two_upgrades_at_once_the_second_finds_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = old_ledger(2, tmp_path)
+    rewrite = upgrades._rewrite
+
+    def overtaken(*given: Any) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr(upgrades, "_rewrite", rewrite)
+            assert upgrade(path) == 2
+        return rewrite(*given)
+
+    monkeypatch.setattr(upgrades, "_rewrite", overtaken)
+    assert upgrade(path) is None
+    Ledger(path, ACCOUNT).close()
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_planted_older_ledger_is_not_signed_with_the_key_that_is_there(
+    outside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if outside:
+        monkeypatch.setenv("DPSQL_LEDGER_KEY", "11" * 32)
+    path = tmp_path / "l.sqlite"
+    Ledger(path, ACCOUNT).close()
+    key = Path(f"{path}.key")
+    kept = None if outside else key.read_bytes()
+    path.unlink()
+    before = old_ledger(2, tmp_path).read_bytes()
+    with pytest.raises(LedgerError) as opened:
+        Ledger(path, ACCOUNT)
+    with pytest.raises(LedgerError) as refused:
+        upgrade(path)
+    assert (opened.value.code, refused.value.code) == ("ledger-version", "key-unexpected")
+    for error in (opened.value, refused.value):
+        assert "forged" in (error.hint or "") and "--replace-key" in (error.hint or "")
+    assert path.read_bytes() == before and (outside or key.read_bytes() == kept)
+    assert upgrade(path, replace_key=True) == 2
+    Ledger(path, ACCOUNT).close()
+    assert outside or (key.read_bytes() != kept and Path(f"{key}.old").read_bytes() == kept)
+    assert not Path(f"{key}.new").exists()
+
+
+def test_an_upgrade_that_is_interrupted_after_its_commit_leaves_a_ledger_that_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = old_ledger(2, tmp_path)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upgrades, "_settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(path)
+    assert not Path(f"{path}.key").exists()
+    Ledger(path, ACCOUNT).close()
+    Ledger.rotate_key(path)
+    assert Path(f"{path}.key").exists() and not Path(f"{path}.key.new").exists()
     Ledger(path, ACCOUNT).close()
 
 

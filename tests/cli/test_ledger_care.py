@@ -70,7 +70,7 @@ def test_an_anchor_may_be_a_command(dpsql: Run, folder: Path) -> None:
     (folder / "keep.py").write_text(
         "import sys, pathlib\n"
         "n, what = pathlib.Path('kept'), sys.argv[1]\n"
-        "print(n.read_text() if n.exists() else '') if what == 'read' else n.write_text(' '.join(sys.argv[2:]))"
+        "print(n.read_text() if n.exists() else '') if what == 'read' else n.write_text(' '.join(sys.argv[2:4]))"
     )
     amend(folder, f'anchor = {{ command = ["{sys.executable}", "keep.py"] }}')
     assert dpsql("query", COUNT).exit_code == 0
@@ -104,12 +104,19 @@ def test_a_key_in_the_environment_is_changed_for_the_one_beside_it(
     assert dpsql("budget").exit_code == 0
 
 
-def test_an_older_ledger_names_the_command_and_the_command_upgrades_it(dpsql: Run, folder: Path) -> None:
+def test_an_older_ledger_names_the_command_and_the_command_upgrades_it(
+    dpsql: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy = folder / "policy.toml"
     policy.write_text(policy.read_text().replace("delta = 0", "delta = 1e-6"))
     old_ledger(2, folder, account(Policy.load(folder / "policy.toml")), ledger(folder).name)
     refused = dpsql("query", COUNT)
     assert refused.exit_code == 5 and "dpsql budget --upgrade --steward" in refused.stderr
+    with monkeypatch.context() as patch:
+        patch.setenv("DPSQL_LEDGER_KEY", "ab" * 32)
+        refused = dpsql("budget", "--upgrade", "--steward")
+        assert refused.exit_code == 5 and "--upgrade --replace-key --steward" in refused.stderr
+    assert dpsql("budget", "--replace-key", "--rotate-key", "--steward").exit_code == 2
     done = dpsql("budget", "--upgrade", "--steward")
     assert done.exit_code == 0 and "upgraded from format 2" in done.stderr
     assert json.loads(dpsql("budget", "--json").stdout)["spent"]["epsilon"] == pytest.approx(1 / 3 + 1 / 7 + 1 / 2)

@@ -63,7 +63,7 @@ class Journal:
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
         self._anchor = anchor
-        self.state = State()
+        self._state = State()
         self._stored = 0  # how many stored rows were compared with the chain
         noted = self._noted()
         if file is None and (anchor is not None or must_exist):
@@ -81,11 +81,19 @@ class Journal:
                 self._catch_up(db)
                 self._unwrap(db)
                 self._held(noted)
-            if anchor is not None and (noted is None or noted.count < self.state.count):
-                anchor.write(self._last)
+                last = self._last
+            if anchor is not None and (noted is None or noted.count < last.count):
+                anchor.write(last)
         except BaseException:
             self.store.close()
             raise
+
+    @property
+    def state(self) -> State:
+        """What the ledger says, to be read in `reading` or `writing` alone: other threads change it in between."""
+        if not self.store.held:
+            raise RuntimeError("a ledger's state is read inside a transaction of the same thread")
+        return self._state
 
     @property
     def secret(self) -> bytes:
@@ -199,8 +207,7 @@ class Journal:
                 new.append((tuple(fields), before))
             if (seen, before) != (count, last):
                 raise Malformed
-            for row, its_link in new:
-                self.state.add(row, its_link)  # authentic, hence of its types
+            self.state.add_all(new)  # authentic, hence of its types
             self._check_stored(db)
             if self.state.account is None:
                 raise Malformed

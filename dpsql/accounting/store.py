@@ -113,6 +113,11 @@ class Store:
             self._closed = True
             self._connection.close()
 
+    @property
+    def held(self) -> bool:
+        """Does this very thread hold the lock, as it does inside a transaction?"""
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # what threading.Condition asks, too
+
     def damaged(self) -> LedgerError:
         """The error for a ledger that doesn't say what a ledger says."""
         return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)

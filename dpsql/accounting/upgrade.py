@@ -91,9 +91,8 @@ def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event])
 
 def _check(db: sqlite3.Connection) -> None:
     """What was written can be read: nothing is committed that the present format would refuse."""
-    state = State()
-    for *fields, link in db.execute(f"SELECT {COLUMNS}, link FROM event ORDER BY seq"):
-        state.add(tuple(fields), link)
+    rows = db.execute(f"SELECT {COLUMNS}, link FROM event ORDER BY seq")
+    State().add_all((tuple(fields), link) for *fields, link in rows)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -141,13 +141,15 @@ class Store:
                     code="ledger-moved",
                     hint="put it back (with its -wal file, if there is one) and connect again",
                 )
-            self._connection.execute(begin)
             try:
+                # Inside: an interrupt may come right after it succeeded, when the wait for other processes ends.
+                self._connection.execute(begin)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._connection.execute("ROLLBACK")
                 raise
 
     def _check(self, older: bool = False) -> int:

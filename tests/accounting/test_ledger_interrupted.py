@@ -85,3 +85,30 @@ def test_the_state_is_never_read_without_the_lock(path: Path) -> None:
             other.start()
             other.join()
         assert len(failed) == 1
+
+
+def test_an_interrupt_right_after_a_transaction_began_leaves_none_open(path: Path) -> None:
+    class Interrupted:
+        """The connection, with an interrupt behind each BEGIN."""
+
+        def __init__(self, real: Any) -> None:
+            self.real = real
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+        def execute(self, sql: str, *rest: Any) -> Any:
+            done = self.real.execute(sql, *rest)
+            if sql.startswith("BEGIN"):
+                raise KeyboardInterrupt
+            return done
+
+    with Ledger(path, ACCOUNT) as ledger, Ledger(path, ACCOUNT) as other:
+        real = ledger._store._connection
+        ledger._store._connection = Interrupted(real)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            ledger.reserve(ONE, {})
+        ledger._store._connection = real
+        assert not real.in_transaction
+        other.reserve(ONE, {})
+        assert ledger.balance.spent == ONE

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -64,11 +64,11 @@ class Malformed(Exception):
 
 
 class State:
-    """What the verified events come to, kept up to date one event at a time."""
+    """What the verified events come to. Only `add_all` changes it; all else reads, and loses nothing."""
 
     def __init__(self) -> None:
         self._links = bytearray()
-        self._alike: Counter[str] = Counter()  # spends of one text, not yet added up
+        self._alike: Counter[str] = Counter()  # spends of one text; empty outside add_all
         self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
         self._rules: Mapping[str, Callable[[str, str | None], None]] = {
             "ledger": self._ledger,
@@ -101,8 +101,19 @@ class State:
         """The link of the event at this place, from 1; of none, that of the event before the first."""
         return bytes(self._links[(place - 1) * SIZE : place * SIZE]) if place else b""
 
-    def add(self, row: Row, its_link: bytes) -> None:
-        """Take in the next event, which was verified."""
+    def add_all(self, events: Iterable[tuple[Row, bytes]]) -> None:
+        """Take in the next events, which were verified, each with its link. After an error it is half done."""
+        for row, its_link in events:
+            self._add(row, its_link)
+        for text, times in self._alike.items():  # equal ones at once: exact sums of many fractions are slow
+            body = json.loads(text)
+            where = (body["period"], body["analyst"])
+            cost = read_cost(body).times(times)
+            before = self._spent.get(where)
+            self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
+        self._alike.clear()
+
+    def _add(self, row: Row, its_link: bytes) -> None:
         _, kind, _, receipt, text, _ = row
         rule = self._rules.get(kind)
         if rule is None:
@@ -126,13 +137,6 @@ class State:
 
     def spent(self) -> Mapping[tuple[str, str], Cost]:
         """Everything spent, reserved or released, by period and analyst."""
-        for text, times in self._alike.items():
-            body = json.loads(text)
-            where = (body["period"], body["analyst"])
-            cost = read_cost(body).times(times)
-            before = self._spent.get(where)
-            self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
-        self._alike.clear()
         return self._spent
 
     def _ledger(self, text: str, _: str | None) -> None:

@@ -63,7 +63,7 @@ class Journal:
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
         self._anchor = anchor
-        self.state = State()
+        self._state = State()
         self._stored = 0  # how many stored rows were compared with the chain
         noted = self._noted()
         if file is None and (anchor is not None or must_exist):
@@ -81,8 +81,9 @@ class Journal:
                 self._catch_up(db)
                 self._unwrap(db)
                 self._held(noted)
-            if anchor is not None and (noted is None or noted.count < self.state.count):
-                anchor.write(self._last, self._link_at)
+                last = self._last
+            if anchor is not None and (noted is None or noted.count < last.count):
+                anchor.write(last, self._link_at)
         except BaseException:
             self.store.close()
             raise
@@ -91,10 +92,17 @@ class Journal:
     def verify(cls, store: Store, db: sqlite3.Connection, key: bytes) -> None:
         """All that an opening verifies, in a transaction that is under way; LedgerError."""
         journal = cls.__new__(cls)
-        journal.store, journal.state, journal._stored, journal._key = store, State(), 0, key
+        journal.store, journal._state, journal._stored, journal._key = store, State(), 0, key
         journal._keys = Keys(Path(store.name))
         journal._catch_up(db)
         journal._unwrap(db)
+
+    @property
+    def state(self) -> State:
+        """What the ledger says, to be read in `reading` or `writing` alone: other threads change it in between."""
+        if not self.store.held:
+            raise RuntimeError("a ledger's state is read inside a transaction of the same thread")
+        return self._state
 
     @property
     def secret(self) -> bytes:
@@ -205,10 +213,10 @@ class Journal:
 
     def _link_at(self, place: int) -> bytes | None:
         """The link of the event at this place, of whichever process; None where there is none."""
-        if place > self.state.count:
-            with self.reading():
-                pass
-        return self.state.link(place) if place <= self.state.count else None
+        with self.store.snapshot() as db:
+            if place > self.state.count:
+                self._catch_up(db)
+            return self.state.link(place) if place <= self.state.count else None
 
     def _held(self, noted: Note | None) -> None:
         """The ledger must hold what the anchor knows, at its very place; it may hold more."""
@@ -240,8 +248,7 @@ class Journal:
                 new.append((tuple(fields), before))
             if (seen, before) != (count, last):
                 raise Malformed
-            for row, its_link in new:
-                self.state.add(row, its_link)  # authentic, hence of its types
+            self.state.add_all(new)  # authentic, hence of its types
             self._check_stored(db)
             if self.state.account is None:
                 raise Malformed

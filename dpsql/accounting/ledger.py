@@ -177,11 +177,13 @@ class Ledger:
 
     def left(self, quota: Quota | None) -> Cost:
         """What may still be spent: of the account, and of the quota where that is less."""
-        left = self.balance.remaining
-        if quota is None:
-            return left
-        share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
-        mine = share.remaining(self._sum(self.balance.period, quota.counts))
+        with self._journal.reading():  # one for both: they are of the same moment
+            balance = self._balance()
+            left = balance.remaining
+            if quota is None:
+                return left
+            share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
+            mine = share.remaining(self._sum(balance.period, quota.counts))
         tighter = mine.epsilon < left.epsilon if left.rho is None else (mine.rho or 0) < left.rho
         return Cost(mine.epsilon, left.delta, mine.rho, left.parts) if tighter else left
 
@@ -189,11 +191,15 @@ class Ledger:
     def balance(self) -> Balance:
         """What all processes together have spent by now, and what is left."""
         with self._journal.reading():
-            self._agree()
-            period = self._now(clock.now())
-            filter_, spent = self._account.filter, self._sum(period)
-            names = sorted({analyst for when, analyst in self._journal.state.spent() if _within(when, period)})
-            by_analyst = {n: filter_.shown(self._sum(period, n.__eq__)) for n in names}
+            return self._balance()
+
+    def _balance(self) -> Balance:
+        """The balance, inside a transaction."""
+        self._agree()
+        period = self._now(clock.now())
+        filter_, spent = self._account.filter, self._sum(period)
+        names = sorted({analyst for when, analyst in self._journal.state.spent() if _within(when, period)})
+        by_analyst = {n: filter_.shown(self._sum(period, n.__eq__)) for n in names}
         return Balance(filter_.total, filter_.shown(spent), filter_.remaining(spent), by_analyst, period)
 
     def history(self) -> list[Entry]:

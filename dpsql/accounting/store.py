@@ -113,6 +113,11 @@ class Store:
             self._closed = True
             self._connection.close()
 
+    @property
+    def held(self) -> bool:
+        """Does this very thread hold the lock, as it does inside a transaction?"""
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # what threading.Condition asks, too
+
     def damaged(self) -> LedgerError:
         """The error for a ledger that doesn't say what a ledger says."""
         return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)
@@ -136,13 +141,15 @@ class Store:
                     code="ledger-moved",
                     hint="put it back (with its -wal file, if there is one) and connect again",
                 )
-            self._connection.execute(begin)
             try:
+                # Inside: an interrupt may come right after it succeeded, when the wait for other processes ends.
+                self._connection.execute(begin)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._connection.execute("ROLLBACK")
                 raise
 
     def _check(self, older: bool = False) -> int:

@@ -27,7 +27,11 @@ def drive(what: str, folder: Path, some: int = 0, before: str = "") -> subproces
     code = f"{before}\nimport disk_driver, sys; disk_driver.main(*sys.argv[1:])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     command = [sys.executable, "-c", code, what, str(folder), str(some)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    with tempfile.TemporaryDirectory() as here:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=here)
+        # SQLite names its files after the pointer that the patched VFS hands on: a stale one names files anywhere.
+        assert os.listdir(here) == [], "SQLite was handed names that aren't the ledger's"  # noqa: PTH208
+    return done
 
 
 def found(done: subprocess.CompletedProcess[str]) -> dict[str, int]:

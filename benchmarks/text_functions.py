@@ -22,7 +22,7 @@ from pathlib import Path
 import duckdb
 from sqlglot import exp, parse_one
 
-from dpsql.analyze.own import own_aggregate
+from dpsql.analyze.per_unit import own_aggregate
 from dpsql.analyze.ranges import Range
 from dpsql.sql.scalar import Scalar, scalar
 from dpsql.sql.types import Type

@@ -36,7 +36,7 @@ from dpsql.statistics.strategy import Linear
 Json = Any
 Arrow = Any
 
-RESPONSES = "responses"  # a fact of randomised rows (responded.py), which answer queries and have no intervals
+RESPONSES = "responses"  # a fact of randomised rows (stored_responses.py), which answer queries and have no intervals
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from dpsql.accounting.cost import Cost, rounded
 from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.analyze.bounding import Limits
+from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, analyze
-from dpsql.analyze.known import Catalog
 from dpsql.archive import unpack_release
 from dpsql.calibrate import calibrate
 from dpsql.engine import Engine

@@ -12,7 +12,7 @@ from math import inf, log, sqrt
 
 from dpsql.analyze.checked import Checked
 from dpsql.analyze.refusals import no_delta
-from dpsql.draft import MAX_NUMBERS, Draft, draft_of, tallies_of
+from dpsql.candidates import MAX_NUMBERS, Draft, draft_of, tallies_of
 from dpsql.errors import PrivacyError, SQLError
 from dpsql.frozen import dataclass
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Split
@@ -22,12 +22,12 @@ from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Plan
 from dpsql.quote import Ask, Measurement, Quote, Selection, Step
-from dpsql.respond import share_out
-from dpsql.statement import cells_of, histogram_of, is_plain, matching_of, statement_of
+from dpsql.response_steps import share_out
 from dpsql.statistics.base import Choice, Statistic
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.strategy import Strategy
 from dpsql.statistics.units import Units
+from dpsql.step_statements import cells_of, histogram_of, is_plain, matching_of, statement_of
 
 SAME = 1 + 1e-9  # variances that differ by less are equal
 

@@ -14,7 +14,7 @@ from weakref import finalize
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
 from dpsql.accounting.ledger import Ledger
-from dpsql.analyze.known import Catalog
+from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.ownership import SCAN
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Deadline, Health, engine_ended, one_message
@@ -33,8 +33,8 @@ from dpsql.backends.duckdb.sources import (
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import require_tested
 from dpsql.errors import DataError, LedgerError, PolicyError, nearest
+from dpsql.plan_cache import PlanCache
 from dpsql.policy import ColumnUnit, LinkedUnit, Policy
-from dpsql.recent import Recent
 from dpsql.settings_read import from_environment
 from dpsql.sql.types import Type
 
@@ -73,7 +73,7 @@ class Engine:
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
         self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
         self._opened: dict[str, str] | None = None  # the versions that this session is about
-        self.recent = Recent()
+        self.recent = PlanCache()
 
     def _prove(self) -> None:
         """Read each private source in full, once for each version; then read it as plainly as that has shown sound.

@@ -26,7 +26,7 @@ from dpsql.plan.nodes import (
     Plan,
     Statement,
 )
-from dpsql.respond import ResponseStep
+from dpsql.response_steps import ResponseStep
 from dpsql.statistics.base import Quantity, Statistic
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.strategy import Linear

@@ -20,7 +20,7 @@ from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
 from dpsql.quote import Measurement, Step
-from dpsql.respond import ResponseStep
+from dpsql.response_steps import ResponseStep
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear

@@ -24,16 +24,16 @@ from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument
 from dpsql.answer import Answer
 from dpsql.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
+from dpsql.combine import pool
 from dpsql.frozen import dataclass
 from dpsql.plan.canonical import Names, UnknownNode
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.pool import pool
 from dpsql.quote import Quote, Step
 from dpsql.release import Noisy, Origin, Responded
-from dpsql.responded import find_rows, pack_rows
 from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
+from dpsql.stored_responses import find_rows, pack_rows
 
 FORMAT = "2"  # part of every key: stored releases of another format are not found
 TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next

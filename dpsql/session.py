@@ -35,9 +35,9 @@ from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError
 from dpsql.finish import finish, publish
 from dpsql.options import Options, asked, options_of
 from dpsql.plan.build import build
+from dpsql.plan_cache import key_of
 from dpsql.policy import Policy, parse_epsilon
 from dpsql.quote import Quote
-from dpsql.recent import key_of
 from dpsql.rehearse import rehearse, too_deep
 from dpsql.release import Noisy, Responded, release, respond
 from dpsql.reuse import Found, find, keep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.aggregates import covariance, either, quantile, regression, shape, variance
+from dpsql.aggregates import bool_and_or, covariance, quantile, regression, shape, variance
 from dpsql.aggregates.average import Average
 from dpsql.aggregates.base import Recipe
 from dpsql.aggregates.count import Count
@@ -13,7 +13,7 @@ from dpsql.aggregates.total import Total
 
 _RECIPES: tuple[Recipe, ...] = (
     Count(), Total(), Average(), GeometricMean(), *variance.RECIPES, *shape.RECIPES, *covariance.RECIPES,
-    *regression.RECIPES, *either.RECIPES, *quantile.RECIPES,
+    *regression.RECIPES, *bool_and_or.RECIPES, *quantile.RECIPES,
 )  # fmt: skip
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
 PAIRS = frozenset(r.name for r in _RECIPES if isinstance(r, Pairs) or (isinstance(r, Derived) and r.pair))

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from dpsql.aggregates import COUNTED, is_moments
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
+from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
-from dpsql.analyze.known import Catalog, Known
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.refusals import (
     Unlisted,

@@ -11,8 +11,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn
-from dpsql.analyze.known import (
+from dpsql.analyze.catalog import (
     Catalog,
     Known,
     automatic_range,
@@ -25,9 +24,10 @@ from dpsql.analyze.known import (
     renamed_conditions,
     same_type,
 )
+from dpsql.analyze.domains import KeyColumn
 from dpsql.analyze.numbering import kept_rows, number_column, numbered
-from dpsql.analyze.own import canonical, own_aggregate, own_window
 from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
+from dpsql.analyze.per_unit import canonical, own_aggregate, own_window
 from dpsql.analyze.public import PublicFacts
 from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition

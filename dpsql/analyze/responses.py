@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.domains import PublicEngine
-from dpsql.analyze.known import Catalog
 from dpsql.errors import PolicyError, PrivacyError, SQLError
 from dpsql.frozen import dataclass
 from dpsql.plan.estimates import CODE, SOURCE, Source, estimates

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.cli.account_statement import as_dict, lines, moment
 from dpsql.cli.options import policy_option, steward_option
 from dpsql.cli.output import FORMATS, choose
-from dpsql.cli.statement import as_dict, lines, moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.accounting.statement import Statement
+    from dpsql.accounting.account_statement import Statement
     from dpsql.policy import Policy
 
 
@@ -96,8 +96,8 @@ def budget(
 
 def _read(policy: Policy) -> Statement:
     """What the ledger says; a ledger that isn't there yet has spent nothing, and looking doesn't create it."""
+    from dpsql.accounting.account_statement import statement
     from dpsql.accounting.ledger import Ledger
-    from dpsql.accounting.statement import statement
     from dpsql.engine import account, anchor, open_ledger
 
     noted = anchor(policy)

@@ -18,8 +18,8 @@ from dpsql.plan.rows import Rows, all_of, plan_column
 from dpsql.plan.unmatched import check_unseen
 from dpsql.policy import Policy
 from dpsql.sql.nodes import aggregate_name, is_privacy_unit
+from dpsql.sql.ordered_set import shares
 from dpsql.sql.refuse import refuse
-from dpsql.sql.within import shares
 
 if TYPE_CHECKING:
     from dpsql.plan.build import Builder

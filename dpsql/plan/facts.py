@@ -17,8 +17,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.accounting.zcdp import pure_rho
 from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.base import Call, Rational
+from dpsql.aggregates.bool_and_or import Either
 from dpsql.aggregates.derived import Derived
-from dpsql.aggregates.either import Either
 from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
 from dpsql.mechanisms.budget import Pure

@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.zcdp import pure_rho
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
-from dpsql.respond import ResponseStep
+from dpsql.response_steps import ResponseStep
 from dpsql.sql.refuse import shown
 
 EXAMPLE_ROWS = 10_000  # a frequency's error depends on how many rows there are

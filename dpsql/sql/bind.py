@@ -13,13 +13,13 @@ from sqlglot import exp
 
 from dpsql.errors import SQLError
 from dpsql.frozen import dataclass
-from dpsql.sql.gaps import compared_gap
+from dpsql.sql.flatten_joins import flattened
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys
+from dpsql.sql.interval_compare import compared_gap
 from dpsql.sql.membership import spelt_out
 from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
-from dpsql.sql.parens import flattened
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.sql.series import checked_series, series_of

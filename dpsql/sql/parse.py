@@ -17,8 +17,8 @@ from dpsql.errors import Span, SQLError, nearest
 from dpsql.frozen import dataclass
 from dpsql.sql.as_sql import quiet
 from dpsql.sql.google import Option, attach, lift
+from dpsql.sql.ordered_set import ordered_inside
 from dpsql.sql.pivot import statement
-from dpsql.sql.within import ordered_inside
 
 DIALECT = "duckdb"
 MAX_LENGTH = 100_000

@@ -11,8 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from dpsql.accounting.beside import others
 from dpsql.accounting.cost import show_rounded
+from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.backends.duckdb.versions import untested, warning

@@ -106,7 +106,7 @@ def test_the_pld_figure_is_tighter_than_the_sum_where_it_can_be_computed(dpsql: 
 def test_nothing_imports_the_package_before_it_is_asked_for(dpsql: Run) -> None:
     import subprocess
 
-    code = "import sys, dpsql.session, dpsql.accounting.statement; print('dp_accounting' in sys.modules)"
+    code = "import sys, dpsql.session, dpsql.accounting.account_statement; print('dp_accounting' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

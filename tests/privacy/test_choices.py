@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support import examples
 
 import dpsql
-from dpsql import draft
+from dpsql import candidates
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.quote import Measurement, Quote, Step
@@ -60,8 +60,8 @@ def quoted(kind: str, adjacency: str, sql: str) -> Quote:
 @pytest.fixture(autouse=True, scope="module")
 def few_candidates_and_closed_at_the_end() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draft, "MAX_CANDIDATES", 64)
-        patch.setattr(draft, "FEWEST_CANDIDATES", 16)
+        patch.setattr(candidates, "MAX_CANDIDATES", 64)
+        patch.setattr(candidates, "FEWEST_CANDIDATES", 16)
         yield
     quoted.cache_clear()
     for kind in ("row", "id", "peak"):

@@ -30,10 +30,10 @@ from source_kinds import KINDS
 
 import dpsql
 from dpsql import auto as auto_module
-from dpsql import draft as draft_module
+from dpsql import candidates as draft_module
 from dpsql import session as session_module
+from dpsql.plan_cache import PlanCache
 from dpsql.quote import Measurement, Quote, Step
-from dpsql.recent import Recent
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 
@@ -128,7 +128,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         patch.setattr(session_module, "publish", watched_publish)
         patch.setattr(session_module, "release", watched_release)
         patch.setattr(auto_module, "calibrate", watched_calibrate)
-        patch.setattr(Recent, "get", lambda *_: None)  # planned anew each time
+        patch.setattr(PlanCache, "get", lambda *_: None)  # planned anew each time
         yield
 
 

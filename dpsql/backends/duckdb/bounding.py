@@ -22,7 +22,7 @@ from dpsql.backends.duckdb.pieces import (
 )
 from dpsql.backends.duckdb.rows import ROWS_READ, gridded_rows
 from dpsql.backends.duckdb.tallies import WEIGHT, own_tally
-from dpsql.draft import UNIT
+from dpsql.candidates import UNIT
 from dpsql.plan.nodes import Again, CapGroups, OnDomain, PerUnit, Weight, WeightRows, WeightUnits
 from dpsql.sql.gridded import cast, number
 

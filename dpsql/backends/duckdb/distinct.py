@@ -8,9 +8,9 @@ from sqlglot import exp
 from dpsql.backends.duckdb.bounding import keyed_hash
 from dpsql.backends.duckdb.render import rows_in_cells
 from dpsql.backends.duckdb.rows import CELL, CELLS, public_cells
-from dpsql.draft import UNIT
+from dpsql.candidates import UNIT
 from dpsql.plan.nodes import Matching
-from dpsql.statistics.matching import Numbers, assigned
+from dpsql.statistics.max_assignment import Numbers, assigned
 
 EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned", "over", "heavy", "light", "rest"))
 OUTPUTS = (CELL, "u", "v", "c")  # cell; unit, value and capacity in it; where u = −1 another v values, which all count

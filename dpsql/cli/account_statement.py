@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpsql.accounting.account import Entry
+    from dpsql.accounting.account_statement import Line, Statement
     from dpsql.accounting.cost import Cost
-    from dpsql.accounting.statement import Line, Statement
     from dpsql.policy import Policy
 
 MOST = 10  # queries that are listed without --history

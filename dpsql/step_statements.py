@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsql.analyze.checked import CheckedRelease
-from dpsql.draft import Draft
+from dpsql.candidates import Draft
 from dpsql.plan.nodes import (
     Again,
     CapGroups,

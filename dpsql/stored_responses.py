@@ -17,7 +17,7 @@ from dpsql.accounting.stored import Kept
 from dpsql.archive import RESPONSES, Arrow, from_bytes, to_bytes
 from dpsql.mechanisms.response import Codes, RandomizedResponse
 from dpsql.release import Randomized, Responded
-from dpsql.respond import ResponseStep
+from dpsql.response_steps import ResponseStep
 
 FORMAT = "1"  # part of every key: stored rows of another format are not found
 

@@ -18,7 +18,7 @@ LARGEST = 10_000  # cells: more of them would take memory, and their query takes
 Key = tuple[object, ...]
 
 
-class Recent:
+class PlanCache:
     """The last quotes, by all that they rest on. Thread-safe."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Recent quotes: the same question is planned once, and anything else anew."""
+"""Plans that are kept: the same question is planned once, and anything else anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from conftest import Connect
 
 import dpsql
-from dpsql import recent
+from dpsql import plan_cache
 from dpsql.analyze.ownership import rows_promise
 from dpsql.quote import Quote
 
@@ -92,7 +92,7 @@ def test_other_public_rows_give_another_quote(connect: Connect, tmp_path: Path) 
 
 
 def test_only_some_are_kept(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "MOST", 2)
+    monkeypatch.setattr(plan_cache, "MOST", 2)
     texts = [f"SELECT COUNT(*) FROM t WHERE v < {i}" for i in range(3)]
     found = [planned(session, sql, epsilon=1, max_rows=1) for sql in texts]
     again = [planned(session, sql, epsilon=1, max_rows=1) for sql in reversed(texts)]
@@ -100,7 +100,7 @@ def test_only_some_are_kept(session: dpsql.Session, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_with_many_cells_is_not_kept(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "LARGEST", 2)  # a, b and NULL are three
+    monkeypatch.setattr(plan_cache, "LARGEST", 2)  # a, b and NULL are three
     sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
     assert planned(session, sql, epsilon=1, max_rows=1) is not planned(session, sql, epsilon=1, max_rows=1)
 

@@ -85,7 +85,7 @@ Cells = dict[tuple[Any, ...], list[int]]
 @pytest.fixture(autouse=True)
 def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared under the same secret: it is drawn for each query, and not by the data."""
-    monkeypatch.setattr("dpsql.draft.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
+    monkeypatch.setattr("dpsql.candidates.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
 
 
 @cache

@@ -135,6 +135,6 @@ def _remember(writer: Writer, read: Mapping[str, FileMark]) -> None:
         [
             (path, mark.stamp, mark.digest, tag(writer.key, "mark", path, mark.stamp, mark.digest))
             for path, mark in read.items()
-            if mark.settled
+            if mark.settled and path.isprintable()  # a name that is no text can't be kept: its file is read again
         ],
     )

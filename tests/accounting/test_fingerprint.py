@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -310,3 +311,14 @@ def test_promises_verified_for_other_units_are_forgotten_with_the_relation(tmp_p
     with Ledger(path, other) as ledger:
         assert ledger.recognise([source])["t"] == version
         assert ledger.promises("t", version) == frozenset()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_a_file_whose_name_is_no_text_is_recognised_all_the_same(tmp_path: Path) -> None:
+    file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv"))
+    file.write_text("x")
+    os.utime(file, (1, 1))
+    account = Account(Fraction(1), Fraction(0), "basic", "{}")
+    with Ledger(tmp_path / "l.sqlite", account) as ledger:
+        first = ledger.recognise([Source("t", files=(file,))])
+        assert ledger.recognise([Source("t", files=(file,))]) == first

@@ -23,9 +23,9 @@ import duckdb
 from sqlglot import exp, parse_one
 
 from dpsql.analyze.per_unit import own_aggregate
-from dpsql.analyze.ranges import Range
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.types import Type
 
 TABLE = Path(__file__).parent / "text_functions.csv"
 FIELDS = ("function", "form", "text", "rows", "n", "ms_n", "ms_4n", "ms_16n", "step_1", "step_2", "duckdb")

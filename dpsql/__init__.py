@@ -6,10 +6,10 @@ TYPE_CHECKING = False  # typing takes time to import
 if TYPE_CHECKING:
     from typing import Any
 
-    from dpsql.answer import Answer
-    from dpsql.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
-    from dpsql.policy import Policy
-    from dpsql.quote import Quote
+    from dpsql.answer.model import Answer
+    from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
+    from dpsql.policy.model import Policy
+    from dpsql.quote.model import Quote
     from dpsql.session import Session, connect
 
 __version__ = "0.1.1"
@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Answer": "dpsql.answer",
-    "Policy": "dpsql.policy",
-    "Quote": "dpsql.quote",
+    "Answer": "dpsql.answer.model",
+    "Policy": "dpsql.policy.model",
+    "Quote": "dpsql.quote.model",
     "Session": "dpsql.session",
     "connect": "dpsql.session",
 }
@@ -43,5 +43,5 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_LAZY.get(name, "dpsql.errors")), name)
+        return getattr(import_module(_LAZY.get(name, "dpsql.core.errors")), name)
     raise AttributeError(f"module 'dpsql' has no attribute {name!r}")

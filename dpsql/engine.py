@@ -32,11 +32,11 @@ from dpsql.backends.duckdb.sources import (
 )
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import require_tested
-from dpsql.errors import DataError, LedgerError, PolicyError, nearest
-from dpsql.plan_cache import PlanCache
-from dpsql.policy import ColumnUnit, LinkedUnit, Policy
-from dpsql.settings_read import from_environment
-from dpsql.sql.types import Type
+from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
+from dpsql.core.types import Type
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
+from dpsql.policy.settings_read import from_environment
+from dpsql.quote.plan_cache import PlanCache
 
 FACTS = tuple(field.name for field in fields(Proven))
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.analyze.bounding import Limits
+from dpsql.core.errors import Error, PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
 from dpsql.engine import account
-from dpsql.errors import Error, PrivacyError, SQLError
-from dpsql.frozen import dataclass
-from dpsql.policy import Policy, parse_delta, parse_epsilon
-from dpsql.quote import Ask
+from dpsql.policy.model import Policy, parse_delta, parse_epsilon
+from dpsql.quote.model import Ask
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 
 Number = str | int | float | Fraction

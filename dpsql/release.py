@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from dpsql.aggregates.base import Call, Rational
 from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
-from dpsql.frozen import dataclass
+from dpsql.core.exact import Integers, plus, times
+from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
-from dpsql.quote import Measurement, Step
-from dpsql.response_steps import ResponseStep
+from dpsql.quote.model import Measurement, Step
+from dpsql.quote.responses import ResponseStep
 from dpsql.statistics.base import Choice, Quantity
-from dpsql.statistics.exact import Integers, plus, times
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 

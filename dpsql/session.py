@@ -15,35 +15,35 @@ from types import TracebackType
 from typing import Any
 
 from dpsql.accounting.account import Balance, Receipt
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.fitting import fitting
-from dpsql.accuracy import Goal
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked
-from dpsql.answer import Answer
-from dpsql.archive import replays
-from dpsql.auto import analyze_automatic, parts, quote_automatic, require_known, settled
+from dpsql.answer.finish import finish, publish
+from dpsql.answer.model import Answer
+from dpsql.answer.rehearse import rehearse, too_deep
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.cursor import Deadline
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.duckdb.versions import untested
-from dpsql.batch import Batch, Result, alone, answer, merge, quotes, share, statements
-from dpsql.calibrate import calibrate
-from dpsql.clipping import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError, Error, LedgerError, PrivacyError
+from dpsql.core.stoppable import to_the_end
 from dpsql.engine import Engine, quota
-from dpsql.errors import BudgetError, Error, LedgerError, PrivacyError
-from dpsql.finish import finish, publish
 from dpsql.options import Options, asked, options_of
 from dpsql.plan.build import build
-from dpsql.plan_cache import key_of
-from dpsql.policy import Policy, parse_epsilon
-from dpsql.quote import Quote
-from dpsql.rehearse import rehearse, too_deep
+from dpsql.policy.model import Policy, parse_epsilon
+from dpsql.quote.bounds import analyze_automatic, parts, quote_automatic, require_known, settled
+from dpsql.quote.calibrate import calibrate
+from dpsql.quote.cut_estimate import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
+from dpsql.quote.goal import Goal
+from dpsql.quote.merge import Batch, Result, alone, answer, merge, quotes, share, statements
+from dpsql.quote.model import Quote
+from dpsql.quote.plan_cache import key_of
 from dpsql.release import Noisy, Responded, release, respond
-from dpsql.reuse import Found, find, keep
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import Tree, parse
-from dpsql.stoppable import to_the_end
+from dpsql.store.archive import replays
+from dpsql.store.reuse import Found, find, keep
 
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
 """The ε that `prices` shows, where the policy allows as much."""

@@ -11,9 +11,9 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql.accuracy import Goal
-from dpsql.errors import BudgetError, PrivacyError
+from dpsql.core.errors import BudgetError, PrivacyError
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.quote.goal import Goal
 
 TABLE = pa.table({"k": ["a", "b", "c", "d"] * 50, "v": [float(i % 10) for i in range(200)], "w": list(range(200))})
 POLICY: dict[str, Any] = {

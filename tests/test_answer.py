@@ -15,8 +15,8 @@ from conftest import Connect
 
 import dpsql
 from dpsql.accounting.account import Receipt
+from dpsql.answer.finish import CELL, finish
 from dpsql.backends.duckdb.run import execute
-from dpsql.finish import CELL, finish
 from dpsql.release import release
 
 GROUPS = 100
@@ -374,7 +374,7 @@ def test_a_date_that_python_has_no_place_for_is_shown_as_text(connect: Connect, 
     answer = session.query(sql, epsilon=1000, delta=1e-6)
     keys = {row[0] for row in answer.rows}
     assert text in keys and any(isinstance(k, datetime.date) and k.year == 2020 for k in keys)
-    from dpsql.cli.render import as_csv, as_json, html_table, plain_table
+    from dpsql.answer.render import as_csv, as_json, html_table, plain_table
 
     for shown in (as_csv(answer), str(as_json(answer)), plain_table(answer), html_table(answer)):
         assert text in shown and "2020-01-01" in shown
@@ -396,7 +396,7 @@ SHOWN = [
 def test_it_is_the_answer_that_the_engine_would_give(
     session: dpsql.Session, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpsql import finish as stage
+    from dpsql.answer import finish as stage
 
     shown = session.query(sql, epsilon=1)
     monkeypatch.setattr(stage, "_shown", lambda *_: None)
@@ -419,7 +419,7 @@ def test_it_is_the_answer_that_the_engine_would_give(
     ],
 )
 def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) -> None:
-    from dpsql.finish import _shown, noisy_table
+    from dpsql.answer.finish import _shown, noisy_table
 
     quote = session.explain(sql, epsilon=1)
     noisy = session._measure(quote, session._engine.deadline())

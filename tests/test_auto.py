@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
-from dpsql import auto
 from dpsql.accounting.pld import recorded
 from dpsql.cli.main import cli
-from dpsql.errors import BudgetError, PolicyError, PrivacyError
+from dpsql.core.errors import BudgetError, PolicyError, PrivacyError
+from dpsql.core.types import Type
 from dpsql.mechanisms import sampler
-from dpsql.sql.types import Type
+from dpsql.quote import bounds as auto
 from dpsql.statistics.bounds import Seed, covered
 
 N = 10_000
@@ -300,7 +300,7 @@ def test_what_the_seed_range_refuses_no_released_range_admits(session: dpsql.Ses
 def test_no_released_range_refuses_what_its_seed_range_admits(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, sql: str, buckets: tuple[int, int] | None
 ) -> None:
-    monkeypatch.setattr("dpsql.auto.covered", lambda counts, scale: buckets)
+    monkeypatch.setattr("dpsql.quote.bounds.covered", lambda counts, scale: buckets)
     answer = session.query(sql, epsilon=1)
     assert answer.cost.epsilon == 1 and answer.rows
     assert any(r["low"] <= -(2**63) and r["high"] >= 2**63 - 1 and r["found"] for r in answer.ranges)

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
-from dpsql.batch import merge, share, statements
-from dpsql.calibrate import calibrate
 from dpsql.cli.main import cli
-from dpsql.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
+from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
 from dpsql.options import Options, asked
-from dpsql.quote import Quote
+from dpsql.quote.calibrate import calibrate
+from dpsql.quote.merge import merge, share, statements
+from dpsql.quote.model import Quote
 from dpsql.sql.parse import parse
 
 TABLE = pa.table(

@@ -150,7 +150,7 @@ def test_the_median_of_ten_thousand_is_off_by_two_ranks_at_most_on_average() -> 
 def test_explain_bounds_how_far_off_a_rank_is() -> None:
     with opened("row") as session:
         sql, off = "SELECT QUANTILE_DISC(zeros, [0.65, 0.8, 0.9]) AS q FROM t", []
-        from dpsql.plan.facts import as_dict
+        from dpsql.explain.facts import as_dict
 
         error = as_dict(session.explain(sql, epsilon=1))["releases"][0]["aggregates"][0]["error"]
         values = np.sort(np.asarray(TABLE.column("zeros")))
@@ -345,7 +345,7 @@ def test_an_accuracy_of_winners_is_refused() -> None:
 
 
 def test_answers_say_what_was_chosen() -> None:
-    from dpsql.cli.render import as_json
+    from dpsql.answer.render import as_json
 
     with opened("id") as session:
         extremes = session.query("SELECT MIN(i), MAX(i), COUNT(*) FROM t", epsilon=1)

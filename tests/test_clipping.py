@@ -16,8 +16,8 @@ from support import Connect
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
-from dpsql.errors import PrivacyError
-from dpsql.quote import Measurement, Quote
+from dpsql.core.errors import PrivacyError
+from dpsql.quote.model import Measurement, Quote
 
 RANDOM = np.random.default_rng(3)
 UNITS = 20_000

@@ -16,7 +16,7 @@ from support import Connect
 
 import dpsql
 from dpsql.analyze.ownership import nullable_promise, rows_promise
-from dpsql.quote import Quote
+from dpsql.quote.model import Quote
 
 ROWS = 3000
 EPSILON = 10**6

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpsql
-from dpsql.settings import EngineSettings
+from dpsql.policy.settings import EngineSettings
 
 TABLES = {"t": {"unit": "row"}}
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlglot import parse_one
 
-from dpsql.errors import LONGEST_LINE, Span, SQLError, quoted_line
+from dpsql.core.errors import LONGEST_LINE, Span, SQLError, quoted_line
 from dpsql.sql.as_sql import as_sql, quiet
 
 
@@ -74,7 +74,7 @@ def test_sqlglot_says_nothing_of_our_queries_and_goes_on_to_speak_of_others(capl
 def test_a_library_user_sees_no_warning_of_sqlglot(tmp_path: Path) -> None:
     script = """
 import dpsql, pyarrow as pa
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 t = pa.table({"u": [1, 2], "s": ["a", "b"]})
 p = Policy.from_dict({"budget": {"epsilon": 9, "delta": 0}, "privacy": {"max_rows": 1}, "tables": {"t": {"unit": "u"}}},
                      sources={"t": t})

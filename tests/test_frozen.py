@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

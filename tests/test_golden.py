@@ -18,8 +18,8 @@ import pytest
 
 import dpsql
 from dpsql.analyze.ownership import rows_promise
+from dpsql.explain.describe import described
 from dpsql.plan.build import build
-from dpsql.plan.describe import described
 from dpsql.plan.nodes import Expr, Plan
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse

@@ -18,11 +18,11 @@ from support import Connect
 import dpsql
 from dpsql.aggregates import RECIPES
 from dpsql.analyze.ownership import nullable_promise
-from dpsql.answer import intervals
+from dpsql.answer.finish import noisy_table
+from dpsql.answer.model import intervals
 from dpsql.backends.duckdb.run import execute
-from dpsql.finish import noisy_table
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.quote import Step
+from dpsql.quote.model import Step
 from dpsql.release import release
 from dpsql.statistics.base import Quantity
 from dpsql.statistics.moments import Moments

@@ -9,9 +9,9 @@ import pytest
 from conftest import Connect
 
 import dpsql
-from dpsql import plan_cache
 from dpsql.analyze.ownership import rows_promise
-from dpsql.quote import Quote
+from dpsql.quote import plan_cache
+from dpsql.quote.model import Quote
 
 ROWS = pa.table({"k": ["a", "b"] * 50, "v": pa.array(range(100), pa.int32()), "u": pa.array(range(100), pa.int32())})
 POLICY = {

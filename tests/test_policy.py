@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.errors import PolicyError, PrivacyError
-from dpsql.policy import (
+from dpsql.core.errors import PolicyError, PrivacyError
+from dpsql.policy.model import (
     Budget,
     ColumnUnit,
     LinkedUnit,
@@ -28,7 +28,7 @@ from dpsql.policy import (
     parse_epsilon,
     source_kind,
 )
-from dpsql.policy_values import TYPES, column_type
+from dpsql.policy.values import TYPES, column_type
 
 EXAMPLE = """
 [budget]

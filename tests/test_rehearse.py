@@ -11,7 +11,7 @@ import pytest
 from support import WHOLE
 
 import dpsql
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.functions import FUNCTIONS
 
 

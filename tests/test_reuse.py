@@ -13,7 +13,7 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.errors import BudgetError, LedgerError
 
 TABLE = pa.table(
     {

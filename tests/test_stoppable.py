@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from dpsql.backends.duckdb.cursor import Cursor, Deadline
-from dpsql.errors import DataError
-from dpsql.stoppable import TimeUp, stoppable, to_the_end
+from dpsql.core.errors import DataError
+from dpsql.core.stoppable import TimeUp, stoppable, to_the_end
 
 ENDLESS = "SELECT SUM(a.range * b.range) FROM range(10000000) a, range(10000000) b"
 
@@ -111,7 +111,7 @@ def test_two_signals_that_come_together_do_not_leave_the_work_running() -> None:
     """Both are pending when the process goes on: the second arrives while the first is being handled."""
     script = """
 import os, signal, subprocess, time
-from dpsql.stoppable import stoppable
+from dpsql.core.stoppable import stoppable
 def raising(number, frame):
     raise KeyboardInterrupt
 for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,10 +8,10 @@ from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
-from dpsql.accounting.cost import Cost, show_rounded
 from dpsql.accounting.filters import Filter, make_filter
-from dpsql.errors import BudgetError, LedgerError
-from dpsql.frozen import dataclass
+from dpsql.core.cost import Cost, show_rounded
+from dpsql.core.errors import BudgetError, LedgerError
+from dpsql.core.frozen import dataclass
 
 LONGEST = 1000
 TOO_LONG = 10**1000

@@ -7,10 +7,10 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from dpsql.accounting.account import Account, Balance, Entry
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.filters import Zcdp
 from dpsql.accounting.pld import INSTALL, composed, is_installed
-from dpsql.frozen import dataclass
+from dpsql.core.cost import Cost
+from dpsql.core.frozen import dataclass
 
 GROUPS = (1, 2, 5)
 

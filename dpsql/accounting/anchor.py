@@ -21,8 +21,8 @@ from pathlib import Path
 from dpsql.accounting import durable
 from dpsql.accounting.chain import SIZE
 from dpsql.accounting.keys import NEXT, VARIABLE
-from dpsql.errors import LedgerError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import LedgerError
+from dpsql.core.frozen import dataclass
 
 SECONDS = 30.0
 """How long a command may take."""

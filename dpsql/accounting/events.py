@@ -23,9 +23,9 @@ from typing import Any, Literal
 
 from dpsql.accounting.account import Account
 from dpsql.accounting.chain import SIZE, Field, link
-from dpsql.accounting.cost import Cost
-from dpsql.errors import LedgerError
-from dpsql.frozen import dataclass
+from dpsql.core.cost import Cost
+from dpsql.core.errors import LedgerError
+from dpsql.core.frozen import dataclass
 
 Kind = Literal["ledger", "account", "spend", "released", "source", "promise", "key", "upgraded"]
 COLUMNS = "seq, kind, time, receipt, body, note"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.accounting.cost import ZERO, ZERO_RHO, Cost, rounded, show_rounded
-from dpsql.accounting.zcdp import Conversion, split_delta
-from dpsql.errors import BudgetError
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, ZERO_RHO, Cost, rounded, show_rounded
+from dpsql.core.errors import BudgetError
+from dpsql.core.frozen import dataclass
+from dpsql.core.zcdp import Conversion, split_delta
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """No query can ask for less, so less than this is nothing."""

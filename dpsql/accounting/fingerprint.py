@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from dpsql.errors import DataError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import DataError
+from dpsql.core.frozen import dataclass
 
 CHUNK = 4 << 20
 SETTLED_NS = 2_000_000_000

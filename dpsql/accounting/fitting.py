@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.accounting.cost import ZERO, Cost, rounded
 from dpsql.accounting.filters import Basic, Filter, Zcdp
-from dpsql.accounting.zcdp import pure_rho
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost, rounded
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.core.zcdp import pure_rho
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.response import RandomizedResponse

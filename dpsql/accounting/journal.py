@@ -22,7 +22,7 @@ from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, State
 from dpsql.accounting.keys import Keys
 from dpsql.accounting.store import Store, located
-from dpsql.errors import LedgerError
+from dpsql.core.errors import LedgerError
 
 
 class Writer:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from dpsql.accounting import durable
 from dpsql.accounting.chain import agrees, tag
-from dpsql.errors import LedgerError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import LedgerError
+from dpsql.core.frozen import dataclass
 
 VARIABLE = "DPSQL_LEDGER_KEY"
 NEXT = "DPSQL_LEDGER_KEY_NEW"

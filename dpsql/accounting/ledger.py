@@ -22,14 +22,14 @@ from pathlib import Path
 from dpsql.accounting import clock, stored, versions
 from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, check_account, check_price
 from dpsql.accounting.anchor import Anchor
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.journal import Journal, account_event
 from dpsql.accounting.store import Store
 from dpsql.accounting.stored import Kept
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError, LedgerError
 
 __all__ = ["Account", "Balance", "Entry", "Kept", "Ledger", "Quota", "Receipt", "Source"]
 

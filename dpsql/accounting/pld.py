@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpsql.analyze.sensitivity import Sensitivity
+    from dpsql.core.sensitivity import Sensitivity
     from dpsql.mechanisms.budget import Drawn
 
 INSTALL = "install dpsql[accounting] for the tightest figure (PLD)"

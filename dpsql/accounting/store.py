@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from dpsql.accounting import durable, keys
-from dpsql.errors import LedgerError
+from dpsql.core.errors import LedgerError
 
 APPLICATION = 0x6470736C
 """Marks a SQLite file as a ledger of dpsql's ("dpsl")."""

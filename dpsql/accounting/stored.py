@@ -13,7 +13,7 @@ from typing import Literal
 
 from dpsql.accounting.events import Event, Item
 from dpsql.accounting.journal import Journal, Writer
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
 
 LARGEST = 64 << 20
 """Bytes. A larger answer isn't kept: asking again costs again."""

@@ -27,7 +27,7 @@ from dpsql.accounting.events import Event, Malformed, number
 from dpsql.accounting.journal import Journal, Writer, account_event, begin
 from dpsql.accounting.keys import Keys
 from dpsql.accounting.store import OLDER, SCHEMA, SCHEMA_VERSION, Store, whole
-from dpsql.errors import LedgerError
+from dpsql.core.errors import LedgerError
 
 _TABLES = ("secret", "account", "release", "stored", "file", "source", "promise")
 _FIELDS = ("id", "time", "period", "analyst", "epsilon", "delta", "rho", "parts", "note")

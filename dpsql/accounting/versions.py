@@ -15,7 +15,7 @@ from dpsql.accounting.chain import agrees, tag
 from dpsql.accounting.events import Event
 from dpsql.accounting.fingerprint import FileMark, Source, fingerprint
 from dpsql.accounting.journal import Journal, Writer
-from dpsql.errors import LedgerError
+from dpsql.core.errors import LedgerError
 
 
 def recognise(journal: Journal, sources: Sequence[Source]) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
-from dpsql.arrow import column
+from dpsql.core.arrow import column
 from dpsql.statistics.base import Quantity
 
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.arrow import column
-from dpsql.frozen import dataclass
-from dpsql.sql.types import Type
+from dpsql.core.arrow import column
+from dpsql.core.exact import top
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value, power_sum
-from dpsql.statistics.exact import top
 
 Arrow = Any  # a pyarrow array; pyarrow has no types of its own
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
-from dpsql.arrow import column
-from dpsql.frozen import dataclass
+from dpsql.core.arrow import column
+from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity, Value
 
 Numbers = Any  # an array of floats; of complex numbers while a slope is taken

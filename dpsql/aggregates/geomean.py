@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsql.aggregates.average import Average
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
-from dpsql.arrow import column
+from dpsql.core.arrow import column
 from dpsql.statistics.base import Quantity
 
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
-from dpsql.arrow import column
-from dpsql.frozen import dataclass
-from dpsql.sql.types import Type
+from dpsql.core.arrow import column
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.statistics.base import Quantity
 
 _DAY = 86_400_000_000  # microseconds

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
-from dpsql.arrow import column
+from dpsql.core.arrow import column
 from dpsql.statistics.base import Quantity
 
 BIGINT_MAGNITUDE = 2**31  # 2³² rows of it still fit BIGINT

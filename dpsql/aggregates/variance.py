@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
-from dpsql.arrow import column
-from dpsql.frozen import dataclass
+from dpsql.core.arrow import column
+from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 

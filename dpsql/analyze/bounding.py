@@ -9,9 +9,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.analyze.ownership import Ownership
-from dpsql.analyze.sensitivity import Contribution
-from dpsql.errors import PrivacyError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution
 from dpsql.sql.refuse import Place, refuse
 
 

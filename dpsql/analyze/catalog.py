@@ -12,13 +12,13 @@ from sqlglot import exp
 from dpsql.analyze.domains import KeyColumn, PublicEngine
 from dpsql.analyze.ownership import Ownership, Promises
 from dpsql.analyze.public import Describe, Schema
-from dpsql.analyze.ranges import Range
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.plan.nodes import Expr, Relation
 from dpsql.plan.rows import plan_column
-from dpsql.policy import Column, Policy
+from dpsql.policy.model import Column, Policy
 from dpsql.sql.scalar import Scalar, scalar, tighten
-from dpsql.sql.types import Type
 from dpsql.statistics.bounds import Seed
 
 Ranges = Mapping[tuple[str, str], tuple[Fraction, Fraction] | None]

@@ -26,15 +26,15 @@ from dpsql.analyze.refusals import (
 )
 from dpsql.analyze.relations import known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
-from dpsql.errors import PrivacyError, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
 from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.times import as_number
-from dpsql.sql.types import Type
 from dpsql.statistics.bounds import Automatic
 
 RANKED = frozenset({"MEDIAN", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "MIN", "MAX"})

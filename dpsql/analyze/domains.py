@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from dpsql.errors import PolicyError
-from dpsql.frozen import dataclass
-from dpsql.policy import Column
+from dpsql.core.errors import PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.policy.model import Column
 from dpsql.sql.scalar import Scalar, scalar
 
 MAX_IMPLIED = 10_000

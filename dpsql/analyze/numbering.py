@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from dpsql.analyze.domains import KeyColumn
 from dpsql.analyze.ownership import Ownership
-from dpsql.analyze.ranges import Range
-from dpsql.errors import PrivacyError
+from dpsql.core.errors import PrivacyError
+from dpsql.core.ranges import Range
+from dpsql.core.types import BIGINT
 from dpsql.plan.nodes import Expr, Filter, GroupUnits, Join, Mark, Project, Relation, Scan, Union, Windows
 from dpsql.plan.rows import conjuncts, plan_column
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.types import BIGINT
 
 
 def kept_rows(owner: Ownership, condition: Expr) -> Ownership:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from dpsql.errors import PrivacyError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
 from dpsql.plan.owners import domain_of
-from dpsql.policy import ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.sql.refuse import refuse
 
 Promises = Mapping[str, frozenset[str]]  # table -> the promises that were verified for its present data

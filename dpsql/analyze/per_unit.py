@@ -12,17 +12,17 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import PrivacyError, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import choose_grid
+from dpsql.core.ranges import Range
+from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, Type, decimal, whole_digits
 from dpsql.sql.functions.base import Scalar, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_name, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
-from dpsql.sql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, Type, decimal, whole_digits
-from dpsql.statistics.grid import choose_grid
 
 Known = Mapping[str, Scalar]
 Expr = exp.Expr

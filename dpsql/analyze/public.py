@@ -10,15 +10,15 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.plan.nodes import Expr, Given, PublicTable
 from dpsql.plan.rows import plan_column
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.scalar import Scalar, post
-from dpsql.sql.types import Type
 
 Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
 Describe = Callable[[exp.Query], tuple[tuple[str, str], ...]]  # names and types of a query over all tables, empty ones

@@ -11,9 +11,9 @@ from math import ceil, floor, prod
 from sqlglot import exp
 
 from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
-from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import Error, PrivacyError, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import Error, PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range, Value
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.functions.casts import as_number_hint
 from dpsql.sql.google import Bounds

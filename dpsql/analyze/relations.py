@@ -29,10 +29,11 @@ from dpsql.analyze.numbering import kept_rows, number_column, numbered
 from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
 from dpsql.analyze.per_unit import canonical, own_aggregate, own_window
 from dpsql.analyze.public import PublicFacts
-from dpsql.analyze.ranges import Range
 from dpsql.analyze.refusals import no_condition
-from dpsql.errors import PrivacyError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range
+from dpsql.core.types import BOOLEAN, Type
 from dpsql.plan.nodes import (
     Expr,
     Filter,
@@ -56,7 +57,6 @@ from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
 from dpsql.sql.functions.casts import align
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.types import BOOLEAN, Type
 from dpsql.statistics.bounds import Seed
 
 MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one

@@ -10,14 +10,14 @@ from sqlglot import exp
 
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.domains import PublicEngine
-from dpsql.errors import PolicyError, PrivacyError, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PolicyError, PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.plan.estimates import CODE, SOURCE, Source, estimates
 from dpsql.plan.nodes import Expr, Plan, Responses
-from dpsql.policy import Column, Table
+from dpsql.policy.model import Column, Table
 from dpsql.sql.refuse import Place, offsets, refuse, shown
 from dpsql.sql.scalar import post
-from dpsql.sql.types import Type
 
 Arrow = Any  # pyarrow has no types of its own
 MOST = 100_000  # values

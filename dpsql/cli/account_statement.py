@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpsql.accounting.account import Entry
     from dpsql.accounting.account_statement import Line, Statement
-    from dpsql.accounting.cost import Cost
-    from dpsql.policy import Policy
+    from dpsql.core.cost import Cost
+    from dpsql.policy.model import Policy
 
 MOST = 10  # queries that are listed without --history
 
@@ -43,7 +43,7 @@ def lines(found: Statement, accountant: str, *, history: bool) -> Iterator[str]:
 
 
 def _by_query(found: Statement) -> Iterator[str]:
-    from dpsql.cli.render import printable
+    from dpsql.answer.render import printable
 
     heads = ["by query", "ε", "releases", ""]
     rows = [["", _short(q.spent), f"{q.releases:,}", printable(q.name)] for q in found.queries[:MOST]]
@@ -53,7 +53,7 @@ def _by_query(found: Statement) -> Iterator[str]:
 
 
 def _together(found: Statement) -> Iterator[str]:
-    from dpsql.cli.render import guarantee
+    from dpsql.answer.render import guarantee
 
     for k, cost in found.groups.items():
         who = "protects one unit with" if k == 1 else f"and {k} units together with"
@@ -66,15 +66,15 @@ def _together(found: Statement) -> Iterator[str]:
 
 
 def _analyst(line: Line) -> list[str]:
-    from dpsql.accounting.cost import show_rounded
-    from dpsql.cli.render import printable
+    from dpsql.answer.render import printable
+    from dpsql.core.cost import show_rounded
 
     quota = "" if line.quota is None else show_rounded(line.quota, up=False)
     return [printable(line.name) or "(no name)", _short(line.spent), quota, f"{line.releases:,}"]
 
 
 def _entry(entry: Entry) -> str:
-    from dpsql.cli.render import guarantee, printable
+    from dpsql.answer.render import guarantee, printable
 
     sql = printable(" ".join(str(entry.note.get("sql", "")).split()))
     state = "" if entry.state == "released" else "  (paid, no answer)"
@@ -83,13 +83,13 @@ def _entry(entry: Entry) -> str:
 
 
 def _short(cost: Cost) -> str:
-    from dpsql.accounting.cost import show_rounded
+    from dpsql.core.cost import show_rounded
 
     return show_rounded(cost.epsilon, up=True)
 
 
 def _numbers(cost: Cost, deltas: bool, up: bool) -> list[str]:
-    from dpsql.accounting.cost import show_rounded
+    from dpsql.core.cost import show_rounded
 
     found = [cost.epsilon, *([cost.delta] if deltas else []), *([cost.rho] if cost.rho is not None else [])]
     return [show_rounded(number, up=up) for number in found]

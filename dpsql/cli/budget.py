@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpsql.accounting.account_statement import Statement
-    from dpsql.policy import Policy
+    from dpsql.policy.model import Policy
 
 
 @click.command()
@@ -74,7 +74,7 @@ def budget(
         raise click.UsageError("--replace-key goes with --upgrade; for a new key: --rotate-key")
     if (format_ or output) and replay is None:
         raise click.UsageError("--format and -o go with --replay ID")
-    from dpsql.policy import Policy
+    from dpsql.policy.model import Policy
 
     loaded = Policy.load(policy)
     if replay is not None:
@@ -140,8 +140,8 @@ def _rotate_key(policy: Policy) -> None:
 
 def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
     """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
-    from dpsql.archive import replays
     from dpsql.engine import open_ledger
+    from dpsql.store.archive import replays
 
     if not policy.ledger_path.exists():
         raise click.UsageError(f"there is no ledger {policy.ledger_path}")

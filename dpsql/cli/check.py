@@ -18,7 +18,7 @@ def check(policy: str, steward: bool, strict: bool) -> None:
     With --steward, also verify the policy's promises (rows_per_unit, key, nullable = false) against the rows, and
     record what was found: a promise counts only after that, and only for the data as it is now.
     """
-    from dpsql.errors import DataError
+    from dpsql.core.errors import DataError
     from dpsql.steward.check import check as run
 
     if steward:

@@ -31,9 +31,9 @@ def explain(
     No private row is read: what is shown follows from the SQL, the policy and the ledger alone.
     """
     text = read_sql(sql, file)
-    from dpsql.batch import statements
-    from dpsql.cli.render import guarantee
-    from dpsql.plan.show import as_dict, show
+    from dpsql.answer.render import guarantee
+    from dpsql.explain.show import as_dict, show
+    from dpsql.quote.merge import statements
 
     with opened(policy, analyst, strict=strict) as session:
         several = file is not None and len(statements(text)) > 1

@@ -24,7 +24,7 @@ from dpsql.cli.functions import functions
 from dpsql.cli.price import price
 from dpsql.cli.query import query
 from dpsql.cli.stop import begin, ignore, install, received, stopped
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 
 BROKEN_PIPE = 141
 

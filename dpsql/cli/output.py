@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from dpsql.cli.stop import careful
-from dpsql.errors import DataError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import DataError
+from dpsql.core.frozen import dataclass
 
 if TYPE_CHECKING:
-    from dpsql.answer import Answer
+    from dpsql.answer.model import Answer
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 _BINARY = ("parquet", "arrow")
@@ -40,7 +40,7 @@ class Target:
 
     def write(self, *answers: Answer) -> None:
         """Write the whole answer. If the file can't take it, standard output gets it: it has been paid for."""
-        from dpsql.cli.render import encode_all, terminal_table
+        from dpsql.answer.render import encode_all, terminal_table
 
         if self.handle is None:
             if self.format == "table" and sys.stdout.isatty():

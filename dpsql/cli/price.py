@@ -11,7 +11,7 @@ import click
 from dpsql.cli.options import given, opened, policy_option, query_options, read_sql
 
 if TYPE_CHECKING:
-    from dpsql.quote import Quote
+    from dpsql.quote.model import Quote
 
 
 @click.command()
@@ -50,7 +50,7 @@ def _as_dict(quote: Quote) -> dict[str, Any]:
 
 def _errors(quote: Quote) -> dict[str, float | None]:
     """The error of each output that shows an aggregate as it stands, for all cells at once."""
-    from dpsql.plan.show import as_dict
+    from dpsql.explain.show import as_dict
 
     facts = as_dict(quote)
     releases = {r["name"]: r for r in facts["releases"]}
@@ -66,8 +66,8 @@ def _errors(quote: Quote) -> dict[str, float | None]:
 
 
 def _lines(quotes: Sequence[Quote]) -> list[str]:
-    from dpsql.accounting.cost import show_rounded
-    from dpsql.cli.render import printable
+    from dpsql.answer.render import printable
+    from dpsql.core.cost import show_rounded
 
     names = list(_errors(quotes[0]))
     deltas = any(q.price.delta for q in quotes)

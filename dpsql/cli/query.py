@@ -11,7 +11,7 @@ from dpsql.cli.output import FORMATS, choose
 
 if TYPE_CHECKING:
     from dpsql.accounting.account import Balance
-    from dpsql.answer import Answer
+    from dpsql.answer.model import Answer
 
 
 @click.command()
@@ -39,8 +39,8 @@ def query(
     text = read_sql(sql, file)
     # Everything that could go wrong with the output goes wrong now, before anything is paid.
     with choose(output, format_) as target:
-        from dpsql.batch import statements
-        from dpsql.cli.render import cut_lines, range_lines
+        from dpsql.answer.render import cut_lines, range_lines
+        from dpsql.quote.merge import statements
 
         several = len(statements(text)) if file is not None else 1
         target.takes(several)
@@ -59,7 +59,7 @@ def query(
 
 
 def _receipt(answer: Answer, balance: Balance) -> str:
-    from dpsql.cli.render import guarantee
+    from dpsql.answer.render import guarantee
 
     cost = f"cost {guarantee(answer.cost, up=True)}"
     if answer.receipt.reused:

@@ -11,9 +11,9 @@ from functools import lru_cache
 from math import isqrt
 from typing import Protocol
 
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax

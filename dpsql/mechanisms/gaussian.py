@@ -6,9 +6,9 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.laplace import NEGLIGIBLE, decimal, miss, precise, rounded_up
 

@@ -6,9 +6,9 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 
 # Upper bounds on probabilities go no lower than this: further down, a fraction's digits would be all it is.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 
 Scores = npt.NDArray[np.int64] | npt.NDArray[np.object_]

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.accounting.cost import Cost
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 
 Codes = npt.NDArray[np.uint32]

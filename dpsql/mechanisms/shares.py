@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.accounting.cost import ZERO, Cost
-from dpsql.accounting.zcdp import pure_rho
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.core.zcdp import pure_rho
 from dpsql.mechanisms.budget import Drawn, LaplaceSplit
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.mechanisms.zcdp import ZcdpLaplace

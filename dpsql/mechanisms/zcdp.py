@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.accounting.cost import ZERO_RHO, Cost, rounded
-from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.cost import ZERO_RHO, Cost, rounded
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise, root_up
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.plan.google import contribution
 from dpsql.plan.nodes import Aggregate, Expr, Relation, unit_of
 from dpsql.plan.owners import units, ways
@@ -16,7 +16,7 @@ from dpsql.plan.pairs import second_argument
 from dpsql.plan.refusals import only_counted, unsupported_aggregate
 from dpsql.plan.rows import Rows, all_of, plan_column
 from dpsql.plan.unmatched import check_unseen
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.nodes import aggregate_name, is_privacy_unit
 from dpsql.sql.ordered_set import shares
 from dpsql.sql.refuse import refuse

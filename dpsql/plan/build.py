@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.correlated import Around
 from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.estimates import trace_estimates
@@ -36,7 +36,7 @@ from dpsql.plan.sets import combined
 from dpsql.plan.subqueries import free_aliases, row_level
 from dpsql.plan.unmatched import check_kept, rows_without_match
 from dpsql.plan.winners import with_winners
-from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, Table
 from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.aggregates import COUNTED
-from dpsql.errors import PrivacyError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Aggregate, Expr, Join, columns_of
 from dpsql.plan.refusals import not_yet_correlated
 from dpsql.plan.rows import Rows, all_of, apart, given, plan_column, renamed_public

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.nodes import Expr, Responses
 from dpsql.plan.refusals import no_response

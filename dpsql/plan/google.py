@@ -7,10 +7,10 @@ import re
 from sqlglot import exp
 
 from dpsql.aggregates import PAIRS
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Relation, scanned
 from dpsql.plan.owners import units, ways
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.google import BOUNDS, UNIT_COLUMN, Bounds
 from dpsql.sql.nodes import holds_aggregate, interval_end
 from dpsql.sql.refuse import refuse, shown

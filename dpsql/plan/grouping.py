@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.plan.nodes import Expr
 from dpsql.sql.refuse import refuse, shown
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
 from dpsql.plan.correlated import Around, correlated_keys, one_row
 from dpsql.plan.google import contribution, interval_column, interval_of

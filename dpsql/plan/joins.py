@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Expr, Filter, Join, Mark, columns_of, scanned, unit_of
 from dpsql.plan.owners import one_owner, without_units
 from dpsql.plan.rows import (
@@ -28,7 +28,7 @@ from dpsql.plan.rows import (
     renamed_public,
 )
 from dpsql.plan.unmatched import rows_without_match
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.refuse import refuse
 
 Expression = Callable[[Expr, Rows], Expr]  # a condition over the columns of these rows, as an expression of the plan

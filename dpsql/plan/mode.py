@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Aggregate, Expr, Filter, Release
 from dpsql.plan.refusals import not_yet_correlated
 from dpsql.plan.rows import Rows

@@ -13,9 +13,9 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
-from dpsql.statistics.grid import Grid
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.tally import Spectrum, Tally
 

@@ -23,7 +23,7 @@ from dpsql.plan.nodes import (
     Union,
     Windows,
 )
-from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, Table
 
 Meaning = tuple[str, ...]  # ("unit", domain): the unit itself; ("key", table, columns …): a declared key of a table
 Way = tuple[Meaning, tuple[str, ...]]  # what the values of these plan columns mean, wherever they stand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.aggregates import PAIRS
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr
 from dpsql.plan.refusals import unsupported_aggregate
 from dpsql.sql.nodes import aggregate_name, is_aggregate

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Scan
 from dpsql.sql.nodes import is_aggregate, is_estimate
 from dpsql.sql.refuse import offsets, refuse, shown

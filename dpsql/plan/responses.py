@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError
+from dpsql.core.errors import PrivacyError
 from dpsql.plan.nodes import Expr, Release, Responses, Scan, scanned
 from dpsql.plan.refusals import only_counted
 from dpsql.plan.rows import Rows
-from dpsql.policy import RowUnit
+from dpsql.policy.model import RowUnit
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit, is_randomized
 from dpsql.sql.refuse import Place, offsets, refuse, shown
 from dpsql.sql.trees import rebuilt

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError
+from dpsql.core.errors import PrivacyError
 from dpsql.plan.groups import distinct_units
 from dpsql.plan.nodes import Expr, Filter, Mark, Named, Project, Union, columns_of, scanned, unit_of
 from dpsql.plan.owners import domain_of, positions, ways
 from dpsql.plan.rows import Private, all_of, apart, fresh, plan_column, renamed, substituted
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.refuse import refuse
 
 UNIT = "privacy unit"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError
+from dpsql.core.errors import PrivacyError
 from dpsql.plan.nodes import Expr
 from dpsql.sql.nodes import aggregate_name, is_privacy_unit
 from dpsql.sql.refuse import refuse, shown

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dpsql.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Windows, unit_of
 from dpsql.plan.owners import determine, ways
 from dpsql.plan.rows import Rows, plan_column
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import Rewrite, rebuilt
 

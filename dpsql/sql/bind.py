@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import SQLError
+from dpsql.core.frozen import dataclass
 from dpsql.sql.flatten_joins import flattened
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys

@@ -15,9 +15,9 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Span, SQLError, nearest
-from dpsql.frozen import dataclass
-from dpsql.policy import exact_decimal
+from dpsql.core.errors import Span, SQLError, nearest
+from dpsql.core.frozen import dataclass
+from dpsql.policy.model import exact_decimal
 from dpsql.sql.nodes import is_aggregate
 
 UNIT_COLUMN = "privacy_unit_column"  # in the meta of a SELECT: the column that its clause names

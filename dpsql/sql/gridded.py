@@ -8,8 +8,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.core.grid import Grid
 from dpsql.sql.functions.base import wrap
-from dpsql.statistics.grid import Grid
 
 
 def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:

@@ -7,7 +7,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import Rewrite
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError, nearest
+from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.refuse import refuse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.functions import lookup, refusal
 from dpsql.sql.refuse import refuse
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
 
 MAX_SHARES = 100

@@ -13,8 +13,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Span, SQLError, nearest
-from dpsql.frozen import dataclass
+from dpsql.core.errors import Span, SQLError, nearest
+from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import quiet
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.ordered_set import ordered_inside

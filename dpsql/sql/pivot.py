@@ -12,7 +12,7 @@ from math import prod
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.names import output_name
 from dpsql.sql.nodes import is_aggregate
 from dpsql.sql.refuse import Place, offsets, refuse, shown

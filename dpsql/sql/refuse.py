@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.sql.as_sql import as_sql
 
 E = TypeVar("E", bound=Error)

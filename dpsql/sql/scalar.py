@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import Error, SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import Error, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import FUNCTIONS, Function, lookup, refusal
 from dpsql.sql.functions.base import Scalar, null

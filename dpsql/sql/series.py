@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
 
 MAX_SERIES = 100_000

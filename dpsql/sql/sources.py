@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError, nearest
+from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, unique_names
 from dpsql.sql.pivot import rewritten
 from dpsql.sql.refuse import offsets, refuse

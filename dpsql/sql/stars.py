@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.functions.constants import ask, constant_text
 from dpsql.sql.names import Scope, column
 from dpsql.sql.refuse import refuse, shown

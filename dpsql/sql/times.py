@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import BIGINT
 from dpsql.sql.functions.base import Scalar
-from dpsql.sql.types import BIGINT
 
 _EPOCH = datetime(1970, 1, 1)
 

@@ -7,10 +7,10 @@ from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
-from dpsql.statistics.exact import Integers
-from dpsql.statistics.grid import Grid
+from dpsql.core.exact import Integers
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import Grid
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, log
 
-from dpsql.frozen import dataclass
-from dpsql.sql.types import Type
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 
 FIRST, LAST = -40, 64  # of doubles: from a millionth of a millionth to beyond any BIGINT
 STRAY = (0.001, 0.05)  # the chance that any empty bucket passes: tried in this order

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
-from dpsql.analyze.ranges import Range
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
-from dpsql.sql.types import Type
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import MAX_INTEGER, MAX_SCALE, Grid, choose_grid
+from dpsql.core.ranges import Range
+from dpsql.core.sensitivity import Contribution, Sensitivity
+from dpsql.core.types import Type
 from dpsql.statistics.base import Clip, Integers, Quantity, Value
-from dpsql.statistics.grid import MAX_INTEGER, MAX_SCALE, Grid, choose_grid
 from dpsql.statistics.tally import Tally
 
 REACH = 2**20  # a double is cut at so many times the clip: past it, one row decides its unit's sum anyway

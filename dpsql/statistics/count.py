@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value
 from dpsql.statistics.tally import Tally
 

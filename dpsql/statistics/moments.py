@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value, power_sum
 from dpsql.statistics.tally import Tally
 

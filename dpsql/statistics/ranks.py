@@ -8,8 +8,8 @@ from math import floor, log
 
 import numpy as np
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.noisy_max import NoisyMax, Scores
 from dpsql.statistics.base import Integers, Quantity, Value
 from dpsql.statistics.tally import Spectrum, Tally

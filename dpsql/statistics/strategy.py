@@ -10,8 +10,8 @@ from math import frexp, ldexp
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analyze.sensitivity import Contribution
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.exact import times
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Statistic
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
-from dpsql.statistics.exact import times
 from dpsql.statistics.tally import Tally
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units

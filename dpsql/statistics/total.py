@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.analyze.sensitivity import Contribution, Sensitivity
-from dpsql.frozen import dataclass
+from dpsql.core.exact import minus, times
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value
-from dpsql.statistics.exact import minus, times
 from dpsql.statistics.tally import Tally
 
 

@@ -11,15 +11,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from dpsql.accounting.cost import show_rounded
 from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.backends.duckdb.versions import untested, warning
+from dpsql.core.cost import show_rounded
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.engine import Engine, account
-from dpsql.frozen import dataclass
-from dpsql.policy import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
-from dpsql.sql.types import Type
+from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.steward.promises import Finding, outside, values_problem, verify
 
 Line = tuple[str, str]  # a label and what there is to say

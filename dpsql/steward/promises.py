@@ -13,13 +13,13 @@ from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.sources import rejecting
+from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 from dpsql.engine import Engine
-from dpsql.errors import DataError, PolicyError
-from dpsql.frozen import dataclass
 from dpsql.plan.build import scan_of
-from dpsql.policy import Column, ColumnUnit, Table
+from dpsql.policy.model import Column, ColumnUnit, Table
 from dpsql.sql.as_sql import as_sql
-from dpsql.sql.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ import dpsql.session as pipeline
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting import store
 from dpsql.accounting.ledger import Ledger
-from dpsql.archive import replays
 from dpsql.engine import account
+from dpsql.store.archive import replays
 
 SQL = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from faulty_disk import Disk, Image
 
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.ledger import Account, Kept, Ledger
-from dpsql.errors import LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import LedgerError
 
 ACCOUNT = Account(Fraction(100), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 ONE = Cost(Fraction(1))

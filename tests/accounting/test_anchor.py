@@ -14,9 +14,9 @@ import pytest
 
 from dpsql.accounting import anchor as anchors
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor, Note
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError, LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 TENTH = Cost(Fraction(1, 10))

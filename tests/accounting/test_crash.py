@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger
+from dpsql.core.cost import Cost
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork and no kill -9 here")
@@ -53,9 +53,9 @@ ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
 FIFTY = """
 import os, sys
 from fractions import Fraction
-from dpsql.accounting.cost import Cost
+from dpsql.core.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.errors import BudgetError
+from dpsql.core.errors import BudgetError
 account = Account(Fraction(1), Fraction(1, 10**6), sys.argv[2], sys.argv[3])
 price = Cost(Fraction(1, 10)) if sys.argv[2] == "basic" else Cost(Fraction(1, 10), rho=account.total.rho / 10)
 ready, go = os.pipe(), os.pipe()

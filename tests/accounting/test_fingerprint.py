@@ -14,7 +14,7 @@ import pytest
 from dpsql.accounting import fingerprint
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.errors import DataError, LedgerError
+from dpsql.core.errors import DataError, LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import dpsql
 from dpsql.accounting import fingerprint
 from dpsql.cli.main import cli
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.errors import BudgetError, LedgerError
 
 POLICY = """
 [budget]

@@ -14,12 +14,12 @@ import pytest
 
 from dpsql.accounting import durable, fingerprint
 from dpsql.accounting.anchor import FileAnchor, Note
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import FileMark, Source
 from dpsql.accounting.journal import Journal
 from dpsql.accounting.keys import NEXT, VARIABLE, Keys
 from dpsql.accounting.ledger import Account, Kept, Ledger
-from dpsql.errors import LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 TENTH = Cost(Fraction(1, 10))

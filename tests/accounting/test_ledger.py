@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Connect
 
-from dpsql.accounting.cost import Cost, show_rounded
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.cost import Cost, show_rounded
+from dpsql.core.errors import BudgetError, LedgerError
 
 ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
 CUSTOMER = '{"adjacency":"add_remove","tables":{"t":{"unit":"customer"}}}'
@@ -337,7 +337,7 @@ def test_eight_processes_at_a_barrier_spend_the_last_epsilon_once(exists: bool, 
 KILLED = """
 import os, signal, sys
 from fractions import Fraction
-from dpsql.accounting.cost import Cost
+from dpsql.core.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger
 ledger = Ledger(sys.argv[1], Account(Fraction(1), Fraction(1, 10**6), "basic", sys.argv[2]))
 receipt = ledger.reserve(Cost(Fraction(1, 4)), {})

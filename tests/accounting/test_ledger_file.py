@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import store
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.errors import Error, LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import Error, LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 

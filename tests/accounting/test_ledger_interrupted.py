@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dpsql.accounting import events
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger, Quota
-from dpsql.errors import BudgetError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError
 
 ACCOUNT = Account(Fraction(3), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 QUOTA = Quota("a", Fraction(3))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.accounting import clock as ledger_clock
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.ledger import Account, Ledger, Quota
-from dpsql.errors import BudgetError, LedgerError, PrivacyError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError, LedgerError, PrivacyError
 
 ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", ROW)

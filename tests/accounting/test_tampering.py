@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import fingerprint, store
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.ledger import Account, Kept, Ledger
-from dpsql.errors import LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import LedgerError
 
 ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
 ACCOUNT = Account(Fraction(20), Fraction(0), "basic", ROW)

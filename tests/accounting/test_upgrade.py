@@ -13,11 +13,11 @@ from old_ledgers import ACCOUNT, KEPT, ROW, SECRET, SPENDS, TIME, old_ledger
 
 from dpsql.accounting import upgrade as upgrades
 from dpsql.accounting.anchor import FileAnchor, Note
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.fingerprint import FileMark, Source
 from dpsql.accounting.ledger import Account, Ledger
 from dpsql.accounting.upgrade import upgrade
-from dpsql.errors import LedgerError
+from dpsql.core.cost import Cost
+from dpsql.core.errors import LedgerError
 
 
 @pytest.mark.parametrize("format", [1, 2])

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from support import Connect
 
 import dpsql
-from dpsql.accounting.cost import Cost, rounded
 from dpsql.accounting.filters import Zcdp
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.accounting.zcdp import Conversion, pure_epsilon, pure_rho
-from dpsql.analyze.sensitivity import Sensitivity
-from dpsql.errors import BudgetError, LedgerError, PolicyError
+from dpsql.core.cost import Cost, rounded
+from dpsql.core.errors import BudgetError, LedgerError, PolicyError
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace

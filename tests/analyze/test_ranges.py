@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from dpsql.analyze.ranges import Range
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type, integer_for
 from dpsql.sql.scalar import Scalar, scalar, tighten
-from dpsql.sql.types import Type, integer_for
 
 numbers = st.fractions(-1000, 1000, max_denominator=50)
 

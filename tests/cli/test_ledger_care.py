@@ -14,7 +14,7 @@ from click.testing import Result
 from old_ledgers import old_ledger
 
 from dpsql.engine import account
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 
 Run = Callable[..., Result]
 COUNT = "SELECT COUNT(*) FROM people"

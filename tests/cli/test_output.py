@@ -21,7 +21,7 @@ import pytest
 from click.testing import Result
 
 import dpsql as package
-from dpsql.cli.render import as_csv, as_json, encode, html_table, plain_table
+from dpsql.answer.render import as_csv, as_json, encode, html_table, plain_table
 
 Run = Callable[..., Result]
 REGIONS = "SELECT region, COUNT(*) AS n, AVG(income) AS mean FROM people GROUP BY region"

@@ -11,8 +11,8 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from dpsql.accounting.cost import Cost
-from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.core.cost import Cost
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import gaussian
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import precise

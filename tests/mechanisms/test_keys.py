@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.laplace import DiscreteLaplace

@@ -8,7 +8,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from dpsql.analyze.sensitivity import Sensitivity
+from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import choose
 from dpsql.mechanisms.noisy_max import NoisyMax
 

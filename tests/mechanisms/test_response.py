@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.accounting.zcdp import Conversion, pure_rho
+from dpsql.core.zcdp import Conversion, pure_rho
 from dpsql.mechanisms import response, sampler
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse, shuffled, threshold, uniform
 from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit

@@ -17,7 +17,7 @@ import pytest
 
 import dpsql
 from dpsql.accounting.store import Store
-from dpsql.errors import BudgetError, LedgerError
+from dpsql.core.errors import BudgetError, LedgerError
 
 TABLE = pa.table({"id": list(range(60)), "name": [f"n{i}" for i in range(60)], "v": [i % 10 for i in range(60)]})
 COUNT = "SELECT COUNT(*) FROM t"

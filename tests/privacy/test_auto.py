@@ -18,8 +18,8 @@ from support import examples
 import dpsql
 from dpsql.analyze.ownership import key_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.quote import Step
-from dpsql.sql.types import Type
+from dpsql.core.types import Type
+from dpsql.quote.model import Step
 from dpsql.statistics.bounds import Seed
 
 HUGE = 2**63 - 1

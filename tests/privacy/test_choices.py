@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from support import examples
 
 import dpsql
-from dpsql import candidates
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.quote import Measurement, Quote, Step
+from dpsql.quote import candidates
+from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.ranks import Quantiles
 from dpsql.statistics.top import Top

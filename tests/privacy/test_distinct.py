@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support import examples
 
 import dpsql
-from dpsql.analyze.sensitivity import Sensitivity
 from dpsql.backends.duckdb.run import execute
-from dpsql.quote import Quote
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.quote.model import Quote
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.top import Top
 

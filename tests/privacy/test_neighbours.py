@@ -23,7 +23,7 @@ from support import examples
 import dpsql
 from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.quote import Quote
+from dpsql.quote.model import Quote
 
 HUGE = 2**63 - 1
 SCHEMA = pa.schema(

@@ -17,8 +17,8 @@ import pytest
 
 import dpsql
 from dpsql.analyze.ownership import key_promise, rows_promise
+from dpsql.answer.finish import publish
 from dpsql.backends.duckdb.run import execute
-from dpsql.finish import publish
 
 POLICY: dict[str, Any] = {
     "budget": {"epsilon": 1e12, "delta": 1e-5},

@@ -22,7 +22,7 @@ from support import examples
 import dpsql
 from dpsql.analyze.ownership import key_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.quote import Quote, Step
+from dpsql.quote.model import Quote, Step
 
 HUGE = 2**63 - 1
 EVENTS = pa.schema(

@@ -15,8 +15,8 @@ import pytest
 
 import dpsql
 from dpsql.analyze.ownership import key_promise, rows_promise
+from dpsql.answer.finish import publish
 from dpsql.backends.duckdb.run import execute
-from dpsql.finish import publish
 from dpsql.release import Noisy, release
 
 USERS = pa.schema([("uid", pa.int64()), ("city", pa.string()), ("age", pa.int32())])
@@ -85,7 +85,7 @@ Cells = dict[tuple[Any, ...], list[int]]
 @pytest.fixture(autouse=True)
 def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared under the same secret: it is drawn for each query, and not by the data."""
-    monkeypatch.setattr("dpsql.candidates.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
+    monkeypatch.setattr("dpsql.quote.candidates.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
 
 
 @cache

@@ -16,7 +16,7 @@ from support import Connect
 
 import dpsql
 from dpsql.backends.duckdb.codes import ExactCodes, encode
-from dpsql.quote import Quote
+from dpsql.quote.model import Quote
 from dpsql.release import respond
 
 ALPHA_SIGMAS = 4.7534  # the normal quantile of 1 − 1e-6

@@ -17,10 +17,10 @@ import pytest
 from sqlglot import exp
 
 import dpsql
+from dpsql.answer.finish import publish
 from dpsql.backends.duckdb.render import render, text_of
 from dpsql.backends.duckdb.rows import CELL, CELLS
-from dpsql.finish import publish
-from dpsql.quote import Step
+from dpsql.quote.model import Step
 
 LIMITED = ("b", "i", "f", "d", "m")
 TOP = "9" * 36 + ".99"

@@ -29,11 +29,11 @@ from random_sql.written import Query
 from source_kinds import KINDS
 
 import dpsql
-from dpsql import auto as auto_module
-from dpsql import candidates as draft_module
 from dpsql import session as session_module
-from dpsql.plan_cache import PlanCache
-from dpsql.quote import Measurement, Quote, Step
+from dpsql.quote import bounds as auto_module
+from dpsql.quote import candidates as draft_module
+from dpsql.quote.model import Measurement, Quote, Step
+from dpsql.quote.plan_cache import PlanCache
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 

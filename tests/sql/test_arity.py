@@ -12,10 +12,10 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.analyze.ranges import Range
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.parse import parse
 from dpsql.sql.scalar import FUNCTIONS, Scalar, scalar
-from dpsql.sql.types import Type
 
 AGGREGATES = [
     "COUNT",

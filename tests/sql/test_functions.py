@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.refuse import offsets
 from dpsql.sql.scalar import FUNCTIONS, Scalar, check_function, post, scalar
-from dpsql.sql.types import Type
 
 LONG = "x" * 100_000
 

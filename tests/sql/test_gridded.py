@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples
 
-from dpsql.analyze.ranges import Range
 from dpsql.backends.duckdb.pieces import alias, column, select, table
 from dpsql.backends.duckdb.render import text_of
 from dpsql.backends.duckdb.sources import CONFIG
+from dpsql.core.grid import Grid, choose_grid, coarsened
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.gridded import gridded
-from dpsql.sql.types import Type
-from dpsql.statistics.grid import Grid, choose_grid, coarsened
 
 DOUBLE = Type.parse("DOUBLE")
 HOSTILE = [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e17, -1e17, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]

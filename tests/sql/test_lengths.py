@@ -10,12 +10,12 @@ import pytest
 from sql.test_functions import EXPRESSIONS, columns
 from sqlglot import exp, parse_one
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.functions import FUNCTIONS, lookup
 from dpsql.sql.functions.lengths import LONGEST, PIECES
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.types import Type
 
 TABLE = Path(__file__).parents[2] / "benchmarks" / "text_functions.csv"
 TEXT = {"x": Scalar(exp.column("x"), Type("VARCHAR"), Range())}

@@ -7,7 +7,7 @@ import logging
 import pytest
 from sqlglot import parse_one
 
-from dpsql.errors import Span, SQLError
+from dpsql.core.errors import Span, SQLError
 from dpsql.plan.nodes import Scan
 from dpsql.sql.parse import parse
 from dpsql.sql.refuse import offsets, refuse, shown

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.analyze.sensitivity import Contribution
 from dpsql.backends.duckdb.divide import divided as divided_sql
+from dpsql.core.grid import Grid
+from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Quantity, Value, power_sum
 from dpsql.statistics.count import Count
-from dpsql.statistics.grid import Grid
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Ask, Moments, asked, divided, moments
 from dpsql.statistics.strategy import Fine, Linear, Strategy, _reconciled, strategies

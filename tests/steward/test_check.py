@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from dpsql.analyze.ownership import SCAN
 from dpsql.cli.main import cli
+from dpsql.core.errors import PolicyError
 from dpsql.engine import Engine
-from dpsql.errors import PolicyError
-from dpsql.policy import Policy
+from dpsql.policy.model import Policy
 from dpsql.steward.check import check
 
 COUNT = "SELECT COUNT(*) FROM visits"

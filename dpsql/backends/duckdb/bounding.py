@@ -22,8 +22,8 @@ from dpsql.backends.duckdb.pieces import (
 )
 from dpsql.backends.duckdb.rows import ROWS_READ, gridded_rows
 from dpsql.backends.duckdb.tallies import WEIGHT, own_tally
-from dpsql.candidates import UNIT
 from dpsql.plan.nodes import Again, CapGroups, OnDomain, PerUnit, Weight, WeightRows, WeightUnits
+from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
 
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"

@@ -11,13 +11,13 @@ from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.pieces import alias, column, grouped, joined, or_zero, select, subquery, table
 from dpsql.backends.duckdb.render import text_of
 from dpsql.backends.duckdb.rows import relation
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.response import Codes
 from dpsql.plan.nodes import Encode
 from dpsql.sql.gridded import cast
 
 if TYPE_CHECKING:
-    from dpsql.response_steps import ResponseStep
+    from dpsql.quote.responses import ResponseStep
 
 LISTED = "dpsql_listed"  # + the number of a column: the Arrow table of its public values, with their places
 KIND = "UINTEGER"

@@ -19,9 +19,9 @@ import duckdb
 
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.errors import DataError, PolicyError
-from dpsql.frozen import dataclass
-from dpsql.policy import Table
+from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.policy.model import Table
 
 LONGEST = 2_000_000
 """Bytes of a record. DuckDB doesn't read longer ones, and a file that holds one is refused as a whole."""

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from dpsql.errors import DataError
-from dpsql.frozen import dataclass
-from dpsql.stoppable import TimeUp, stoppable
+from dpsql.core.errors import DataError
+from dpsql.core.frozen import dataclass
+from dpsql.core.stoppable import TimeUp, stoppable
 
 T = TypeVar("T")
 

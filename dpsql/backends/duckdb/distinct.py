@@ -8,8 +8,8 @@ from sqlglot import exp
 from dpsql.backends.duckdb.bounding import keyed_hash
 from dpsql.backends.duckdb.render import rows_in_cells
 from dpsql.backends.duckdb.rows import CELL, CELLS, public_cells
-from dpsql.candidates import UNIT
 from dpsql.plan.nodes import Matching
+from dpsql.quote.candidates import UNIT
 from dpsql.statistics.max_assignment import Numbers, assigned
 
 EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned", "over", "heavy", "light", "rest"))

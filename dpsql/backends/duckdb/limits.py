@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.settings import EngineSettings
+from dpsql.policy.settings import EngineSettings
 
 
 def limit(connection: duckdb.DuckDBPyConnection, settings: EngineSettings, spill: Path | None) -> None:

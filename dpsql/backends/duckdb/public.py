@@ -15,7 +15,7 @@ from dpsql.backends.duckdb.cursor import Cursor, Health
 from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit

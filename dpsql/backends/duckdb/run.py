@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.arrow import column
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
 from dpsql.backends.duckdb.rows import CELL, CELLS
-from dpsql.frozen import dataclass
+from dpsql.core.arrow import column
+from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Group
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
     from dpsql.plan.nodes import Histogram, Matching
-    from dpsql.quote import Step
+    from dpsql.quote.model import Step
 
 DIALECT = "duckdb"
 FEW = 1_000  # cells

@@ -16,8 +16,8 @@ import duckdb
 
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.frozen import dataclass
-from dpsql.sql.types import Type
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
 
 Runs = duckdb.DuckDBPyConnection | Cursor
 """What runs statements."""

@@ -33,10 +33,10 @@ from dpsql.backends.duckdb.scan import (
     in_folder,
     read_parquet,
 )
-from dpsql.errors import DataError, PolicyError, nearest
-from dpsql.frozen import dataclass
-from dpsql.policy import ColumnUnit, LinkedUnit, Policy, Table
-from dpsql.settings import EngineSettings
+from dpsql.core.errors import DataError, PolicyError, nearest
+from dpsql.core.frozen import dataclass
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.policy.settings import EngineSettings
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]

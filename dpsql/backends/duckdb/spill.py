@@ -12,8 +12,8 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir, mkdtemp
 
-from dpsql.errors import PolicyError
-from dpsql.settings import EngineSettings
+from dpsql.core.errors import PolicyError
+from dpsql.policy.settings import EngineSettings
 
 try:
     import fcntl

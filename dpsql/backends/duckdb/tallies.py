@@ -8,7 +8,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from dpsql.backends.duckdb.pieces import column, count, or_zero
-from dpsql.candidates import UNIT
+from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.tally import Tally
 

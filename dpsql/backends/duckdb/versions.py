@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from dpsql.errors import PolicyError
+from dpsql.core.errors import PolicyError
 
 TESTED_DUCKDB = ("2.0.0",)
 """The versions that the whole suite passed with. Another one is added after `python -m tests.engine` passed with it."""

@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from dpsql.errors import SQLError, nearest
+from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import arithmetic, clock, conditional, dates, integers, letters, numeric, text, trigonometry
 from dpsql.sql.functions.base import Function, Scalar, Scope

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import DOUBLE, FLOAT, HUGEINT, MAX_DIGITS, Type, decimal, integer_for, whole_digits
 from dpsql.sql.functions import dates
 from dpsql.sql.functions.base import (
     Function,
@@ -30,7 +31,6 @@ from dpsql.sql.functions.base import (
 from dpsql.sql.functions.casts import align, as_number, convert
 from dpsql.sql.functions.constants import literal
 from dpsql.sql.refuse import shown
-from dpsql.sql.types import DOUBLE, FLOAT, HUGEINT, MAX_DIGITS, Type, decimal, integer_for, whole_digits
 
 _COMBINE: dict[type[exp.Expr], Callable[[Range, Range], Range]] = {
     exp.Add: Range.add,

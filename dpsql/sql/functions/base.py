@@ -9,11 +9,11 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import BOOLEAN, NULL, Type
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.types import BOOLEAN, NULL, Type
 
 
 @dataclass(frozen=True, slots=True)

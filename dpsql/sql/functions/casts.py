@@ -8,11 +8,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.sql.functions.base import Scalar, cast_node, ends, fraction, mismatch
-from dpsql.sql.functions.constants import literal_as
-from dpsql.sql.refuse import shown
-from dpsql.sql.types import (
+from dpsql.core.ranges import Range
+from dpsql.core.types import (
     BOOLEAN,
     DOUBLE,
     FLOAT,
@@ -27,6 +24,9 @@ from dpsql.sql.types import (
     integer_for,
     whole_digits,
 )
+from dpsql.sql.functions.base import Scalar, cast_node, ends, fraction, mismatch
+from dpsql.sql.functions.constants import literal_as
+from dpsql.sql.refuse import shown
 
 _LONGEST_WRITTEN = 64  # characters of a number, a truth value or a moment as text
 

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import BIGINT, DATE, DOUBLE, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, Type
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -27,7 +28,6 @@ from dpsql.sql.functions.casts import as_double, convert
 from dpsql.sql.functions.constants import ask, constant_text
 from dpsql.sql.functions.dates import Part, as_moment, epoch, interval_literal, shifted, take, tame
 from dpsql.sql.refuse import offsets, refuse, shown
-from dpsql.sql.types import BIGINT, DATE, DOUBLE, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, Type
 
 _MOST_SECONDS = 3_000_000_000_000  # within 100,000 years of 1970
 _JULIAN = 1_721_425  # the Julian day of the day before 0001-01-01

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range
+from dpsql.core.types import BOOLEAN, DATE, Type
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, mismatch, only, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert, merged, number_of_date
 from dpsql.sql.functions.constants import literal_as
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.types import BOOLEAN, DATE, Type
 
 
 def comparison(node: exp.Expr, scope: Scope) -> Scalar:

@@ -11,11 +11,11 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_for
 from dpsql.sql.functions.base import Scalar, cast_node, mismatch
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_for
 
 
 @lru_cache(maxsize=1)

@@ -13,9 +13,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
-from dpsql.errors import SQLError, nearest
-from dpsql.frozen import dataclass
+from dpsql.core.errors import SQLError, nearest
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import BIGINT, DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -33,7 +34,6 @@ from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_text, literal_as
 from dpsql.sql.functions.lengths import LONGEST_LITERAL, cut
 from dpsql.sql.refuse import offsets, refuse, shown
-from dpsql.sql.types import BIGINT, DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR
 
 _FIRST, _LAST = "100000-01-01 (BC)", "100000-01-01"
 _MOST_DAYS = 36_500_000  # 100,000 years

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value
+from dpsql.core.ranges import Range, Value
+from dpsql.core.types import BIGINT, DOUBLE, HUGEINT, TINYINT
 from dpsql.sql.functions.arithmetic import mirrored
 from dpsql.sql.functions.base import Function, Scalar, Scope, arguments, boolean, call, ends, mismatch, number
 from dpsql.sql.functions.casts import as_double, as_number, convert
 from dpsql.sql.functions.constants import constant_integer
 from dpsql.sql.refuse import shown
-from dpsql.sql.types import BIGINT, DOUBLE, HUGEINT, TINYINT
 
 
 def _whole(node: exp.Expr, scope: Scope, bits: int) -> Scalar:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
+from dpsql.core.ranges import Range
+from dpsql.core.types import VARCHAR
 from dpsql.sql.functions.base import Scalar, call, number
-from dpsql.sql.types import VARCHAR
 
 LONGEST = 250_000
 """Characters of a text that a query makes; a column's own text is as long as it is."""

@@ -8,15 +8,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range
+from dpsql.core.types import INTEGER, VARCHAR
 from dpsql.sql.functions.base import Function, Scalar, Scope, arguments, call, number, only
 from dpsql.sql.functions.casts import as_text
 from dpsql.sql.functions.constants import ask, constant_integer, constant_text
 from dpsql.sql.functions.lengths import LONGEST, grown
 from dpsql.sql.functions.text import bad_regex, length, pattern_of, place, plain, short_text, text_of
 from dpsql.sql.refuse import refuse
-from dpsql.sql.types import INTEGER, VARCHAR
 
 _LAST_CODE = Fraction(0x10FFFF)
 _LONGEST_PAD = 1_000

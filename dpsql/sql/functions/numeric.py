@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, Value, float_outward, from_ends
-from dpsql.errors import SQLError
-from dpsql.frozen import dataclass
+from dpsql.core.errors import SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range, Value, float_outward, from_ends
+from dpsql.core.types import DOUBLE, MAX_DIGITS, TINYINT, decimal, integer_for
 from dpsql.sql.functions.arithmetic import mirrored, toward_zero
 from dpsql.sql.functions.base import (
     Function,
@@ -28,7 +29,6 @@ from dpsql.sql.functions.base import (
 from dpsql.sql.functions.casts import align, as_double, as_number, convert
 from dpsql.sql.functions.constants import constant_integer, constant_number
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.types import DOUBLE, MAX_DIGITS, TINYINT, decimal, integer_for
 
 
 def absolute(node: exp.Expr, scope: Scope) -> Scalar:

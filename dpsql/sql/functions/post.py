@@ -6,11 +6,11 @@ from typing import Any, overload
 
 from sqlglot import exp
 
+from dpsql.core.types import Type
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions import lookup
 from dpsql.sql.functions.base import arguments, between_or_null, call, wrap
 from dpsql.sql.functions.constants import constant_number, literal, literal_as
-from dpsql.sql.types import Type
 
 # They raise on some values; TRY makes them NULL there, and these tables are small. It can't hold what is in _WHOLE.
 _RISKY = (

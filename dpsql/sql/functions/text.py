@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range
-from dpsql.errors import SQLError
+from dpsql.core.errors import SQLError
+from dpsql.core.ranges import Range
+from dpsql.core.types import BIGINT, VARCHAR
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -28,7 +29,6 @@ from dpsql.sql.functions.casts import as_text, convert
 from dpsql.sql.functions.constants import ask, constant_integer, constant_text
 from dpsql.sql.functions.lengths import LONGEST, LONGEST_LITERAL, PIECES, cut, grown, joined, known_length
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.types import BIGINT, VARCHAR
 
 _OFFSETS = 2**31  # DuckDB raises beyond ±2^32
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.ranges import Range, float_outward, from_ends
-from dpsql.frozen import dataclass
+from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range, float_outward, from_ends
+from dpsql.core.types import DOUBLE
 from dpsql.sql.functions.base import Function, Scalar, Scope, call, ends, only
 from dpsql.sql.functions.casts import as_double
-from dpsql.sql.types import DOUBLE
 
 _ONE = Fraction(1)
 _PI = Fraction(math.nextafter(math.pi, math.inf))  # not below what any function of angles gives

@@ -1,0 +1,220 @@
+"""Quote -> text: a quote for people. What it says is in facts.py; this file only sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dpsql.core.cost import show_rounded
+from dpsql.explain.facts import CONFIDENCE, Facts, as_dict
+from dpsql.explain.responses import response_head, response_lines, response_rows
+from dpsql.quote.cut_estimate import lines as cut_lines
+from dpsql.quote.model import Quote
+
+__all__ = ["as_dict", "show"]
+
+
+def show(quote: Quote, *, verbose: bool = False) -> str:
+    """The quote for people."""
+    facts = as_dict(quote, verbose=verbose)
+    price = quote.price
+    lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
+    if price.rho is not None:
+        lines[0] += f", ρ = {show_rounded(price.rho, up=True)}"
+    if groups := facts.get("group_privacy"):
+        several = ", ".join(f"{_number(e)} for {k} units together" for k, e in groups.items() if k != "1")
+        lines.append(f"          protects one unit with ε = {_number(groups['1'])} ({several})")
+    if (fits := facts.get("fits")) and fits["more"] is not None:
+        whole = " and ".join(f"{n:,} under {name}" for name, n in fits.items() if name != "more" and n is not None)
+        lines.append(f"fits      {fits['more']:,} more times; into a whole account, with this noise: {whole}")
+    for one in facts.get("automatic", ()):
+        lines += _automatic_lines(one)
+    if "clipping" in facts:
+        cost = f"ε = {_number(facts['clipping']['cost']['epsilon'])}"
+        lines.append(f"clipping  {cost} of the price is for an estimate of how many units limits and ranges cut")
+    lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(cut_lines(facts.get("cuts", ())))]
+    if facts["other"] is not None:
+        name, error = facts["other"]["mechanism"], facts["other"]["error"]
+        lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
+    for release in facts["releases"]:
+        lines += ["", *_release_lines(release, len(facts["releases"]) > 1)]
+    for rows in facts["responses"]:
+        lines += ["", *response_head(rows, len(facts["responses"]) > 1), *_aligned(response_rows(rows), left=(0, 1, 4))]
+    lines += ["", "output", *_output_lines(facts)]
+    if verbose:
+        for release in (*facts["releases"], *facts["responses"]):
+            lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
+        lines += ["", "on the noisy results", _indented(facts["post_processing"])]
+    return "\n".join(lines)
+
+
+def _automatic_lines(one: Facts) -> Iterable[str]:
+    if one["known"]:
+        yield f"bounds    {one['column']} is automatic: {range_text(one)}, from release {one['release'][:8]}, for free"
+        return
+    first, last = one["seed"]
+    cost = f"ε = {_number(one['cost']['epsilon'])}"
+    yield f"bounds    {one['column']} is automatic and not known yet: {cost} of the price is for its range, once"
+    yield f"          between powers of two, from ±2^{first} to ±2^{last}; what is marked ? hangs on it"
+
+
+def range_text(one: Mapping[str, Any]) -> str:
+    """A released range."""
+    return f"{_number(one['low'])} to {_number(one['high'])}"
+
+
+def _release_lines(release: Facts, several: bool) -> Iterable[str]:
+    if several:
+        keys = ", ".join(k["key"] for k in release["keys"])
+        yield f"release {release['name']}: {f'GROUP BY {keys}' if keys else 'all rows together'}"
+    unit = "each row of" if release["unit"] == "row" else f"{release['unit']} of"
+    yield f"unit      {unit} {release['table']}: {release['why']}"
+    if any(not line.startswith(("scan ", "filter ")) for line in release["rows"]):
+        yield from (f"{'' if i else 'rows':<10}{_short(line)}" for i, line in enumerate(release["rows"]))
+    bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
+    if release["groups"] is not None:
+        bounds.append(f"in at most {_number(release['groups'])} group{'' if release['groups'] == 1 else 's'}")
+    else:
+        bounds.append("in any number of groups")
+    yield f"          {', '.join(bounds)}"
+    limits = [f"{name} = {value:,}" for name, value in release["enforced"].items() if value is not None]
+    yield f"enforced  {', '.join(limits)}" if limits else "enforced  nothing: every bound is proved"
+    yield from _cell_lines(release)
+    yield "measured"
+    rows = [("", "statistic", "ε", "share", "ℓ1", "ℓ2", "noise", "scale", "grid")]
+    for m in release["measurements"]:
+        numbers = (_number(m["l1"]), _number(m["l2"]), m["mechanism"], _number(m["scale"]), _number(m["grid"]))
+        epsilon = "" if m["epsilon"] is None else _number(m["epsilon"])
+        rows.append((f"[{m['number']}]", m["statistic"], epsilon, f"{m['share']:.0%}", *numbers))
+    if len(rows) == 1:
+        yield "  nothing: the keys are public, and nothing else is asked for"
+        return
+    yield from _aligned(rows, left=(0, 1, 6))
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= 110 else f"{line[:109]}…"
+
+
+def _cell_lines(release: Facts) -> Iterable[str]:
+    selection = release["selection"]
+    if release["cells"] is None:
+        yield f"cells     selected privately: {', '.join(k['key'] for k in release['keys'])}"
+    else:
+        keys = [f"{k['key']} ({k['values']:,}: {k['from']})" for k in release["keys"]]
+        yield f"cells     {release['cells']:,}" + (f" = {' × '.join(keys)}" if keys else ", no GROUP BY")
+    if selection is not None:
+        price = f", which costs δ = {_number(selection['delta'])}" if selection["delta"] else ""
+        yield f"          those with a noisy number of units of at least {selection['threshold']:,} leave{price}"
+
+
+def _output_lines(facts: Facts) -> Iterable[str]:
+    releases = {r["name"]: r for r in facts["releases"]}
+    randomised = {r["name"]: r for r in facts["responses"]}
+    width = max((len(c["name"]) for c in facts["columns"]), default=0)
+    shown: set[str] = set()
+    for column in facts["columns"]:
+        name = f"  {column['name']:<{width}}  "
+        match column["kind"]:
+            case "aggregate":
+                lines = []
+                for place in column["from"]:  # several: one of each grouping set
+                    release, number = releases[place.split(".")[0]], int(place.split(".a")[1])
+                    lines += _aggregate_lines(release, release["aggregates"][number])
+                shown.update(column["from"])
+            case "response":
+                rows, place = column["from"][0].split(".a")
+                lines = response_lines(randomised[rows]["aggregates"][int(place)])
+                shown.update(column["from"])
+            case "key":
+                lines = [f"key {column['of'][0]}: no noise"]
+            case "interval":
+                lines = [f"{column['of'][0]}: an end of its interval, with {CONFIDENCE:.0%}"]
+            case "expression":
+                lines = [f"computed from {', '.join(dict.fromkeys(column['of']))}"]
+            case _:
+                lines = ["public, no noise"]
+        yield name + lines[0]
+        yield from (" " * len(name) + line for line in lines[1:])
+    for release in facts["releases"]:
+        for i, aggregate in enumerate(release["aggregates"]):
+            if f"{release['name']}.a{i}" not in shown:
+                lines = _aggregate_lines(release, aggregate)
+                yield f"  not an output itself: {lines[0]}"
+                yield from (f"    {line}" for line in lines[1:])
+    for rows in facts["responses"]:
+        for i, column in enumerate(rows["aggregates"]):
+            if f"{rows['name']}.a{i}" not in shown:
+                lines = response_lines(column)
+                yield f"  not an output itself: {lines[0]}"
+                yield from (f"    {line}" for line in lines[1:])
+
+
+def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
+    measured = ", ".join(f"[{i}]" for i in aggregate["measurements"])
+    lines = [f"{aggregate['aggregate']}, from {measured}" if measured else f"{aggregate['aggregate']}"]
+    for found in (aggregate.get("range"), aggregate.get("second_range")):
+        if found is not None:
+            why = f" ({'; '.join(found['from'])})" if found["from"] else ""
+            lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
+    if clip := aggregate.get("clip"):
+        lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
+    if aggregate.get("pending"):
+        return [*lines, "range and error known once the automatic bounds are"]
+    error, cells = aggregate["error"], release["cells"]
+    if error is None:
+        return [*lines, "no noise"]
+    percent = f"{error['confidence']:.0%}"
+    if count := error.get("decided_by"):
+        return [*lines, f"right with {percent} where at least {count:,} rows decide it; where none does, noise may"]
+    if (below := error.get("below_best")) is not None:
+        histogram = error["histogram_epsilon"]
+        cost = "a limit on groups, too" if histogram is None else f"ε = {_number(histogram)}"
+        return [
+            *lines,
+            f"chosen, not counted: only keys leave; the numbers themselves, with the same noise, would cost {cost}",
+            f"a winner is at most {_number(below)} below the best, with {percent}",
+        ]
+    if (ranks := error.get("ranks")) is not None:
+        approximate = ", approximate" if aggregate["aggregate"].upper().startswith(("MIN(", "MAX(")) else ""
+        return [
+            *lines,
+            f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
+            f"for one cell with {percent}",
+        ]
+    if rows := error.get("rows"):
+        lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
+        if cells is not None and cells > 1:
+            lines[-1] += f", {_number(error['all_cells'])} for all {cells:,} cells"
+        return [*lines, "the error shrinks as 1/n: twice the rows, half of it"] if error["shrinks"] else lines
+    lines.append(f"within {_number(error['one_cell'])} for one cell with {percent}")
+    if cells is not None and cells > 1:
+        formula = error.get("all_cells_laplace")
+        exactly = f" (exactly: {_number(error['all_cells'])})" if formula is not None else ""
+        every = formula if formula is not None else error["all_cells"]
+        lines.append(f"within {_number(every)} for all {cells:,} cells with {percent}{exactly}")
+    if (cost := error.get("choice_epsilon")) is not None:
+        lines.append(f"counted, not chosen: the keys alone, with the same noise, would cost ε = {_number(cost)}")
+    return lines
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def _indented(sql: str) -> str:
+    return "\n".join(f"  {line}" for line in sql.splitlines())
+
+
+def _number(value: Any) -> str:
+    """Three digits after the leading ones, thousands apart; 1e-7 where it is tiny."""
+    if value is None:
+        return "?"
+    if isinstance(value, str):
+        return value
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"

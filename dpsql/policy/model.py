@@ -1,0 +1,300 @@
+"""policy.toml -> Policy: who is protected, what is publicly known of the data, and what may be spent.
+
+This file says what a policy is; policy_read.py reads one and reports every mistake with its key path.
+Names are case-insensitive: mappings are keyed by the lower-cased name, the values keep the steward's spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import date, datetime
+from decimal import Decimal, DecimalException
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypeAlias, assert_never
+
+from dpsql.core.errors import Error, PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.policy.settings import EngineSettings
+
+Bound: TypeAlias = Decimal | date | datetime
+Value: TypeAlias = bool | int | Decimal | str | date | datetime
+Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
+Accountant: TypeAlias = Literal["basic", "zcdp"]
+Mechanism: TypeAlias = Literal["auto", "laplace", "gaussian"]
+Renewal: TypeAlias = Literal["never", "monthly"]
+SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The public table and column whose values are a column's public keys."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What the steward says of one column. Timestamps are naive and in UTC; `type` is DuckDB's own name of it."""
+
+    name: str
+    type: str | None = None
+    min: Bound | None = None
+    max: Bound | None = None
+    values: tuple[Value, ...] | None = None
+    references: Reference | None = None
+    private: bool = False
+    nullable: bool = True
+    share: Fraction | None = None  # bounds = "auto": the part of a query's ε that its private range may take
+
+
+@dataclass(frozen=True, slots=True)
+class RowUnit:
+    """Each row is its own unit: neighbours differ by one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUnit:
+    """The rows with one value of this column are one unit's. Equal values are one unit only within a domain."""
+
+    column: str
+    domain: str = ""  # lower-cased; "" is the policy's one domain when no table names its own
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedUnit:
+    """A row belongs to the owner of the one row of `through` that it points to."""
+
+    through: str
+    on: tuple[tuple[str, str], ...]  # (column here, column there); those there are the key of `through`
+
+
+Unit: TypeAlias = RowUnit | ColumnUnit | LinkedUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table that SQL may name. `source` is as written; None means an object passed from Python."""
+
+    name: str
+    source: str | None
+    table: str | None
+    public: bool
+    unit: Unit | None  # None iff public
+    rows_per_unit: int | None
+    key: tuple[str, ...] | None
+    columns: Mapping[str, Column]
+
+    def column(self, name: str) -> Column | None:
+        """What the policy says of a column; None where it says nothing."""
+        return self.columns.get(name.lower())
+
+    @property
+    def kind(self) -> SourceKind | None:
+        """How the source is read; None for an object passed from Python."""
+        return None if self.source is None else source_kind(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one ledger may ever spend, and what one query may."""
+
+    epsilon: Fraction
+    delta: Fraction
+    query_epsilon: Fraction | None = None
+    max_query_epsilon: Fraction | None = None
+    accountant: Accountant = "basic"
+    ledger: str | None = None
+    analysts: Mapping[str, Fraction] = field(default_factory=dict)  # quotas in ε; "*": everybody else together
+    renew: Renewal = "never"
+    anchor: str | tuple[str, ...] | None = None  # a file's path, or a command: what tells an older copy of the ledger
+    must_exist: bool = False  # a missing ledger is refused, not created
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """The neighbour relation and the limits of one unit's contribution. A missing limit has no default."""
+
+    adjacency: Adjacency = "add_remove"
+    max_rows: int | None = None
+    max_rows_per_group: int | None = None
+    max_groups: int | None = None
+    min_units: int | None = None
+    mechanism: Mechanism = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy without mistakes: what can be checked without the data has been checked."""
+
+    budget: Budget
+    privacy: Privacy
+    tables: Mapping[str, Table]
+    path: Path | None = None
+    base: Path | None = None  # folder of a policy that didn't come from a file
+    engine: EngineSettings = EngineSettings()
+
+    @classmethod
+    def load(cls, path: str | Path, *, sources: Iterable[str] = ()) -> Policy:
+        """Read a policy file. `sources` names the tables that come as Python objects and need no source."""
+        from dpsql.policy.read import read
+
+        path = Path(path).absolute()
+        return read(_toml(path), path=path, base=None, sources=sources)
+
+    @classmethod
+    def from_dict(
+        cls, policy: Mapping[str, object], *, folder: str | Path | None = None, sources: Iterable[str] | None = None
+    ) -> Policy:
+        """The same structure as the file's. Without `sources`, tables may lack a source: whoever opens them checks."""
+        from dpsql.policy.read import read
+
+        return read(policy, path=None, base=None if folder is None else Path(folder).absolute(), sources=sources)
+
+    @property
+    def folder(self) -> Path:
+        """What relative sources and the ledger are relative to."""
+        return self.path.parent if self.path else self.base or Path.cwd()
+
+    @property
+    def ledger_path(self) -> Path:
+        """The file of the account; by default beside the policy and named after it."""
+        name = self.path.stem if self.path else "policy"
+        return self.folder / (self.budget.ledger or f"{name}.ledger.sqlite")
+
+    def table(self, name: str) -> Table | None:
+        """The table that SQL calls by this name; None if the policy has none, so that it does not exist."""
+        return self.tables.get(name.lower())
+
+    def relation(self) -> str:
+        """The neighbour relation as canonical JSON: two policies protect the same units iff the texts are equal."""
+        units = {name: _relation(table.unit) for name, table in self.tables.items() if table.unit is not None}
+        return json.dumps({"adjacency": self.privacy.adjacency, "tables": units}, sort_keys=True)
+
+
+def _relation(unit: Unit) -> dict[str, object]:
+    match unit:
+        case RowUnit():
+            return {"unit": "row"}
+        case ColumnUnit(column, domain):
+            return {"unit": "column", "column": column.lower(), "domain": domain.lower()}
+        case LinkedUnit(through, on):
+            pairs = sorted([here.lower(), there.lower()] for here, there in on)
+            return {"unit": "link", "through": through.lower(), "on": pairs}
+        case _:
+            assert_never(unit)
+
+
+_ENDINGS: dict[str, SourceKind] = {
+    **dict.fromkeys(("parquet", "parq", "pq"), "parquet"),
+    **dict.fromkeys(("csv", "tsv"), "csv"),
+    **dict.fromkeys(("duckdb", "ddb", "db"), "duckdb"),
+}
+
+
+def source_kind(source: str) -> SourceKind | None:
+    """How a source is read, by the end of its name; None if that says nothing."""
+    found = re.search(r"\.(?:(parquet|parq|pq|duckdb|ddb|db|csv|tsv)|(csv|tsv)\.(?:gz|zst|bz2))$", source.lower())
+    return _ENDINGS[found[1] or found[2]] if found else None
+
+
+def parse_epsilon(
+    text: str | int | float | Decimal | Fraction, *, where: str, error: type[Error] = PolicyError
+) -> Fraction:
+    """ε exactly as written, from 1e-6 to 1e12."""
+    value = _exact(text)
+    if value is None or not Fraction(1, 10**6) <= value <= 10**12:
+        message = f"{where}: ε must be a number from 1e-6 to 1e12, not {show(text)}"
+        raise error(message, code="bad-epsilon", hint="smaller is more private; 0.1 to 1 is usual for one query")
+    return value
+
+
+def parse_delta(
+    text: str | int | float | Decimal | Fraction, *, where: str, error: type[Error] = PolicyError
+) -> Fraction:
+    """δ exactly as written: 0, or from 1e-300 to below 1e-3."""
+    value = _exact(text)
+    if value is None or (value != 0 and not Fraction(1, 10**300) <= value < Fraction(1, 1000)):
+        message = f"{where}: δ must be 0, or a number from 1e-300 to below 1e-3, not {show(text)}"
+        raise error(message, code="bad-delta", hint="0 is pure DP; otherwise far below 1 / number of units, say 1e-6")
+    return value
+
+
+def _exact(number: object) -> Fraction | None:
+    if isinstance(number, Fraction):
+        return number
+    value = exact_decimal(number)
+    return None if value is None else Fraction(value)
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
+def exact_decimal(number: object) -> Decimal | None:
+    """The number as it is written (0.1 is one tenth); None if it isn't one, isn't finite or is beyond any DOUBLE."""
+    if isinstance(number, bool) or (isinstance(number, int) and number.bit_length() > 1024):
+        return None
+    if isinstance(number, str) and not (len(number) <= 1000 and _NUMBER.fullmatch(number.strip())):
+        return None
+    if isinstance(number, float):
+        number = float.__repr__(number)  # the shortest text that means this float, also for numpy's subclass
+    if not isinstance(number, int | str | Decimal):
+        return None
+    try:
+        value = Decimal(number)
+    except DecimalException:  # an exponent of twenty digits
+        return None
+    if not value.is_finite():
+        return None
+    if value == 0:
+        return Decimal(0)
+    # Exponents are checked before anyone computes with them: as a Fraction, 1e-999999999 would fill the memory.
+    return value if -400 < value.adjusted() < 308 else None
+
+
+def show(value: object) -> str:
+    """A value in an error message, as the steward would write it, on one short line."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case str():
+            text = json.dumps(value, ensure_ascii=False)
+        case int() | float() | Decimal() | Fraction() | date():
+            try:
+                text = str(value)
+            except ValueError:  # Python doesn't print integers of thousands of digits
+                text = "a very long number"
+        case Mapping():
+            text = "a table"
+        case list() | tuple():
+            text = "a list"
+        case _:
+            text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _toml(path: Path) -> dict[str, object]:
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        hint = "draft one with: dpsql init data.parquet, or name another with --policy PATH"
+        raise PolicyError(f"{path}: there is no such policy file", code="no-policy", hint=hint) from None
+    except OSError as error:
+        raise PolicyError(f"{path}: can't be read: {error.strerror}", code="no-policy") from None
+    except UnicodeDecodeError:
+        raise PolicyError(f"{path}: is not UTF-8 text", code="policy-syntax", hint="save it as UTF-8") from None
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:  # its message ends in (at line 3, column 9)
+        hint = (
+            "texts need quotes, true and false are lower-case, and a key or [section] may come only once; see toml.io"
+        )
+        raise PolicyError(f"{path}: is not valid TOML: {error}", code="policy-syntax", hint=hint) from None
+    except (ValueError, ArithmeticError, RecursionError):
+        message = f"{path}: is not usable TOML: a number is too long or lists are nested too deeply"
+        raise PolicyError(message, code="policy-syntax", hint="numbers have at most 4,300 digits") from None

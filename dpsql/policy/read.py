@@ -1,0 +1,362 @@
+"""Reading a policy: each key has one place here; every mistake is noted, and all are reported at once.
+
+policy_section.py hands out the keys of a section; policy_values.py says what a written type or value means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+
+from dpsql.core.errors import PolicyError, nearest
+from dpsql.policy.model import (
+    Accountant,
+    Adjacency,
+    Bound,
+    Budget,
+    Column,
+    ColumnUnit,
+    LinkedUnit,
+    Mechanism,
+    Policy,
+    Privacy,
+    Reference,
+    Renewal,
+    RowUnit,
+    Table,
+    Unit,
+    Value,
+    parse_delta,
+    parse_epsilon,
+    show,
+    source_kind,
+)
+from dpsql.policy.section import Section, key_path
+from dpsql.policy.settings_read import read_engine
+from dpsql.policy.values import (
+    column_type,
+    is_number,
+    read_bound,
+    read_share,
+    read_values,
+    sort_of,
+)
+
+ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
+ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
+MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
+RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
+DEFAULT_SHARE = Fraction(1, 10)
+
+
+def read(policy: object, *, path: Path | None, base: Path | None, sources: Iterable[str] | None) -> Policy:
+    """The policy, or one PolicyError with all its mistakes."""
+    mistakes: list[PolicyError] = []
+    top = Section("", policy, mistakes, ("budget", "privacy", "engine", "tables"))
+    if not top.readable:
+        raise _all(mistakes)
+    budget = _budget(top)
+    privacy = _privacy(top)
+    engine = read_engine(top)
+    lent = None if sources is None else {name.lower(): name for name in sources}
+    tables = _tables(top, lent)
+    for lower, name in (lent or {}).items():
+        if lower not in tables:
+            close = nearest(name, [table.name for table in tables.values()])
+            hint = f"did you mean {close}?" if close else f"describe it in the policy: [{key_path('tables', name)}]"
+            top.note(key_path("sources", name), "the policy has no such table", hint=hint)
+    if mistakes:
+        raise _all(mistakes)
+    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine)
+
+
+def _all(mistakes: list[PolicyError]) -> PolicyError:
+    if len(mistakes) == 1:
+        return mistakes[0]
+    hints = [f"{mistake.message.split(': ')[0]}: {mistake.hint}" for mistake in mistakes if mistake.hint]
+    return PolicyError(
+        "\n".join(mistake.message for mistake in mistakes), code=mistakes[0].code, hint="\n".join(hints) or None
+    )
+
+
+def _budget(top: Section) -> Budget:
+    account = ("ledger", "anchor", "must_exist", "analysts", "renew")
+    section = top.section(
+        "budget", ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", *account), later=("share",)
+    )
+    for key, hint in (
+        ("epsilon", "the total that may ever be spent: [budget] epsilon = 3"),
+        ("delta", "[budget] delta = 1e-6, or 0 for pure DP"),
+    ):
+        if key not in section.entries:
+            section.missing(key, hint=hint)
+    epsilon = section.parsed("epsilon", parse_epsilon)
+    query, most = section.parsed("query_epsilon", parse_epsilon), section.parsed("max_query_epsilon", parse_epsilon)
+    for key, limit in (("epsilon", epsilon), ("max_query_epsilon", most)):
+        if query is not None and limit is not None and query > limit:
+            section.wrong("query_epsilon", f"is more than {section.at(key)}", hint=f"lower it, or raise {key}")
+    ledger = section.text("ledger")
+    if ledger == ":memory:":
+        section.wrong(
+            "ledger", "must be a file: in memory, spending would be forgotten", hint='write ledger = "x.sqlite"'
+        )
+    delta = section.parsed("delta", parse_delta)
+    accountant = section.choice("accountant", ACCOUNTANTS)
+    if accountant == "zcdp" and delta == 0:
+        section.wrong("accountant", "zcdp needs delta > 0: ρ means an ε only at some δ", hint="write delta = 1e-6")
+    return Budget(
+        epsilon=epsilon or Fraction(0),
+        delta=delta or Fraction(0),
+        query_epsilon=query,
+        max_query_epsilon=most,
+        accountant=accountant,
+        ledger=ledger,
+        analysts=_analysts(section, epsilon),
+        renew=section.choice("renew", RENEWALS),
+        anchor=_anchor(section),
+        must_exist=section.flag("must_exist", False),
+    )
+
+
+def _anchor(budget: Section) -> str | tuple[str, ...] | None:
+    """A file's path, or a program with its arguments; None where there is no anchor."""
+    written = budget.entries.get("anchor")
+    if not isinstance(written, Mapping):
+        return budget.text("anchor")
+    section = budget.section("anchor", ("command",))
+    command = section.entries.get("command")
+    words = command if isinstance(command, list | tuple) else []
+    if words and words[0] and all(isinstance(word, str) and "\0" not in word for word in words):
+        return tuple(words)
+    if command is not None or not written:  # otherwise an unknown key was noted
+        hint = 'anchor = "path", or anchor = { command = ["program", "argument"] }'
+        section.wrong("command", "must be a list of texts: a program and its arguments", hint=hint)
+    return None
+
+
+def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fraction]:
+    """Each analyst's quota; "*" is everybody's who isn't listed, together."""
+    section = budget.section("analysts")
+    quotas: dict[str, Fraction] = {}
+    for name in section.entries:
+        quota = section.parsed(name, parse_epsilon)
+        if quota is not None and epsilon is not None and quota > epsilon:
+            section.wrong(name, f"is more than {budget.at('epsilon')}", hint="a quota is a part of the total")
+        if quota is not None:
+            quotas[name] = quota
+    return MappingProxyType(quotas)
+
+
+def _privacy(top: Section) -> Privacy:
+    limits = ("max_rows", "max_rows_per_group", "max_groups", "min_units")
+    section = top.section("privacy", ("adjacency", *limits, "mechanism"))
+    return Privacy(
+        adjacency=section.choice("adjacency", ADJACENCIES),
+        max_rows=section.count("max_rows"),
+        max_rows_per_group=section.count("max_rows_per_group"),
+        max_groups=section.count("max_groups"),
+        min_units=section.count("min_units"),
+        mechanism=section.choice("mechanism", MECHANISMS),
+    )
+
+
+def _tables(top: Section, lent: Mapping[str, str] | None) -> dict[str, Table]:
+    section = top.section("tables")
+    if section.readable and not section.entries:
+        top.missing("tables", hint='name the data: [tables.people] source = "people.parquet", unit = "person_id"')
+    keys = ("source", "table", "public", "unit", "rows_per_unit", "key", "columns")
+    found = section.sections(keys, later=("share",))
+    tables = {lower: _table(name, part, lent is None or lower in lent) for lower, (name, part) in found.items()}
+    for lower, (_, part) in found.items():
+        _check_references(part, tables[lower], tables)
+        _check_link(part, tables[lower], tables)
+    return tables
+
+
+def _table(name: str, section: Section, lent: bool) -> Table:
+    source, inner, public = section.text("source"), section.text("table"), section.flag("public", False)
+    if "source" not in section.entries and not lent:
+        section.missing("source", hint='a file: source = "x.parquet"; or pass the table from Python: sources={...}')
+    kind = source_kind(source) if source else None
+    if source and kind is None:
+        section.wrong("source", f"{show(source)} is of no known kind", hint="end it in .parquet, .csv, .tsv or .duckdb")
+    if kind == "duckdb" and "table" not in section.entries:
+        section.missing("table", hint='which table of the DuckDB file: table = "main.orders"')
+    if kind != "duckdb" and inner:
+        section.wrong("table", "is only for a .duckdb source", hint="leave it out")
+    unit = _unit(section, public)
+    rows = section.count("rows_per_unit")
+    if rows is not None and isinstance(unit, RowUnit):
+        section.wrong("rows_per_unit", "makes no sense where each row is its own unit", hint="leave it out")
+    columns = _columns(section, public=public, csv=kind == "csv")
+    return Table(name, source, inner, public, unit, rows, section.names("key"), MappingProxyType(columns))
+
+
+def _unit(section: Section, public: bool) -> Unit | None:
+    if public:
+        for key in ("unit", "rows_per_unit"):
+            if key in section.entries:
+                section.wrong(key, "a public table has no unit", hint=f"leave {key} out, or leave out public = true")
+        return None
+    written = section.entries.get("unit")
+    if written is None:
+        hint = 'whom to protect: unit = "person_id", unit = "row", or public = true if nobody is in it'
+        section.missing("unit", hint=hint)
+        return None
+    if isinstance(written, str):
+        name = section.text("unit")
+        if name is not None and name != "row" and name.lower() == "row":
+            hint = 'unit = "row" if each row is a unit, unit = { column = "row" } for a column of that name'
+            section.wrong("unit", f"{show(name)} could mean two things", hint=hint)
+        return None if name is None else RowUnit() if name == "row" else ColumnUnit(name)
+    if not isinstance(written, Mapping):
+        section.wrong("unit", f"must be a column's name, not {show(written)}", hint='unit = "person_id"')
+        return None
+    if "through" not in written:
+        part = section.section("unit", ("column", "domain", "through", "on"))
+        if "on" in part.entries:
+            part.missing("through", hint='the table that knows the owner: through = "orders"')
+        elif "column" not in part.entries:
+            part.missing("column", hint='unit = { column = "person_id" }')
+        column, domain = part.text("column"), part.text("domain")
+        return None if column is None else ColumnUnit(column, (domain or "").lower())
+    part = section.section("unit", ("through", "on"))
+    through, on = part.text("through"), part.section("on")
+    if on.readable and not on.entries:
+        part.missing("on", hint='columns here = columns of its key: on = { order_id = "id" }')
+    pairs = [(here, there) for here in on.entries if (there := on.text(here)) is not None]
+    if len({here.lower() for here in on.entries}) < len(on.entries):
+        part.wrong("on", "names a column twice", hint="names are case-insensitive; name each column once")
+    return None if through is None or not pairs or len(pairs) < len(on.entries) else LinkedUnit(through, tuple(pairs))
+
+
+def _columns(section: Section, *, public: bool, csv: bool) -> dict[str, Column]:
+    keys = ("type", "min", "max", "values", "references", "private", "nullable", "bounds", "share")
+    parts = section.section("columns").sections(keys, later=())
+    columns = {lower: _column(name, part) for lower, (name, part) in parts.items()}
+    for lower, (_, part) in parts.items():
+        if csv and not public and "type" not in part.entries:
+            part.missing("type", hint='a CSV file has no types, and guessing depends on the rows: type = "INTEGER"')
+        if public and columns[lower].private:
+            part.wrong("private", "the table is public, so this protects nothing", hint="leave out one of the two")
+        if public and columns[lower].share is not None:
+            part.wrong("bounds", "a public table needs no private range", hint="leave it out")
+    return columns
+
+
+def _column(name: str, section: Section) -> Column:
+    written = section.text("type")
+    type = None if written is None else section.attempt("type", lambda _: column_type(written))
+    if type is None and "type" in section.entries:
+        return Column(name)  # what the other keys mean hangs on the type
+    low = section.attempt("min", lambda value: read_bound(value, type))
+    high = section.attempt("max", lambda value: read_bound(value, type))
+    values = section.attempt("values", lambda value: read_values(value, type))
+    _check_range(section, low, high, values)
+    references = None
+    if (target := section.text("references")) is not None:
+        table, _, column = target.rpartition(".")
+        references = Reference(table, column)
+        if not table or not column:
+            section.wrong("references", f"{show(target)} is not table.column", hint='references = "nation.n_nationkey"')
+        if "values" in section.entries:
+            section.wrong("references", "the public keys come from values already", hint="leave out one of the two")
+    private, nullable = section.flag("private", False), section.flag("nullable", True)
+    return Column(name, type, low, high, values, references, private, nullable, _share(section, type))
+
+
+def _share(section: Section, type: str | None) -> Fraction | None:
+    """What automatic bounds may take of a query; None where the column has none."""
+    if "bounds" not in section.entries:
+        if "share" in section.entries:
+            section.wrong("share", "is for automatic bounds", hint='write bounds = "auto" beside it, or leave it out')
+        return None
+    section.choice("bounds", ("auto",))
+    for key in ("min", "max"):
+        if key in section.entries:
+            section.wrong("bounds", f"the range is automatic, or it has a {key}", hint="leave out one of the two")
+    for key in ("values", "references"):
+        if key in section.entries:
+            section.wrong("bounds", f"a range can't be found for keys, and {key} makes keys", hint="leave bounds out")
+    if type is not None and not is_number(type):
+        section.wrong("bounds", f"{type} is no number: only numbers get automatic bounds", hint="write min and max")
+    share = section.attempt("share", read_share)
+    return DEFAULT_SHARE if share is None else share
+
+
+def _check_range(section: Section, low: Bound | None, high: Bound | None, values: tuple[Value, ...] | None) -> None:
+    # The values are of one sort already, so the first speaks for all.
+    sorts = {sort_of(value) for value in (low, high, *(values or ())[:1]) if value is not None}
+    if len(sorts) > 1:
+        key = "values" if values else "max"
+        section.wrong(
+            key, f"min, max and values mix {' and '.join(sorted(sorts))}", hint="write all of them in one type"
+        )
+        return
+    if low is not None and high is not None and low > high:  # type: ignore[operator]  # of one sort, as just checked
+        section.wrong("min", f"{show(low)} is more than max, {show(high)}", hint="swap them")
+        return
+    for value in values or ():
+        below = low is not None and value < low  # type: ignore[operator]  # of one sort
+        above = high is not None and value > high  # type: ignore[operator]  # of one sort
+        if below or above:
+            section.wrong(
+                "values", f"{show(value)} is outside of min and max", hint="widen the range or drop the value"
+            )
+            return
+
+
+def _find(name: str, tables: Mapping[str, Table]) -> tuple[Table | None, str]:
+    """The table of this name, or the hint for when there is none."""
+    close = nearest(name, [table.name for table in tables.values()])
+    return tables.get(name.lower()), f"did you mean {close}?" if close else f"add [{key_path('tables', name)}]"
+
+
+def _check_references(section: Section, table: Table, tables: Mapping[str, Table]) -> None:
+    for column in table.columns.values():
+        target = column.references
+        if target is None or not target.table:
+            continue
+        path = section.at("columns", column.name, "references")
+        there, hint = _find(target.table, tables)
+        if there is None:
+            section.note(path, f"there is no table {show(target.table)}", hint=hint)
+        elif not there.public:
+            hint = "keys come from public tables: give it public = true, or list the keys as values"
+            section.note(path, f"{show(there.name)} is not a public table", hint=hint)
+
+
+def _check_link(section: Section, table: Table, tables: Mapping[str, Table]) -> None:
+    link = table.unit
+    if not isinstance(link, LinkedUnit):
+        return
+    path = section.at("unit", "through")
+    there, hint = _find(link.through, tables)
+    if there is None:
+        section.note(path, f"there is no table {show(link.through)}", hint=hint)
+    elif there.public:
+        section.note(path, f"{show(there.name)} is public: nobody owns its rows", hint="link to a table with a unit")
+    elif isinstance(there.unit, RowUnit):
+        hint = f"give {there.name} a unit column; links need one"
+        section.note(path, f"each row of {show(there.name)} is its own unit", hint=hint)
+    elif _in_a_cycle(table, tables):
+        section.note(path, "the links go round in a circle", hint="one table of them needs a unit column")
+    elif there.key is None:
+        hint = f"name its unique columns: key = ... in [{key_path('tables', there.name)}]"
+        section.note(path, f"{show(there.name)} has no key", hint=hint)
+    elif sorted(far.lower() for _, far in link.on) != sorted(name.lower() for name in there.key):
+        hint = f"each key column once: {', '.join(there.key)}"
+        section.note(section.at("unit", "on"), f"must point to the whole key of {show(there.name)}", hint=hint)
+
+
+def _in_a_cycle(table: Table, tables: Mapping[str, Table]) -> bool:
+    step: Table | None = table
+    for _ in tables:
+        if step is None or not isinstance(step.unit, LinkedUnit):
+            return False
+        step = tables.get(step.unit.through.lower())
+        if step is table:
+            return True
+    return False  # it leads into a circle of others, which is reported there

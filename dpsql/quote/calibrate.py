@@ -1,0 +1,278 @@
+"""calibrate: Checked -> Quote. Splits the budget, picks statistics, fixes grids, noise and price.
+
+The price is the sum of what the very noise objects cost that will be drawn from; nothing else computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from math import inf, log, sqrt
+
+from dpsql.analyze.checked import Checked
+from dpsql.analyze.refusals import no_delta
+from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.frozen import dataclass
+from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Split
+from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.sampler import require_scale
+from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
+from dpsql.plan.nodes import Plan
+from dpsql.quote.candidates import MAX_NUMBERS, Draft, draft_of, tallies_of
+from dpsql.quote.model import Ask, Measurement, Quote, Selection, Step
+from dpsql.quote.responses import share_out
+from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
+from dpsql.statistics.base import Choice, Statistic
+from dpsql.statistics.moments import Moments
+from dpsql.statistics.strategy import Strategy
+from dpsql.statistics.units import Units
+
+SAME = 1 + 1e-9  # variances that differ by less are equal
+
+
+def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
+    """Refuse whatever DuckDB reads differently, before it is paid for."""
+    if len(plan.post.selects) != len(result):
+        raise SQLError(
+            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(plan.post.selects)}",
+            code="column-count",
+            hint="name the columns one by one",
+        )
+
+
+def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
+    """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
+    check_columns(checked.plan, result)
+    if checked.responses:
+        responses, shares = share_out(checked.responses, ask.epsilon, ask.conversion)
+        return Quote(checked.plan, result, (), ask.epsilon, shares, None, responses)
+    drafts = [draft_of(release, ask.pure) for release in checked.releases]
+    if len(drafts) > 1 and any(d.alone for d in drafts):
+        drafts = [draft_of(release, ask.pure, compare=True) for release in checked.releases]
+    selecting = sum(d.checked.private_keys for d in drafts)
+    if selecting and not ask.delta:
+        raise no_delta(next(u for d in drafts if (u := d.checked.unlisted) is not None))
+    options = [_option(drafts, choice) for choice in _splits(ask, bool(selecting))]
+    best = min(options, key=lambda o: o.loss)
+    other = next((o for o in options if o is not best), None)
+    ratio = (other.split.name, (other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
+    return _quote(checked.plan, result, drafts, best, ask.epsilon, ratio)
+
+
+def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
+    """The mechanisms to choose from, each with the δ that it leaves for key selection.
+
+    Gaussian noise needs δ; beside key selection it gets half of it.
+    """
+    splits: list[tuple[Split, Fraction]] = []
+    if ask.conversion is not None:  # ρ pays for either kind of noise; all of δ is for key selection
+        if ask.mechanism in ("auto", "laplace"):
+            splits.append((ZcdpLaplace(ask.epsilon, ask.conversion), ask.delta))
+        if ask.mechanism in ("auto", "gaussian"):
+            splits.append((ZcdpGaussian(ask.epsilon, ask.conversion), ask.delta))
+        return splits
+    if ask.mechanism in ("auto", "laplace"):
+        splits.append((LaplaceSplit(ask.epsilon), ask.delta))
+    if ask.mechanism == "gaussian" and not ask.delta:
+        raise PrivacyError(
+            "Gaussian noise needs δ > 0",
+            code="needs-delta",
+            hint='give one: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6; or use mechanism = "laplace"',
+        )
+    if ask.mechanism in ("auto", "gaussian") and ask.delta:
+        noise = ask.delta / 2 if selecting else ask.delta
+        splits.append((GaussianSplit(ask.epsilon, noise), ask.delta - noise))
+    return splits
+
+
+# ---------------------------------------------------------------- how to measure it
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A mechanism with the best statistics for it."""
+
+    split: Split
+    strategies: tuple[Strategy, ...]
+    loss: float
+    delta: Fraction  # for key selection
+
+
+def _option(drafts: Sequence[Draft], choice: tuple[Split, Fraction]) -> _Option:
+    """The statistics with the least loss.
+
+    Several values are measured together only where no aggregate has more noise than alone (Theorem MOMENTS-2).
+    """
+    split, delta = choice
+    if len(drafts) > 6:
+        combinations = [tuple(d.candidates[0] for d in drafts)]
+    else:
+        combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
+    alone = _one_by_one(drafts, split, delta) if drafts and drafts[0].alone else []
+
+    def rank(combination: tuple[Strategy, ...]) -> tuple[int, float]:
+        losses = _losses(drafts, combination, split, delta)
+        bound = alone if any(c.together for c in combination) else losses
+        return sum(mine > SAME * most for mine, most in zip(losses, bound, strict=True)), sum(losses)
+
+    def best(several: Iterable[tuple[Strategy, ...]]) -> tuple[float, tuple[Strategy, ...]]:
+        ranked = [(rank(one), one) for one in several]
+        (_, loss), first = min(ranked, key=lambda one: one[0])
+        return loss, first
+
+    loss, chosen = best(combinations)
+    for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
+        loss, chosen = best((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *draft.candidates[2:]))
+    return _Option(split, chosen, loss, delta)
+
+
+def _losses(drafts: Sequence[Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
+    """The relative variance of each aggregate; a key below its threshold is an error of the threshold."""
+    variances = _variances(split, list(zip(drafts, chosen, strict=True)))
+    losses = []
+    for draft, strategy in zip(drafts, chosen, strict=True):
+        mine = [next(variances) for _ in strategy.statistics]
+        losses += [_relative(draft, i, strategy, mine) for i in range(len(draft.calls))]
+        if draft.checked.private_keys:
+            losses.append(_missed(draft, strategy, mine, split, delta))
+    return losses
+
+
+def _one_by_one(drafts: Sequence[Draft], split: Split, delta: Fraction) -> list[float]:
+    """The same, were each aggregate (and each selection) measured by itself, with an equal share of ε."""
+    variances = _variances(split, [(d, c) for d in drafts for c in d.alone])
+    losses = []
+    for draft in drafts:
+        for i, strategy in enumerate(draft.alone):
+            mine = [next(variances) for _ in strategy.statistics]
+            if i < len(draft.calls):
+                losses.append(_relative(draft, i, strategy, mine))
+            elif draft.checked.private_keys:
+                losses.append(_missed(draft, strategy, mine, split, delta))
+    return losses
+
+
+def _variances(split: Split, chosen: Sequence[tuple[Draft, Strategy]]) -> Iterator[float]:
+    for variance in split.variances([s.sensitivity(d.unit) for d, c in chosen for s in c.statistics]):
+        try:
+            yield float(variance)
+        except OverflowError:
+            yield inf
+
+
+def _relative(draft: Draft, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
+    call, contrasts = draft.calls[index], draft.contrasts[index]
+    total = 0.0
+    for contrast in contrasts:
+        weights: dict[tuple[int, int], float] = {}
+        for quantity, factor in contrast:
+            for place, weight in strategy.estimates[quantity].terms:
+                weights[place] = weights.get(place, 0.0) + float(weight) * factor
+        total += sum(w * w * variances[place[0]] for place, w in weights.items())
+    whole = 1 if call.units or call.clip else draft.checked.bounding.contribution.mass or 1
+    return total / (max(1, len(contrasts)) * float(whole) ** 2)
+
+
+def _missed(draft: Draft, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction) -> float:
+    index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
+    return variances[index] * _tail(split, delta / _keys(draft)) ** 2
+
+
+def _tail(split: Split, delta: Fraction) -> float:
+    """About how many standard deviations of noise a threshold must leave: to compare mechanisms."""
+    from statistics import NormalDist
+
+    p = max(float(delta), 1e-300)
+    if split.name == "gaussian":
+        return -NormalDist().inv_cdf(p) if p > 1e-300 else 37.0
+    return log(1 / (2 * p)) / sqrt(2)
+
+
+def _units_of(strategy: Strategy) -> Statistic:
+    return next(s for s in strategy.statistics if isinstance(s, Units) and s.where is None)
+
+
+def _keys(draft: Draft) -> Fraction:
+    """Over how many keys the δ of a selection is divided (Theorem KEY-1)."""
+    unit = draft.checked.bounding.contribution
+    assert unit.groups is not None
+    return unit.groups * (2 if unit.replace else 1)
+
+
+def _quote(
+    plan: Plan,
+    result: tuple[tuple[str, str], ...],
+    drafts: Sequence[Draft],
+    best: _Option,
+    epsilon: Fraction,
+    other: tuple[str, float] | None,
+) -> Quote:
+    sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
+    chosen = [s for c in best.strategies for s in c.statistics]
+    try:
+        noises = best.split.noises(sensitivities)
+        for statistic, noise in zip(chosen, noises, strict=True):
+            if isinstance(noise, NoisyMax) and isinstance(statistic, Choice):
+                require_scale(noise.scale * statistic.reach)
+    except OverflowError:
+        raise PrivacyError(
+            "the noise would be larger than any answer",
+            code="too-noisy",
+            hint="ask with a larger ε, or with smaller limits and ranges",
+        ) from None
+    selecting = sum(d.checked.private_keys for d in drafts)
+    steps, start, numbers = [], 0, 0
+    for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
+        choices = sum(s.candidates for s in strategy.statistics if isinstance(s, Choice)) // 16  # those are fast
+        numbers += (draft.checked.cells or 1) * (len(tallies_of(strategy)) + choices)
+        if numbers > MAX_NUMBERS:
+            raise PrivacyError(
+                f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
+                code="too-large",
+                hint="ask for fewer aggregates or grouping sets, or group by coarser keys",
+            )
+        end = start + len(strategy.statistics)
+        measurements = tuple(
+            Measurement(s, size, noise)
+            for s, size, noise in zip(strategy.statistics, sensitivities[start:end], noises[start:end], strict=True)
+        )
+        start = end
+        steps.append(_step(name, draft, strategy, measurements, best.delta / max(1, selecting)))
+    return Quote(plan, result, tuple(steps), epsilon, best.split, other)
+
+
+def _step(name: str, draft: Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
+    checked, tallies = draft.checked, tallies_of(strategy)
+    distinct = () if is_plain(draft, tallies) else tuple(t for t in tallies if t.kind == "distinct")
+    tallies = tuple(t for t in tallies if t not in distinct)
+    return Step(
+        name=name,
+        checked=checked,
+        statement=statement_of(draft, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
+        cells=cells_of(checked) if checked.keys and not checked.private_keys else None,
+        tallies=tallies,
+        calls=draft.calls,
+        measurements=measurements,
+        estimates=strategy.estimates,
+        bits=draft.bits,
+        selection=_selection(draft, measurements, delta),
+        histograms=tuple(histogram_of(draft, s) for s in strategy.spectra),
+        matchings=tuple(matching_of(draft, t) for t in distinct),
+    )
+
+
+def _selection(draft: Draft, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:
+    checked = draft.checked
+    if not checked.private_keys and checked.min_units is None:
+        return None
+    index = next(i for i, m in enumerate(measurements) if isinstance(m.statistic, Units) and m.statistic.where is None)
+    if not checked.private_keys:
+        assert checked.min_units is not None
+        return Selection(index, checked.min_units, Fraction(0))
+    # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
+    noise = measurements[index].noise
+    assert not isinstance(noise, NoisyMax)
+    threshold = Threshold(noise, delta / _keys(draft), checked.min_units or 0)
+    return Selection(index, threshold.tau, delta)

@@ -1,0 +1,290 @@
+"""What one release could measure: columns named, values on grids, candidate statistics; everything but the noise."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.aggregates import COUNTED, RECIPES, is_moments
+from dpsql.aggregates.base import Call
+from dpsql.analyze.checked import Argument, CheckedRelease
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
+from dpsql.core.sensitivity import Contribution
+from dpsql.plan.nodes import Named, Winners
+from dpsql.sql.as_sql import as_sql
+from dpsql.sql.google import Bounds
+from dpsql.sql.scalar import Scalar
+from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.clipped import on_grid, row_grid
+from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
+from dpsql.statistics.strategy import Fine, Linear, Strategy, one_by_one, strategies
+from dpsql.statistics.tally import Tally
+from dpsql.statistics.top import SCORES, Top
+from dpsql.statistics.units import Units
+
+Contrast = tuple[tuple[Quantity, float], ...]
+UNIT = "unit"  # the statement's column of units
+UNITS = Quantity("units")
+WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
+MAX_NUMBERS = 10_000_000  # cells times statistics, and candidates of choices
+SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
+CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
+MAX_CANDIDATES = 2**20  # of a choice in one cell
+ALL_CANDIDATES = 2**22  # in all cells, as far as that leaves a choice its FEWEST
+FEWEST_CANDIDATES = 2**8
+SHARED_CANDIDATES = 2**14  # where several values are chosen
+UNKNOWN_CANDIDATES = 2**14  # in each cell, where it isn't known how many cells there are
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What one release needs, with everything but the noise decided."""
+
+    checked: CheckedRelease
+    bits: int
+    unit: Contribution  # in integer weights
+    columns: tuple[Named, ...]  # of the statement's Project
+    values: tuple[tuple[str, str, Grid], ...]  # of its ToGrid
+    calls: tuple[Call, ...]
+    contrasts: tuple[tuple[Contrast, ...], ...]  # of each call: what its noise is judged by
+    candidates: tuple[Strategy, ...]
+    alone: tuple[Strategy, ...]  # each call by itself, and the units of a threshold, to compare candidates with
+    secret: int  # of the cap on groups; one for all statements of the release
+
+
+def draft_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = False) -> Draft:
+    """Name the statement's columns, put values on grids, and list the candidate statistics.
+
+    compare: list what each aggregate would be measured by alone, also where this release doesn't need it.
+    """
+    columns: list[Named] = [(f"k{i}", _canonical(k)) for i, k in enumerate(checked.keys)]
+    if checked.owner.unit is not None:
+        columns.append((UNIT, exp.column(exp.to_identifier(checked.owner.unit, quoted=True))))
+    places: dict[exp.Expr, str] = {}
+    wheres: dict[exp.Expr, str] = {}
+    where_text: dict[str | None, str] = {None: ""}
+    for argument in checked.arguments:
+        if argument.where is not None and argument.where.sql not in wheres:
+            name = f"f{len(wheres)}"
+            wheres[argument.where.sql] = name
+            columns.append((name, argument.where.sql))
+            assert argument.call.where is not None
+            where_text[name] = f" where {_text(argument.call.where)}"
+        for value in argument.values:
+            places.setdefault(value.sql, f"x{len(places)}")
+    room = _room(checked, epsilon, CHOICE_BITS if any(a.ordered for a in checked.arguments) else SCALE_BITS)
+    bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
+    grids = _grids(checked, epsilon, bits)
+    calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
+    single = [RECIPES[c.function].needs(c) for c in calls]
+    if checked.private_keys or checked.min_units is not None:
+        single.append((UNITS,))
+    needs = [quantity for wanted in single for quantity in wanted]
+    gridded: dict[str, tuple[str, str, Grid]] = {}
+    for argument, call in zip(checked.arguments, calls, strict=True):
+        if call.distinct:
+            assert call.value is not None and argument.value is not None
+            named = (call.value.column, _canonical(argument.value))
+            columns += [named] if named not in columns else []
+            continue
+        for scalar, held in zip(argument.values, call.values, strict=False):  # none of a call that counts units
+            if held.column not in gridded:
+                source = f"x{held.column[1:]}"
+                columns.append((source, _gridded_input(scalar, held.grid)))
+                gridded[held.column] = (held.column, source, held.grid)
+    weight = 2**bits
+    whole = checked.bounding.contribution
+    unit = whole.weighted(weight) if whole.mass is not None else whole
+    rows_are_units = checked.owner.rows == 1
+    # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
+    compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
+    fine = _fine(checked, epsilon, bits)
+
+    def ways(wanted: Sequence[Quantity], fine: Fine) -> list[Strategy]:
+        most = _candidates(checked)
+        return strategies(
+            wanted, where_text, compared, weight=weight, rows_are_units=rows_are_units, fine=fine, candidates=most
+        )
+
+    candidates = ways(needs, fine)
+    alone: tuple[Strategy, ...] = ()
+    if compare or any(c.together for c in candidates):
+        alone = tuple(ways(wanted, replace(fine, enough=False))[0] for wanted in single)
+        apart = one_by_one(alone, needs, compared, weight=weight, rows_are_units=rows_are_units)
+        if apart is not None and all(apart.statistics != c.statistics for c in candidates):
+            candidates.append(apart)
+    small = [c for c in candidates if (checked.cells or 1) * len(tallies_of(c)) <= MAX_NUMBERS] or candidates
+    if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
+        small, alone = [chosen], (chosen,) if alone else ()
+    values = tuple(gridded.values())
+    contrasts = tuple(
+        tuple(tuple((q, float(share)) for q, share in one.items()) for one in RECIPES[c.function].contrasts(c))
+        for c in calls
+    )
+    secret = secrets.randbits(64)
+    return Draft(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
+
+
+def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
+    """The winners alone, where that takes less noise than all of the counts or sums."""
+    single = [c for c in candidates if len(c.statistics) == 1 and isinstance(c.statistics[0], SCORES)]
+    if not single or len(single[-1].estimates) != 1:
+        return None
+    (score,), (need,) = single[-1].statistics, single[-1].estimates
+    top = Top(score, min(winners.count, max(1, cells)), winners.largest)
+    comparable = unit.groups is not None or not isinstance(score, Units)
+    if comparable and top.sensitivity(unit).l1 > score.sensitivity(unit).l1:
+        return None
+    return Strategy((top,), {need: Linear.of({(0, 0): Fraction(1)})})
+
+
+def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
+    """How finely rows are divided, and whether the noise is so much coarser that this costs nothing (MOMENTS-1)."""
+    resolution = 2 ** max(4, min(RESOLUTION_BITS, _room(checked, epsilon) - bits))
+    mass = checked.bounding.contribution.mass
+    return Fine(resolution, mass is not None and mass * resolution / epsilon >= 2**FINE_BITS)
+
+
+def _room(checked: CheckedRelease, epsilon: Fraction, most: int = SCALE_BITS) -> int:
+    """How many bits finer than a row the integers can be while noise scales stay below 2^most."""
+    scale = (checked.bounding.contribution.mass or Fraction(1)) / epsilon
+    return max(0, most - max(0, (scale.numerator // scale.denominator).bit_length()))
+
+
+def _candidates(checked: CheckedRelease) -> int:
+    """How many candidates a choice may have in one cell."""
+    if checked.cells is None:
+        return UNKNOWN_CANDIDATES
+    return min(MAX_CANDIDATES, max(FEWEST_CANDIDATES, ALL_CANDIDATES // max(1, checked.cells)))
+
+
+def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
+    """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
+    grids: dict[tuple[exp.Expr, object], Grid] = {}
+    divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
+    for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
+        if argument.call.function in COUNTED:
+            continue
+        if argument.ordered:
+            # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
+            several = sum(max(1, len(set(a.call.at))) for a in checked.arguments if a.ordered) > 1
+            points = min(SHARED_CANDIDATES, _candidates(checked)) if several else _candidates(checked)
+            grids[_value_key(value, ordered=True)] = ranked_grid(value.type, value.range, points)
+            continue
+        if argument.clip is not None:
+            low, high, groups = argument.clip.low, argument.clip.high, checked.bounding.contribution.groups
+            assert groups is not None
+            scale = groups * max(abs(low), abs(high)) / epsilon
+            grids[_value_key(value, argument.clip)] = row_grid(value.type, value.range, low, high, scale)
+            continue
+        mass = checked.bounding.contribution.mass
+        assert mass is not None
+        noise = mass * value.range.magnitude / epsilon
+        key = _value_key(value)
+        grid = choose_grid(value.type, value.range, noise, bits=bits)
+        if key in divided:
+            grid = coarsened(grid, value.range, MAX_SPAN)
+            # At least two points: the moments are taken relative to the span, which must not be 0.
+            grid = replace(grid, high=max(grid.high, grid.low + 1))
+        grids[key] = grid
+    return grids
+
+
+def _value_key(value: Scalar, clip: Bounds | None = None, *, ordered: bool = False) -> tuple[exp.Expr, object]:
+    return (value.sql, (value.range.low, value.range.high, clip, ordered))
+
+
+def _call(
+    argument: Argument,
+    places: Mapping[exp.Expr, str],
+    wheres: Mapping[exp.Expr, str],
+    grids: Mapping[tuple[exp.Expr, object], Grid],
+) -> Call:
+    where = wheres[argument.where.sql] if argument.where is not None else None
+    function = argument.call.function
+    if argument.value is None or argument.units:
+        return Call(function, None, None, where, argument.units, _clip(argument, None))
+    assert argument.call.argument is not None
+    if argument.distinct:
+        # Whether it may be NULL decides nothing here; a FILTER that excludes NULL leaves it the same value.
+        held = Value(f"d{places[argument.value.sql][1:]}", PRESENCE, True, _text(argument.call.argument))
+        return Call(function, held, argument.value.type, where, distinct=True)
+    value = _value(argument, argument.value, argument.call.argument, places, grids)
+    second = None
+    if argument.second is not None and argument.call.second is not None:
+        second = _value(argument, argument.second, argument.call.second, places, grids)
+    return Call(
+        function,
+        value,
+        argument.kind or argument.value.type,
+        where,
+        clip=_clip(argument, value.grid),
+        at=argument.call.at,
+        listed=argument.call.listed,
+        second=second,
+    )
+
+
+def _value(
+    argument: Argument,
+    value: Scalar,
+    written: exp.Expr,
+    places: Mapping[exp.Expr, str],
+    grids: Mapping[tuple[exp.Expr, object], Grid],
+) -> Value:
+    """An argument on its grid, in the statement's column for it."""
+    same = [g for (sql, _), g in grids.items() if sql == value.sql]
+    # Counted only: share the column of a sum over the same expression, if there is one.
+    counted = same[0] if same else FINITE_PRESENCE if value.type.is_float else PRESENCE
+    grid = grids.get(_value_key(value, argument.clip, ordered=argument.ordered), counted)
+    variant = f"_{same.index(grid)}" if grid in same and same.index(grid) else ""
+    column = f"v{places[value.sql][1:]}{variant}"
+    # NaN and ±inf count as NULL, so a float may be missing even where it is never NULL.
+    return Value(column, grid, value.range.nullable or value.type.is_float, _text(written))
+
+
+def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
+    """contribution_bounds_per_group in integers: of rows, of values, or of steps of their grid."""
+    if argument.clip is None:
+        return None
+    if argument.call.function != "COUNT":
+        assert grid is not None
+        return on_grid(grid, argument.clip.low, argument.clip.high)
+    return Clip("rows" if grid is None else "present", int(argument.clip.low), int(argument.clip.high))
+
+
+def _canonical(key: Scalar) -> exp.Expr:
+    """A key as one of its equals: −0.0 equals 0.0, and which of them a group shows would depend on a row."""
+    if not key.type.is_float:
+        return key.sql
+    zero = exp.If(this=exp.EQ(this=key.sql.copy(), expression=exp.Literal.number(0)), true=_double("0"))
+    strange = exp.If(this=exp.Anonymous(this="isnan", expressions=[key.sql.copy()]), true=_double("nan"))
+    return exp.Case(ifs=[zero, strange], default=key.sql.copy())
+
+
+def _double(text: str) -> exp.Expr:
+    return exp.cast(exp.Literal.string(text), "DOUBLE")
+
+
+def _number(value: Scalar) -> exp.Expr:
+    """Booleans are summed as 0 and 1."""
+    return exp.cast(value.sql.copy(), "INTEGER") if value.type.is_boolean else value.sql
+
+
+def _gridded_input(value: Scalar, grid: Grid) -> exp.Expr:
+    """What goes on the grid: doubles on a binary grid, whatever the value's own type."""
+    number = _number(value)
+    return exp.cast(number.copy(), "DOUBLE") if grid.source == "float" and value.type.name != "DOUBLE" else number
+
+
+def _text(node: exp.Expr) -> str:
+    return as_sql(node).replace('"', "")
+
+
+def tallies_of(strategy: Strategy) -> tuple[Tally, ...]:
+    return tuple(dict.fromkeys(t for s in strategy.statistics for t in s.tallies))

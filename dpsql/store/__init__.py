@@ -1,0 +1,1 @@
+"""What left and may leave again: noisy tables and answers as bytes (archive.py), and how they are found (reuse.py)."""

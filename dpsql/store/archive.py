@@ -1,0 +1,308 @@
+"""Noisy tables and answers as bytes, and back: what the ledger keeps of a release that has left.
+
+Everything in here has left dpsql already, or was public before (Theorem FREE-1). Plain JSON and Arrow: reading a ledger
+runs no code that is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+
+from dpsql.accounting.account import Receipt, untested_of
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.stored import Kept
+from dpsql.aggregates.base import Call
+from dpsql.answer.model import Answer, Origin
+from dpsql.core.arrow import column
+from dpsql.core.errors import LedgerError
+from dpsql.core.exact import Integers
+from dpsql.core.frozen import dataclass
+from dpsql.core.grid import Grid
+from dpsql.core.types import Type
+from dpsql.mechanisms.budget import Noise
+from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.release import Noisy
+from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.strategy import Linear
+
+Json = Any
+Arrow = Any
+
+RESPONSES = "responses"  # a fact of randomised rows (stored_responses.py), which answer queries and have no intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The noise that a statistic got. What the statistic was is told by the estimates."""
+
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A release that has left: enough to answer from, and nothing of how it was measured."""
+
+    name: str
+    calls: tuple[Call, ...]
+    measurements: tuple[Drawn, ...]
+    estimates: Mapping[Quantity, Linear]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Archived:
+    """A stored noisy table, with the names under which its values and filters can be asked for again."""
+
+    noisy: Noisy
+    values: Mapping[str, Value]  # by canonical text
+    wheres: Mapping[str, str]
+    clips: Mapping[str, Clip]
+    threshold: int | None
+
+
+# ---------------------------------------------------------------- releases
+
+
+def pack_release(
+    key: bytes,
+    noisy: Noisy,
+    noises: Sequence[Noise],
+    estimates: Mapping[Quantity, Linear],
+    values: Mapping[str, Value],
+    wheres: Mapping[str, str],
+    clips: Mapping[str, Clip],
+    threshold: int | None,
+) -> Kept:
+    """A noisy table for the ledger."""
+    import pyarrow as pa
+
+    facts = {
+        "name": noisy.step.name,
+        "calls": [_call(c) for c in noisy.step.calls],
+        "noises": [_noise(noise) for noise in noises],
+        "widths": [len(group) for group in noisy.columns],
+        "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
+        "values": {text: _value(v) for text, v in values.items()},
+        "wheres": dict(wheres),
+        "clips": {text: _clip(c) for text, c in clips.items()},
+        "threshold": threshold,
+        "keys": None if noisy.cells is None else list(noisy.cells.column_names),
+    }
+    columns = {} if noisy.cells is None else {n: noisy.cells.column(n) for n in noisy.cells.column_names}
+    for i, group in enumerate(noisy.columns):
+        columns |= {f"m{i}_{j}": _integers(numbers) for j, numbers in enumerate(group)}
+    return Kept("release", key, json.dumps(facts), to_bytes(pa.table(columns)))
+
+
+def unpack_release(kept: Kept) -> Archived:
+    """The noisy table of a stored release."""
+    facts = json.loads(kept.facts)
+    table = from_bytes(kept.data)
+    columns = tuple(
+        tuple(_numbers(table.column(f"m{i}_{j}")) for j in range(width)) for i, width in enumerate(facts["widths"])
+    )
+    left = Left(
+        facts["name"],
+        tuple(map(_to_call, facts["calls"])),
+        tuple(Drawn(_to_noise(n)) for n in facts["noises"]),
+        {_to_quantity(q): _to_linear(e) for q, e in facts["estimates"]},
+    )
+    cells = None if facts["keys"] is None else table.select(facts["keys"])
+    values = {text: _to_value(v) for text, v in facts["values"].items()}
+    clips = {text: Clip(*c) for text, c in facts["clips"].items()}
+    return Archived(Noisy(left, cells, columns), values, facts["wheres"], clips, facts["threshold"])
+
+
+# ---------------------------------------------------------------- answers
+
+
+def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
+    """A finished answer for the ledger. Its tables are views of the stored ones: each with its place among them."""
+    places = [next(i for i, one in enumerate(noisy) if one.columns is view.columns) for view in answer.noisy]
+    facts = {
+        "views": [
+            [place, view.step.name, [_call(c) for c in view.step.calls]]
+            for place, view in zip(places, answer.noisy, strict=True)
+        ],
+        "origins": [None if o is None else [list(o.releases), o.aggregate] for o in answer.origins],
+        "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
+        "ranges": list(map(dict, answer.ranges)),
+        "limits": list(answer.limits),
+        "clipping": None if answer.clipping is None else list(map(dict, answer.clipping)),
+    }
+    return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
+
+
+def replays(ledger: Ledger, id: str) -> list[Answer]:
+    """The very answer that left under this receipt (of a batch: answers), once more and for free (Theorem FREE-1)."""
+    entry, kept = ledger.kept(id)
+    answers = [k for k in kept if k.kind == "answer"]
+    if not answers:
+        why = "was paid for and not answered" if entry.state == "reserved" else "was too large to keep"
+        raise LedgerError(
+            f"there is no answer to show again: release {entry.id[:8]} {why}",
+            code="no-answer",
+            hint="nothing is refunded once rows may have been read; ask again",
+        )
+    releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
+    noisy = tuple(unpack_release(k).noisy for k in releases)
+    receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested_of(entry.note))
+    return [_unpack_answer(k, noisy, receipt) for k in answers]
+
+
+def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
+    facts = json.loads(kept.facts)
+    views = tuple(view(noisy[place], name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
+    origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
+    ranges, limits = tuple(facts.get("ranges", ())), tuple(facts.get("limits", ()))
+    cuts = facts.get("clipping")
+    clipping = None if cuts is None else tuple(cuts)
+    return Answer(
+        from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt, ranges, limits, clipping
+    )
+
+
+def view(noisy: Noisy, name: str, calls: tuple[Call, ...]) -> Noisy:
+    """The same noisy table under another name, for other aggregates."""
+    step = noisy.step
+    return replace(noisy, step=Left(name, calls, tuple(Drawn(m.noise) for m in step.measurements), step.estimates))
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def to_bytes(table: Arrow) -> bytes:
+    """An Arrow table as an IPC stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(data: bytes) -> Arrow:
+    """An Arrow table from an IPC stream."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _integers(numbers: Integers) -> Arrow:
+    """int64, or text where that would overflow."""
+    import pyarrow as pa
+
+    if numbers.dtype == object:
+        return pa.array([str(n) for n in numbers], pa.string())
+    return column(numbers.astype(np.int64, copy=False))
+
+
+def _numbers(column: Arrow) -> Integers:
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type):
+        return np.array([int(n) for n in column.to_pylist()], dtype=object)
+    return np.array(column.to_pylist(), dtype=np.int64)
+
+
+# ---------------------------------------------------------------- small values
+
+
+def _noise(noise: Noise) -> Json:
+    match noise:
+        case DiscreteLaplace():
+            return ["laplace", str(noise.scale)]
+        case Gaussian():
+            return ["gaussian", str(noise.sigma)]
+        case NoisyMax():
+            return ["choice", str(noise.scale)]
+        case _:
+            assert_never(noise)
+
+
+def _to_noise(found: Json) -> Noise:
+    kind, scale = found
+    match kind:
+        case "laplace":
+            return DiscreteLaplace(Fraction(scale))
+        case "gaussian":
+            return Gaussian(Fraction(scale))
+        case "choice":
+            return NoisyMax(Fraction(scale))
+        case _:
+            raise ValueError(f"unknown noise {kind}")
+
+
+def _value(value: Value | None) -> Json:
+    if value is None:
+        return None
+    grid = value.grid
+    return [value.column, value.nullable, value.text, str(grid.step), grid.low, grid.high, grid.source]
+
+
+def _to_value(found: Json) -> Value:
+    column, nullable, text, step, low, high, source = found[:7]
+    return Value(column, Grid(Fraction(step), low, high, source), nullable, text)
+
+
+def _clip(clip: Clip | None) -> Json:
+    return None if clip is None else [clip.kind, clip.low, clip.high]
+
+
+def _quantity(quantity: Quantity) -> Json:
+    at = None if quantity.at is None else str(quantity.at)
+    found = [quantity.kind, _value(quantity.value), quantity.where, _clip(quantity.clip), at]
+    return [*found, _value(quantity.second), list(quantity.powers)]
+
+
+def _to_quantity(found: Json) -> Quantity:
+    kind, value, where, clip, at, second, powers = found
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Quantity(
+        kind,
+        held,
+        where,
+        None if clip is None else Clip(*clip),
+        at=None if at is None else Fraction(at),
+        second=other,
+        powers=(powers[0], powers[1]),
+    )
+
+
+def _linear(linear: Linear) -> Json:
+    return [[statistic, column, str(weight)] for (statistic, column), weight in linear.terms]
+
+
+def _to_linear(found: Json) -> Linear:
+    return Linear(tuple(((statistic, column), Fraction(weight)) for statistic, column, weight in found))
+
+
+def _call(call: Call) -> Json:
+    kind = None if call.type is None else call.type.sql
+    found = [call.function, _value(call.value), kind, call.where, call.units, _clip(call.clip)]
+    return [*found, [str(q) for q in call.at], call.listed, call.distinct, _value(call.second)]
+
+
+def _to_call(found: Json) -> Call:
+    function, value, type_, where, units, clip, at, listed, distinct, second = found
+    kind = None if type_ is None else Type.parse(type_)
+    held, other = (None if v is None else _to_value(v) for v in (value, second))
+    return Call(
+        function,
+        held,
+        kind,
+        where,
+        units,
+        None if clip is None else Clip(*clip),
+        at=tuple(map(Fraction, at)),
+        listed=listed,
+        distinct=distinct,
+        second=other,
+    )

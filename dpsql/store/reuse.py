@@ -1,0 +1,289 @@
+"""Free answers: what left once may leave again (Theorem FREE-1).
+
+A release is found again by what it measures, not by the text of the query: the relation below the statistics, the keys
+and their cells, the bounds on one unit, and the version of the data. Aliases, spacing, ORDER BY, LIMIT, HAVING and all
+other post-processing are not part of that. The stored noisy table answers a query when it has every quantity that the
+query needs, with no more noise than the query would get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from hashlib import blake2b
+
+from sqlglot import exp
+
+from dpsql.accounting.account import Receipt, untested_of
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.stored import Kept
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call
+from dpsql.analyze.checked import Argument
+from dpsql.answer.model import Answer
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Given, parts_of
+from dpsql.quote.model import Quote, Step
+from dpsql.release import Noisy, Origin, Responded
+from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
+from dpsql.statistics.strategy import Linear
+from dpsql.statistics.top import Top
+from dpsql.store.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
+from dpsql.store.canonical import Names, UnknownNode
+from dpsql.store.combine import pool
+from dpsql.store.responses import find_rows, pack_rows
+
+FORMAT = "2"  # part of every key: stored releases of another format are not found
+TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Stored releases that answer a whole query, and the receipt of the spend that the first of them left under."""
+
+    noisy: tuple[Noisy | Responded, ...]
+    receipt: Receipt
+
+
+def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
+    """What answers the whole query for free; None where a single one of its releases isn't there."""
+    rows = [find_rows(response, versions, ledger) for response in quote.responses]
+    chosen = _Search(quote.steps, versions, ledger).rest(0, {}, ())
+    if chosen is None or None in rows:
+        return None
+    left: list[tuple[str, Noisy | Responded]] = [r for r in rows if r is not None]
+    left += [(hit.id, hit.noisy) for hit in chosen]
+    if not left:
+        return None
+    entry = ledger.entry(left[0][0])
+    free = ledger.account.filter.nothing
+    receipt = Receipt(entry.id, entry.time, free, "released", True, untested_of(entry.note))
+    return Found(tuple(one for _, one in left), receipt)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hit:
+    """A stored table that answers a step: the spend that paid for it, and what tells it apart from others."""
+
+    id: str
+    noisy: Noisy
+    identity: str
+
+
+class _Search:
+    """Looks for a stored table for each step. One whose values are constants of later steps may have to be another."""
+
+    def __init__(self, steps: Sequence[Step], versions: Mapping[str, str], ledger: Ledger) -> None:
+        self._steps, self._versions, self._ledger = steps, versions, ledger
+        givens = [part for step in steps for part in parts_of(step.checked.relation) if isinstance(part, Given)]
+        self._constants = {table.name for given in givens for table in given.query.find_all(exp.Table)}
+        self._left = TRIES
+
+    def rest(self, place: int, earlier: Mapping[str, str], ids: tuple[str, ...]) -> list[_Hit] | None:
+        """Tables for the steps from this one on. earlier: which tables the steps before it have, ids: of whose."""
+        if place == len(self._steps):
+            return []
+        step = self._steps[place]
+        for hit in self._hits(step, earlier, ids):
+            self._left -= 1
+            found = self.rest(place + 1, {**earlier, step.name: hit.identity}, (*ids, hit.id))
+            if found is not None:
+                return [hit, *found]
+            if step.name not in self._constants or self._left <= 0:
+                break  # with another table here the later ones would be missing just the same
+        return None
+
+    def _hits(self, step: Step, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
+        """Tables that answer a step, those of the spends that earlier tables are of first, then the newest."""
+        key = release_key(step, self._versions, earlier)
+        stored = self._ledger.stored(key) if key else []
+        stored.sort(key=lambda found: found[0] not in ids)
+        every: list[Archived] = []
+        for id, kept in stored:
+            every.append(unpack_release(kept))
+            noisy = answers(step, every[-1], earlier)
+            if noisy is not None:
+                yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
+        chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
+        if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
+            noisy = answers(step, pool(every), earlier)
+            if noisy is not None:
+                yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
+
+
+def keep(
+    quote: Quote, versions: Mapping[str, str], left: Sequence[Noisy | Responded], answers: Sequence[Answer]
+) -> list[Kept]:
+    """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
+    noisy = [one for one in left if isinstance(one, Noisy)]
+    rows = [one for one in left if isinstance(one, Responded)]
+    kept = [pack_rows(step, versions, one) for step, one in zip(quote.responses, rows, strict=True)]
+    earlier: dict[str, str] = {}
+    for step, one in zip(quote.steps, noisy, strict=True):
+        names = Names(earlier)
+        values: dict[str, Value] = {}
+        wheres: dict[str, str] = {}
+        clips: dict[str, Clip] = {}
+        key = release_key(step, versions, earlier)
+        if key:
+            names.relation(step.checked.relation)
+            for argument, call in zip(step.checked.arguments, step.calls, strict=True):
+                if argument.value is not None and call.value is not None:
+                    values.setdefault(_value(names, argument), call.value)
+                if argument.second is not None and call.second is not None:
+                    values.setdefault(names.value(argument.second), call.second)
+                if argument.where is not None and call.where is not None:
+                    wheres[names.expression(argument.where.sql)] = call.where
+                if call.clip is not None:
+                    clips[names.clip(argument, call.clip)] = call.clip
+        threshold = None if step.selection is None else step.selection.threshold
+        noises = [m.in_rows(step.bits) or m.noise for m in step.measurements]
+        kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
+        if key:
+            earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
+    return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
+
+
+# ---------------------------------------------------------------- the key of a release plan
+
+
+def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, str]) -> bytes:
+    """What a step measures below its statistics, as a hash; b"" where no rule says what that is.
+
+    earlier: the identities of earlier steps, whose noisy values may be constants of this one.
+    """
+    checked, names = step.checked, Names(earlier)
+    unit = checked.bounding.contribution
+    try:
+        whole: list[object] = [
+            FORMAT,
+            names.relation(checked.relation),
+            [[names.expression(k.sql), k.type.sql] for k in checked.keys],
+            "private" if checked.private_keys else "public",
+            [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
+            [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
+            [[table, versions[table]] for table in sorted(names.tables)],
+            _chosen(step, names),
+        ]
+        for argument in checked.arguments:
+            names.argument(argument)  # an argument that no rule knows can't be found again either
+    except (UnknownNode, KeyError):
+        return b""
+    found = blake2b(json.dumps(whole).encode(), digest_size=32, person=b"dpsql.release")
+    if step.cells is not None:
+        found.update(to_bytes(step.cells))
+    return found.digest()
+
+
+def _chosen(step: Step, names: Names) -> list[object] | None:
+    """Which winners were chosen, and by what: a selection's ORDER BY and LIMIT are part of it (FREE-1)."""
+    top = next((m.statistic for m in step.measurements if isinstance(m.statistic, Top)), None)
+    if top is None:
+        return None
+    (argument,) = step.checked.arguments
+    return [top.count, top.largest, argument.call.function, names.argument(argument)]
+
+
+def _identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
+    """What tells the noisy table of a step apart from every other: the stored tables it is made of, and its columns."""
+    names = Names(earlier)
+    names.relation(step.checked.relation)
+    aggregates = [[a.call.function, *map(str, a.call.at), names.argument(a)] for a in step.checked.arguments]
+    return json.dumps([list(digests), aggregates])
+
+
+def _digest(kept: Kept) -> str:
+    """What tells a stored table apart from every other: all of it, noise included."""
+    whole = blake2b(json.dumps([kept.key.hex(), kept.facts]).encode(), digest_size=32, person=b"dpsql.table")
+    whole.update(kept.data)
+    return whole.hexdigest()
+
+
+# ---------------------------------------------------------------- does a stored release answer this one?
+
+
+def answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy | None:
+    """The stored table as the table of this step; None if it lacks something, or has more noise."""
+    names, left = Names(earlier), stored.noisy.step
+    names.relation(step.checked.relation)
+    if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.threshold):
+        return None
+    calls: list[Call] = []
+    mine = [Fraction((m.in_rows(step.bits) or m.noise).variance) for m in step.measurements]
+    theirs = [Fraction(m.noise.variance) for m in left.measurements]
+    for argument, call in zip(step.checked.arguments, step.calls, strict=True):
+        other = _rename(argument, call, names, stored)
+        if other is None:
+            return None
+        recipe = RECIPES[call.function]
+        needs = dict(zip(recipe.needs(call), recipe.needs(other), strict=True))
+        if any(q not in left.estimates for q in needs.values()):
+            return None
+        if any(q.kind in CHOSEN and not _as_near(q, needs[q], step, left, mine, theirs) for q in needs):
+            return None
+        for contrast in recipe.contrasts(call):
+            if any(q.kind in CHOSEN for q in contrast):
+                continue
+            asked = Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(mine)
+            had = Linear.combine((left.estimates[needs[q]], w) for q, w in contrast.items()).variance(theirs)
+            if had > asked * (1 + Fraction(1, 10**9)):
+                return None
+        calls.append(other)
+    assert isinstance(left, Left)
+    return replace(stored.noisy, step=replace(left, name=step.name, calls=tuple(calls)))
+
+
+def _as_near(
+    wanted: Quantity, other: Quantity, step: Step, left: Origin, mine: list[Fraction], theirs: list[Fraction]
+) -> bool:
+    """Is a value that was chosen before chosen among as many candidates, and with no more noise, as this one would?"""
+    assert wanted.value is not None and other.value is not None
+    ((asked, _), _), ((had, _), _) = step.estimates[wanted].terms[0], left.estimates[other].terms[0]
+    close = theirs[had] <= mine[asked] * (1 + Fraction(1, 10**9))
+    return close and other.value.grid.step <= wanted.value.grid.step
+
+
+def _rename(argument: Argument, call: Call, names: Names, stored: Archived) -> Call | None:
+    """The call in the stored release's own names."""
+    value, second, where = call.value, call.second, call.where
+    if argument.value is not None and value is not None:
+        value = stored.values.get(_value(names, argument))
+        if value is None:
+            return None
+    if argument.second is not None and second is not None:
+        second = stored.values.get(names.value(argument.second))
+        if second is None:
+            return None
+    if argument.where is not None and where is not None:
+        where = stored.wheres.get(names.expression(argument.where.sql))
+        if where is None:
+            return None
+    clip = call.clip
+    if clip is not None:
+        clip = stored.clips.get(names.clip(argument, clip))
+        if clip is None:
+            return None
+    return replace(call, value=value, second=second, where=where, clip=clip)
+
+
+def _value(names: Names, argument: Argument) -> str:
+    """The name of an aggregated value; what is chosen by rank has a grid of its own."""
+    assert argument.value is not None
+    return names.counted(argument) + (" by rank" if argument.ordered else "")
+
+
+def _offers(step: Step) -> dict[Quantity, Linear]:
+    """All that the measured statistics tell: what the query needed, and what they give besides."""
+    found = dict(step.estimates)
+    for quantity, linear in _measured(step):
+        found.setdefault(quantity, linear)
+    return found
+
+
+def _measured(step: Step) -> Iterator[tuple[Quantity, Linear]]:
+    for index, measurement in enumerate(step.measurements):
+        for quantity, weights in measurement.statistic.quantities().items():
+            whole = 1 if quantity.kind in UNWEIGHTED else 2**step.bits
+            yield quantity, Linear.of({(index, column): w / whole for column, w in enumerate(weights)})

@@ -5,90 +5,21 @@ What leaves here is differentially private; what never passes here never leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import lcm
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.aggregates.base import Call, Rational
+from dpsql.aggregates.noisy import Noisy, Randomized, Responded
 from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
-from dpsql.core.exact import Integers, plus, times
-from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.budget import Noise
+from dpsql.core.exact import Integers, plus
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
+from dpsql.mechanisms.response import shuffled
 from dpsql.quote.model import Measurement, Step
 from dpsql.quote.responses import ResponseStep
-from dpsql.statistics.base import Choice, Quantity
-from dpsql.statistics.strategy import Linear
+from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
-
-
-class Drawn(Protocol):
-    """A measurement, after the fact."""
-
-    @property
-    def noise(self) -> Noise: ...
-
-
-class Origin(Protocol):
-    """What a noisy table came from, as far as answers need it: a step, or a stored release (archive.py)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def calls(self) -> tuple[Call, ...]: ...
-
-    @property
-    def measurements(self) -> Sequence[Drawn]: ...
-
-    @property
-    def estimates(self) -> Mapping[Quantity, Linear]: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Noisy:
-    """A step's noisy integers: for each measurement its columns, one entry a cell, each a multiple of its grid."""
-
-    step: Origin
-    cells: Any  # an Arrow table with k0, k1, …; None without keys
-    columns: tuple[tuple[Integers, ...], ...]
-
-    @property
-    def count(self) -> int:
-        """How many cells left."""
-        return 1 if self.cells is None else int(self.cells.num_rows)
-
-    def estimate(self, linear: Linear) -> Rational:
-        """A linear combination of noisy columns, exactly."""
-        denominator = lcm(*(w.denominator for _, w in linear.terms))
-        total: Integers = np.zeros(self.count, dtype=np.int64)
-        for (statistic, column), weight in linear.terms:
-            factor = int(weight * denominator)
-            total = plus(total, times(self.columns[statistic][column], factor))
-        return Rational(total, denominator)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Randomized:
-    """A column of randomised values: their places in the public list, and what was drawn."""
-
-    values: Any  # an Arrow array
-    type: str
-    mechanism: RandomizedResponse
-    codes: Codes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Responded:
-    """A table's rows, each value randomised by itself, in an order that says nothing."""
-
-    name: str
-    columns: tuple[Randomized, ...]
 
 
 def respond(step: ResponseStep, exact: ExactCodes) -> Responded:

@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsql.accounting.account import Balance, Receipt
 from dpsql.accounting.fitting import fitting
+from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked
 from dpsql.answer.finish import finish, publish
@@ -39,7 +40,7 @@ from dpsql.quote.goal import Goal
 from dpsql.quote.merge import Batch, Result, alone, answer, merge, quotes, share, statements
 from dpsql.quote.model import Quote
 from dpsql.quote.plan_cache import key_of
-from dpsql.release import Noisy, Responded, release, respond
+from dpsql.release import release, respond
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import Tree, parse
 from dpsql.store.archive import replays

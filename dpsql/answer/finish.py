@@ -16,6 +16,7 @@ from sqlglot import exp
 from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
+from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
 from dpsql.answer.model import SET_SIZE, Answer, Origin, intervals
@@ -32,7 +33,6 @@ from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import plan_column
 from dpsql.quote.cut_estimate import may_cut
 from dpsql.quote.model import Quote, Step
-from dpsql.release import Noisy, Responded
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones

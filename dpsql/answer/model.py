@@ -7,11 +7,11 @@ from typing import Any
 
 from dpsql.accounting.account import Receipt
 from dpsql.aggregates import RECIPES
+from dpsql.aggregates.noisy import Noisy
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.release import Noisy
 from dpsql.statistics.base import CHOSEN
 
 Arrow = Any

@@ -15,6 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, analyze
@@ -28,7 +29,6 @@ from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy.model import Policy
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.model import Ask, Before, Quote
-from dpsql.release import Noisy
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 from dpsql.statistics.bounds import Automatic, Seed, covered

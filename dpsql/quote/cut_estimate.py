@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
 from dpsql.core.errors import Error, PrivacyError
@@ -25,7 +26,6 @@ from dpsql.plan.rows import fresh, plan_column
 from dpsql.quote.bounds import with_ranges
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.model import Ask, Quote
-from dpsql.release import Noisy, Responded
 from dpsql.sql.as_sql import as_sql
 from dpsql.store.reuse import find
 

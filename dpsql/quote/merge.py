@@ -17,6 +17,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.accounting.account import Receipt
+from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.finish import finish
@@ -33,7 +34,6 @@ from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.quote.calibrate import check_columns
 from dpsql.quote.model import Measurement, Quote, Step
-from dpsql.release import Noisy, Responded
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.statistics.base import Statistic

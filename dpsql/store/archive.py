@@ -18,6 +18,7 @@ from dpsql.accounting.account import Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
+from dpsql.aggregates.noisy import Noisy
 from dpsql.answer.model import Answer, Origin
 from dpsql.core.arrow import column
 from dpsql.core.errors import LedgerError
@@ -29,7 +30,6 @@ from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.release import Noisy
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 

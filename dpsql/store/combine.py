@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.release import Noisy
+from dpsql.aggregates.noisy import Noisy
 from dpsql.statistics.base import Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.store.archive import Archived, Drawn, Left

@@ -21,12 +21,12 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
+from dpsql.aggregates.noisy import Noisy, Origin, Responded
 from dpsql.analyze.checked import Argument
 from dpsql.answer.model import Answer
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import Quote, Step
-from dpsql.release import Noisy, Origin, Responded
 from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 import dpsql
+from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.ownership import key_promise, rows_promise
 from dpsql.answer.finish import publish
 from dpsql.backends.duckdb.run import execute
-from dpsql.release import Noisy, release
+from dpsql.release import release
 
 USERS = pa.schema([("uid", pa.int64()), ("city", pa.string()), ("age", pa.int32())])
 ORDERS = pa.schema(

@@ -11,7 +11,6 @@ from math import floor, isfinite, sqrt
 from typing import Any
 
 import numpy as np
-from sqlglot import exp
 
 from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.base import Call, Rational
@@ -29,12 +28,10 @@ from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.google import interval_of
-from dpsql.plan.grouping import SETS, branches
-from dpsql.plan.nodes import Aggregate
+from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import as_written
 from dpsql.statistics.base import Choice, Quantity
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
@@ -49,8 +46,6 @@ from dpsql.statistics.units import Units
 CONFIDENCE = 0.95
 EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
 Facts = dict[str, Any]
-Place = tuple[str, str]  # (release, column)
-Lineage = tuple[frozenset[Place], bool]  # the release columns that an output is made of; is it one of them, unchanged?
 
 
 def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
@@ -65,15 +60,15 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     for response in quote.responses:
         known = sum(len(r["aggregates"]) for r in responses.values())
         responses[response.name] = response_facts(response, quote.price, known, verbose)
-    lineages = _lineage(quote.plan.post, {*steps, *responses})
+    lineages = lineage(quote.plan.post, {*steps, *responses})
     facts: Facts = {
         "sql": quote.plan.text,
         "price": _cost(quote.price),
         "mechanism": quote.split.name,
         "other": None if quote.other is None else {"mechanism": quote.other[0], "error": quote.other[1]},
         "columns": [
-            _column(name, kind, lineage, steps, responses)
-            for (name, kind), lineage in zip(quote.result, lineages, strict=True)
+            _column(name, kind, found, steps, responses)
+            for (name, kind), found in zip(quote.result, lineages, strict=True)
         ],
         "releases": list(steps.values()),
         "responses": list(responses.values()),
@@ -141,7 +136,7 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
         "cells": step.count,
         "keys": [
             {
-                "key": _sql(key),
+                "key": written(key),
                 "values": None if checked.domains is None else len(checked.domains[i].values),
                 "from": None if checked.domains is None else checked.domains[i].why,
             }
@@ -201,7 +196,7 @@ def _grid_step(m: Measurement, bits: int) -> Fraction:
 
 def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
     facts: Facts = {
-        "aggregate": _call_text(argument.call),
+        "aggregate": call_text(argument.call),
         "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
         "error": _error(step, call),
     }
@@ -217,15 +212,6 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
 def _range(value: Scalar) -> Facts:
     found = value.range
     return {"low": _end(found.low), "high": _end(found.high), "from": [w.replace('"', "") for w in found.why]}
-
-
-def _call_text(call: Aggregate) -> str:
-    """An aggregate as the query writes it, its contribution bounds included."""
-    text = _sql(call.node)
-    if call.bounds is None:
-        return text
-    plain = _sql(call.node.this if isinstance(call.node, exp.Filter) else call.node)
-    return text.replace(plain, f"{plain[:-1]}, {call.bounds.text})", 1)
 
 
 def _needs(call: Call) -> tuple[Quantity, ...]:
@@ -343,20 +329,15 @@ def _terms(step: Step, call: Call, sums: Mapping[Quantity, float]) -> list[tuple
 
 
 def _column(
-    name: str, type_: str, lineage: Lineage, releases: Mapping[str, Facts], responses: Mapping[str, Facts]
+    name: str, type_: str, found: Lineage, releases: Mapping[str, Facts], responses: Mapping[str, Facts]
 ) -> Facts:
     """Where an output column comes from: a key or an aggregate as it stands, an expression over them, or neither."""
     steps = {**releases, **responses}
-    places, unchanged = sorted(lineage[0], key=lambda p: (list(steps).index(p[0]), p[1])), lineage[1]
-    kind = "public"
-    if places:
-        kind = "expression" if not unchanged else "key" if places[0][1].startswith("k") else "aggregate"
-        kind = "response" if unchanged and places[0][0] in responses else kind
-        kind = "interval" if unchanged and interval_of(places[0][1]) is not None else kind
+    places = sorted(found[0], key=lambda p: (list(steps).index(p[0]), p[1]))
     return {
         "name": name,
         "type": type_,
-        "kind": kind,
+        "kind": kind_of(found, responses.keys()),
         "from": [f"{release}.{column}" for release, column in places],
         "of": [_written(steps[release], column) for release, column in places],
     }
@@ -377,62 +358,6 @@ def _end(value: Any) -> float | str:
     return float(value) if isinstance(value, Fraction) else str(value)
 
 
-def _sql(node: exp.Expr) -> str:
-    return as_sql(as_written(node)).replace('"', "")
-
-
 def _cost(cost: Cost) -> dict[str, float | None]:
     rho = None if cost.rho is None else float(cost.rho)
     return {"epsilon": float(cost.epsilon), "delta": float(cost.delta), "rho": rho}
-
-
-# ---------------------------------------------------------------- which release columns an output is made of
-
-
-def _lineage(query: exp.Expr, releases: set[str], around: Mapping[str, _Source] | None = None) -> list[Lineage]:
-    """For each output of a query over releases, the release columns in it; `around`: what a correlated query sees."""
-    if isinstance(query, exp.SetOperation):
-        sides = _lineage(query.this, releases, around), _lineage(query.expression, releases, around)
-        return [(a[0] | b[0], False) for a, b in zip(*sides, strict=True)]
-    if not isinstance(query, exp.Select):
-        return [(_within(query, around or {}, releases), False)]
-    sources: dict[str, _Source] = dict(around or {})
-    from_ = query.args.get("from_")
-    for node in [*([from_.this] if from_ else []), *(j.this for j in query.args.get("joins") or [])]:
-        sources[node.alias_or_name] = _source(node, releases, sources)
-    return [_output(output.unalias(), sources, releases) for output in query.selects]
-
-
-_Source = Mapping[str, Lineage] | str  # a query's outputs by name, or the name of a release
-
-
-def _output(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) -> Lineage:
-    if isinstance(node, exp.Column):
-        source = sources.get(node.table, {})
-        if isinstance(source, str):
-            return frozenset({(source, node.name)}), True
-        return source.get(node.name, (frozenset(), False))
-    return _within(node, sources, releases), False
-
-
-def _source(node: exp.Expr, releases: set[str], around: Mapping[str, _Source]) -> _Source:
-    if isinstance(node, exp.Table) and node.name in releases:
-        return node.name
-    if not isinstance(node, exp.Subquery | exp.Lateral):
-        return {}
-    if SETS in node.meta:  # one row is one cell of one set: each column shows what it shows in that set
-        outputs = zip(*(_lineage(b, releases) for b in branches(node.this)), strict=True)
-        united = [(frozenset().union(*(places for places, _ in output)), True) for output in outputs]
-        return dict(zip(node.this.named_selects, united, strict=True))
-    alias = node.args.get("alias")
-    query = node.this.unnest()
-    names = [c.name for c in alias.columns] if alias is not None and alias.columns else query.named_selects
-    return dict(zip(names, _lineage(query, releases, around), strict=False))
-
-
-def _within(node: exp.Expr, sources: Mapping[str, _Source], releases: set[str]) -> frozenset[Place]:
-    if isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
-        return frozenset().union(*(places for places, _ in _lineage(node, releases, sources)))
-    if isinstance(node, exp.Column):
-        return _output(node, sources, releases)[0]
-    return frozenset().union(*(_within(child, sources, releases) for child in node.iter_expressions()))

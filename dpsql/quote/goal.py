@@ -20,7 +20,9 @@ from dpsql.core.cost import show_rounded
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.error import half_width
+from dpsql.plan.google import interval_of
 from dpsql.policy.model import exact_decimal
+from dpsql.quote.lineage import call_text, kind_of, lineage, written
 from dpsql.quote.model import Quote, Step
 from dpsql.statistics.top import Top
 
@@ -107,26 +109,28 @@ class Goal:
 
     def _widths(self, quote: Quote) -> Iterator[tuple[str, Argument, float]]:
         """Each output's error: all its cells at once where it is known how many there are, else each by itself."""
-        from dpsql.explain.facts import as_dict
-
         steps = {step.name: step for step in quote.steps}
         if any(isinstance(m.statistic, Top) for step in quote.steps for m in step.measurements):
             raise _cannot("the winners", "which groups win depends on how far apart they are")
-        for column in as_dict(quote)["columns"]:
-            if column["kind"] in ("key", "public"):
+        responses = {step.name for step in quote.responses}
+        found = lineage(quote.plan.post, {*steps, *responses})
+        for (name, _), (places, unchanged) in zip(quote.result, found, strict=True):
+            kind = kind_of((places, unchanged), responses)
+            if kind in ("key", "public"):
                 continue
             if quote.responses:
-                raise _cannot(column["name"], "the error of randomised rows depends on how many there are")
-            if column["kind"] != "aggregate":
-                raise _cannot(column["name"], f"it is computed from {', '.join(column['of'])}")
-            name, place = column["from"][0].split(".")
-            step, index = steps[name], int(place[1:])
+                raise _cannot(name, "the error of randomised rows depends on how many there are")
+            order = sorted(places, key=lambda p: (list(steps).index(p[0]), p[1]))
+            if kind != "aggregate":
+                raise _cannot(name, f"it is computed from {', '.join(_text(steps[r], c) for r, c in order)}")
+            release, column = order[0]
+            step, index = steps[release], int(column[1:])
             argument, call = step.checked.arguments[index], step.calls[index]
             if call.function not in (*COUNTED, "SUM"):
-                raise _cannot(column["name"], f"the error of {call.function} depends on how many rows there are")
+                raise _cannot(name, f"the error of {call.function} depends on how many rows there are")
             if self.share and (argument.value is None or call.function in COUNTED):
-                raise _cannot(column["name"], "a count has no declared range", "give an absolute accuracy: 100")
-            yield column["name"], argument, _width(step, call, self.confidence)
+                raise _cannot(name, "a count has no declared range", "give an absolute accuracy: 100")
+            yield name, argument, _width(step, call, self.confidence)
 
     def _unreachable(self, quote: Quote, most: Fraction) -> PrivacyError:
         column, _, _ = max(self._widths(quote), key=lambda found: found[2])
@@ -150,6 +154,15 @@ def _width(step: Step, call: Call, confidence: float) -> float:
     whole = call.function in COUNTED or (call.type is not None and (call.type.is_integer or call.type.is_boolean))
     rounded = whole and lcm(*(w.denominator for _, w in terms)) > 1
     return width + 0.5 if rounded else width
+
+
+def _text(step: Step, column: str) -> str:
+    """A column of a release as the query writes it."""
+    release = step.checked.release
+    if (end := interval_of(column)) is not None:
+        return f"DP_INTERVAL_{end[1].upper()}({call_text(release.aggregates[end[0]])})"
+    index = int(column[1:])
+    return written(release.keys[index]) if column.startswith("k") else call_text(release.aggregates[index])
 
 
 def _range(argument: Argument) -> Fraction:

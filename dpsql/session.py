@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpsql.accounting.account import Balance, Receipt
+from dpsql.accounting.account import Balance, Receipt, Spend
 from dpsql.accounting.fitting import fitting
+from dpsql.accounting.stored import Kept
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.checked import Checked
 from dpsql.answer.finish import finish, publish
@@ -91,7 +92,7 @@ class Session:
             noisy: list[Noisy | Responded] = [*self._measure(quote, until), *self._respond(quote, until)]
             engine.check_unchanged(data)
             done = self._cut(finish(quote, noisy, receipt, engine.public), quote, data, *first[-1:], until=until)
-            return replace(done, cost=price, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
+            return replace(done, cost=price, receipt=self._record(receipt, keep(quote, data, noisy, [done])))
 
     def batch(self, sql: str, **options: Any) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
@@ -110,7 +111,7 @@ class Session:
             noisy = self._measure(quote, engine.deadline())
             engine.check_unchanged(data)
             answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
-            done = engine.ledger.released(receipt, keep(quote, data, noisy, answers))
+            done = self._record(receipt, keep(quote, data, noisy, answers))
             return [replace(one, receipt=done) for one in answers]
 
     def explain(self, sql: str, **options: Any) -> Quote:
@@ -244,12 +245,13 @@ class Session:
         engine, who = self._engine, self._analyst
         engine.check_running()
         told = {"untested": untested()} if untested() else {}
-        noted = [(price, {**note, **told}) for price, note in spends]
+        noted = [Spend(price, {**note, **told}) for price, note in spends]
 
         def pay() -> list[Receipt]:
             self.paying = True
             try:
-                receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
+                asked = quota(engine.policy, who)
+                _, receipts = engine.ledger.reserve(lambda: None, lambda _: noted, analyst=who, quota=asked)
             except BudgetError:
                 self.paying = False  # nothing was recorded; of other errors only the ledger knows
                 raise
@@ -257,6 +259,14 @@ class Session:
             return [replace(receipt, untested=untested()) for receipt in receipts]
 
         return to_the_end(pay)
+
+    def _record(self, receipt: Receipt, kept: Sequence[Kept]) -> Receipt:
+        """Store a release's noisy tables, and then its answers."""
+        ledger = self._engine.ledger
+        done = ledger.record(receipt, [k for k in kept if k.kind == "release"])
+        if answers := [k for k in kept if k.kind == "answer"]:
+            ledger.answered(receipt, answers)
+        return done
 
     def _bounded(self, quote: Quote, receipts: Sequence[Receipt], data: Mapping[str, str], until: Deadline) -> Quote:
         """Release the automatic bounds that a query needs first; all of it is paid by now (Theorem AUTO-1)."""
@@ -267,7 +277,7 @@ class Session:
             (noisy,) = self._measure(first, until)
             engine.check_unchanged(data)
             done = finish(first, [noisy], receipt, engine.public)
-            engine.ledger.released(receipt, keep(first, data, [noisy], [done]))
+            self._record(receipt, keep(first, data, [noisy], [done]))
             released.append((noisy, receipt.id))
         known = settled(quote, released, engine)
         if quote.aside is None:
@@ -287,7 +297,7 @@ class Session:
         (receipt,) = paid or self._reserve([(aside.own, aside.note)])
         noisy = self._measure(aside, until or engine.deadline())
         engine.check_unchanged(data)
-        engine.ledger.released(receipt, keep(aside, data, noisy, []))
+        self._record(receipt, keep(aside, data, noisy, []))
         return replace(done, cost=done.cost if paid else receipt.cost, clipping=read_cuts(quote, noisy))
 
     def _measure(self, quote: Quote, until: Deadline) -> list[Noisy]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import Connect
+from support import charge
 
 import dpsql
 from dpsql.accounting.account import Receipt
@@ -59,7 +60,7 @@ def answers(session: dpsql.Session, sql: str, epsilon: object, runs: int) -> lis
     """Independent answers from one quote: the exact stage runs once, release and finish each time."""
     engine = session._engine
     quote = session.explain(sql, epsilon=epsilon)
-    receipt = engine.ledger.reserve(quote.price, {"sql": sql})
+    receipt = charge(engine.ledger, quote.price, {"sql": sql})
     cursor = engine.cursor()
     exact = [execute(step, cursor) for step in quote.steps]
     cursor.close()

@@ -116,7 +116,13 @@ class Journal:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction; `state` is what the ledger says in it."""
+        """A read transaction; `state` is what the ledger says in it.
+
+        Inside a transaction of the same thread it is that one: what was read there stays what is read.
+        """
+        if (under_way := self.store.under_way) is not None:
+            yield under_way
+            return
         with self.store.snapshot() as db:
             self._catch_up(db)
             yield db

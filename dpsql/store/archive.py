@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from dpsql.accounting.account import Receipt, untested_of
+from dpsql.accounting.account import Entry, Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
@@ -145,16 +145,25 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
     entry, kept = ledger.kept(id)
     answers = [k for k in kept if k.kind == "answer"]
     if not answers:
-        why = "was paid for and not answered" if entry.state == "reserved" else "was too large to keep"
-        raise LedgerError(
-            f"there is no answer to show again: release {entry.id[:8]} {why}",
-            code="no-answer",
-            hint="nothing is refunded once rows may have been read; ask again",
-        )
+        raise _no_answer(entry, kept)
     releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
     noisy = tuple(unpack_release(k).noisy for k in releases)
     receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested_of(entry.note))
     return [_unpack_answer(k, noisy, receipt) for k in answers]
+
+
+def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
+    """The error for a release of which no answer was stored: why, and what to do."""
+    again = "nothing is refunded once rows may have been read; ask again"
+    if entry.state == "reserved":
+        why = "was paid for and not answered"
+    elif not kept:
+        why = "was too large to keep"
+    else:
+        why = "was measured, and no answer was stored with it"
+        if all(k.key for k in kept):  # else it can't be found by what it measured
+            again = "its noisy tables are stored: the query that it was measured for can be asked again, which is free"
+    return LedgerError(f"there is no answer to show again: release {entry.id[:8]} {why}", code="no-answer", hint=again)
 
 
 def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:

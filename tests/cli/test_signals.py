@@ -201,12 +201,12 @@ import dpsql
 session = dpsql.connect("policy.toml")
 main = threading.current_thread()
 started = threading.Event()
-reserve = session._engine.ledger.reserve_all
+reserve = session._engine.ledger.reserve
 def told(*a, **k):
     found = reserve(*a, **k)
     started.set()
     return found
-session._engine.ledger.reserve_all = told
+session._engine.ledger.reserve = told
 
 def press():
     started.wait()

@@ -58,7 +58,13 @@ class Claims:
         return db.execute("DELETE FROM claim WHERE receipt = ? AND owner = ? AND lease_end > ?", mine).rowcount > 0
 
     def drop(self, receipts: Iterable[str]) -> None:
-        """Remove the claims of these receipts where they are still ours: nobody is at work on them any more."""
+        """Remove the claims of these receipts where they are still ours: nobody is at work on them any more.
+
+        Inside a transaction of the same thread, which a block that is only now cleared away may be, they are left to
+        run out.
+        """
+        if self._store.under_way is not None:
+            return
         with self._store.transaction() as db:
             db.executemany(
                 "DELETE FROM claim WHERE receipt = ? AND owner = ?", [(receipt, self._owner) for receipt in receipts]
@@ -82,7 +88,8 @@ class Claims:
             yield
         finally:
             stop.set()
-            thread.join()
+            if not self._store.held:  # else the thread may be waiting for this one
+                thread.join()
 
     def _keep(self, receipts: Sequence[str], stopped: Callable[[], threading.Event | None]) -> None:
         """Renew until told to stop. A block that was left by a signal before it could say so is gone, and so is its

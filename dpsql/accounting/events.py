@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A stored table or answer, as the event of its release describes it."""
+    """A stored table or answer, as the event that stored it describes it."""
 
     receipt: str
     kind: str

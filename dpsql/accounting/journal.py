@@ -1,7 +1,7 @@
 """A ledger's events on their way to the file and back: chained, verified, anchored.
 
 Nothing is believed that isn't covered by the head's keyed tag, and no event is believed before the head is reached:
-    head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event of its release
+    head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event that stored it
 """
 
 from __future__ import annotations

@@ -138,6 +138,9 @@ class Store:
                 code="ledger-forked",
                 hint="connect in the new process instead of before it starts",
             )
+        if self.under_way is not None:
+            # SQLite would refuse it, too; but what is rolled back then is the transaction around this one.
+            raise RuntimeError("a transaction of this thread is under way")
         with self._lock, self._explained():
             if self._closed:
                 raise LedgerError("the ledger is closed", code="ledger-closed", hint="connect again")

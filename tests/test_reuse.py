@@ -572,3 +572,23 @@ def test_an_answer_too_large_to_keep_is_answered_and_said_to_be_gone(
     with pytest.raises(LedgerError, match="too large to keep"):
         session.replay(first.receipt.id)
     assert not session.query(BY_KEY, epsilon=1).receipt.reused and spent(session) == 2
+
+
+def test_a_release_whose_answer_was_lost_is_said_to_be_free_and_is(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsql.accounting.ledger import Ledger
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Ledger, "answered", fail)  # the tables are stored by then
+    with pytest.raises(RuntimeError):
+        session.query(BY_KEY, epsilon=1)
+    monkeypatch.undo()
+    (entry,) = session._engine.ledger.history()
+    with pytest.raises(LedgerError) as refused:
+        session.replay(entry.id)
+    assert refused.value.code == "no-answer" and "which is free" in (refused.value.hint or "")
+    again = session.query(BY_KEY, epsilon=1)
+    assert again.receipt.reused and again.receipt.id == entry.id and spent(session) == 1

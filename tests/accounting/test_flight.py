@@ -133,11 +133,16 @@ def test_eight_threads_that_ask_at_once_pay_once_and_get_the_same_bytes(where: s
         assert len(first.stored(KEY)) == 1 and rows(first) == []
 
 
+def slowly() -> bytes:
+    time.sleep(0.2)
+    return os.urandom(8)
+
+
 def _ask(path: str, barrier: Barrier, answers: multiprocessing.Queue[object]) -> None:
     try:
         with Ledger(path, ACCOUNT) as ledger:
             barrier.wait()
-            answers.put(answer(ledger, lambda: time.sleep(0.2) or os.urandom(8)))
+            answers.put(answer(ledger, slowly))
     except BaseException as error:
         answers.put(repr(error))
 
@@ -187,7 +192,7 @@ def test_other_releases_do_not_wait_and_spends_without_a_claim_wait_for_nobody(p
 def test_what_was_recorded_after_the_look_is_found_inside_the_transaction(path: Path) -> None:
     """The other process is faster by all of its work: between this one's look and its write transaction."""
     with Ledger(path, ACCOUNT) as one, Ledger(path, ACCOUNT) as other:
-        looks = []
+        looks: list[bytes | None] = []
 
         def late() -> bytes | None:
             found = look(one)()
@@ -442,6 +447,21 @@ def test_a_successor_of_whoever_was_killed_pays_once_more_unless_it_was_recorded
             )
 
 
+@posix
+def test_kill_9_at_any_statement_leaves_no_less_spent_than_released_and_a_successor_who_can_go_on(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Every statement with --whole, otherwise every third fault point."""
+    some = 1 if pytestconfig.getoption("--whole") else 3
+    driver = Path(__file__).with_name("flight_driver.py")
+    done = subprocess.run(
+        [sys.executable, str(driver), str(tmp_path), str(some)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    left = json.loads(done.stdout)
+    assert left == sorted(left) and {tuple(one) for one in left} == {(0, 0), (1, 0), (1, 1)}
+
+
 def expire(path: Path) -> None:
     edit(path, "UPDATE claim SET lease_end = ?", clock.after(-1))
 
@@ -470,6 +490,17 @@ def test_a_late_claimant_does_not_remove_the_claim_of_its_successor(path: Path) 
             assert late._claims.renew([receipts[0].id]) == []
         assert [row[2] for row in rows(late)] == [second.id]
         successor.record(second, table(b"successor"))
+
+
+def test_a_claimed_receipt_is_recorded_by_whoever_reserved_it(path: Path) -> None:
+    with Ledger(path, ACCOUNT) as one, Ledger(path, ACCOUNT) as other:
+        _, (receipt,) = reserve(one)
+        with pytest.raises(Overtaken):
+            other.record(receipt, table(b"other"))
+        one.record(receipt, table(b"one"))
+        with pytest.raises(LedgerError, match="no reserved spend"):
+            one.record(receipt, table(b"twice"))
+        assert [kept.data for _, kept in other.stored(KEY)] == [b"one"]
 
 
 def test_an_expired_claim_can_neither_be_renewed_nor_recorded_even_if_nobody_overtook(path: Path) -> None:
@@ -642,7 +673,7 @@ def test_many_threads_and_few_releases_are_paid_once_each_although_claimants_fai
                 except ZeroDivisionError:
                     failed.put(step)
 
-        with started(*[lambda n=n: ask(n) for n in range(6)]):  # type: ignore[misc]
+        with started(*[lambda n=n: ask(n) for n in range(6)]):
             pass
         found = list(seen.queue)
         assert len(set(found)) == 3 and len(found) + failed.qsize() == 36

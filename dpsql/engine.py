@@ -11,9 +11,7 @@ from time import monotonic
 from typing import Any
 from weakref import finalize
 
-from dpsql.accounting.account import Account, Quota
-from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
-from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.opening import open_ledger
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.ownership import SCAN
 from dpsql.backends.duckdb.csv_files import LONGEST
@@ -188,7 +186,7 @@ class Engine:
 
     def catalog(self) -> Catalog:
         """What analyze knows besides the query."""
-        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types)
+        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types, self.unlisted)
 
     def cursor(self) -> Cursor:
         """A cursor on the private engine, which is locked."""
@@ -297,38 +295,6 @@ def _check_links(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
                     code="link-type",
                     hint="give both columns the same type (in a CSV table: list them with a type)",
                 )
-
-
-def account(policy: Policy) -> Account:
-    """What the ledger is an account of."""
-    budget = policy.budget
-    renew = "" if budget.renew == "never" else budget.renew
-    return Account(budget.epsilon, budget.delta, budget.accountant, policy.relation(), renew)
-
-
-def anchor(policy: Policy, ledger: str | Path | None = None) -> Anchor | None:
-    """What tells an older copy of the ledger from the ledger; None where the policy names nothing."""
-    match policy.budget.anchor:
-        case None:
-            return None
-        case str(path):
-            return FileAnchor(policy.folder / path)
-        case command:
-            return CommandAnchor(command, Path(ledger or policy.ledger_path))
-
-
-def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:
-    """The policy's ledger, or the one that the caller names, under the conditions that the policy sets."""
-    path = policy.ledger_path if ledger is None else ledger
-    return Ledger(path, account(policy), anchor=anchor(policy, path), must_exist=policy.budget.must_exist)
-
-
-def quota(policy: Policy, analyst: str) -> Quota | None:
-    """The part of the budget that this analyst may spend; None: all of it."""
-    quotas = policy.budget.analysts
-    if analyst in quotas and analyst != "*":
-        return Quota(analyst, quotas[analyst])
-    return Quota("everybody else", quotas["*"], frozenset(quotas)) if "*" in quotas else None
 
 
 def _check_names(policy: Policy) -> None:

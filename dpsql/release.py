@@ -16,8 +16,7 @@ from dpsql.backends.duckdb.run import Exact
 from dpsql.core.exact import Integers, plus
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import shuffled
-from dpsql.quote.model import Measurement, Step
-from dpsql.quote.responses import ResponseStep
+from dpsql.quote.model import Measurement, ResponseStep, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 

@@ -2,6 +2,8 @@
 
 text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --calibrate--> Quote
      --reserve--> Receipt --execute + release, step by step--> Noisy --finish--> Answer
+
+The first line is here, up to the quote; the second is run.py.
 """
 
 from __future__ import annotations
@@ -16,35 +18,31 @@ from typing import Any
 
 from dpsql.accounting.account import Balance, Receipt
 from dpsql.accounting.fitting import fitting
-from dpsql.aggregates.noisy import Noisy, Responded
+from dpsql.accounting.opening import quota
+from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
-from dpsql.analyze.checked import Checked
-from dpsql.answer.finish import finish, publish
+from dpsql.analyze.catalog import Catalog
 from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import rehearse, too_deep
-from dpsql.backends.duckdb.codes import encode
-from dpsql.backends.duckdb.cursor import Deadline
-from dpsql.backends.duckdb.run import execute
-from dpsql.backends.duckdb.versions import untested
-from dpsql.core.cost import Cost
-from dpsql.core.errors import BudgetError, Error, LedgerError, PrivacyError
-from dpsql.core.stoppable import to_the_end
-from dpsql.engine import Engine, quota
-from dpsql.options import Options, asked, options_of
+from dpsql.core.errors import Error, LedgerError, PrivacyError
+from dpsql.engine import Engine
+from dpsql.explain.show import Explanation
+from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
-from dpsql.quote.bounds import analyze_automatic, parts, quote_automatic, require_known, settled
-from dpsql.quote.calibrate import calibrate
-from dpsql.quote.cut_estimate import SHARE, cuts_something, known_cuts, read_cuts, with_estimate
+from dpsql.quote.ask import asked
+from dpsql.quote.bounds import analyze_automatic
+from dpsql.quote.cut_estimate import NOTED, Cut, estimate_stage, read_cuts
 from dpsql.quote.goal import Goal
-from dpsql.quote.merge import Batch, Result, alone, answer, merge, quotes, share, statements
-from dpsql.quote.model import Quote
+from dpsql.quote.model import Ask, Quote, Step
 from dpsql.quote.plan_cache import key_of
-from dpsql.release import release, respond
+from dpsql.quote.stages import Statement, quote_of, require_known
+from dpsql.run import Payer, run
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import Tree, parse
+from dpsql.sql.statements import alone, statements
 from dpsql.store.archive import replays
-from dpsql.store.reuse import Found, find, keep
+from dpsql.store.reuse import find, look, stored_tables
 
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
 """The ε that `prices` shows, where the policy allows as much."""
@@ -64,163 +62,174 @@ def connect(
     """
     objects = sources or {}
     loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
-    return Session(Engine(loaded, objects, ledger, strict=strict_engine), checked_analyst(analyst))
+    name = checked_analyst(analyst)
+    return Session(Engine(loaded, objects, ledger, strict=strict_engine), name, owner=True)
 
 
 class Session:
     """One analyst's way in. Close it, or use it in a with statement."""
 
-    def __init__(self, engine: Engine, analyst: str = "") -> None:
+    def __init__(self, engine: Engine, analyst: str = "", *, owner: bool = False) -> None:
+        """owner: the engine is closed with the session."""
         self._engine = engine
-        self._analyst = analyst
-        self.charged: Receipt | None = None
-        self.paying = False
-        """The last spend of this session: what was paid for, also where it was interrupted or failed afterwards."""
+        self._payer = Payer(engine, analyst)
+        self._owner = owner
+        self._closed = False
 
-    def query(self, sql: str, **options: Any) -> Answer:
-        """Answer a query. Takes the options of `Options`; ε is what the whole query costs."""
-        engine = self._engine
-        with _located(sql):
+    @asks
+    def query(self, sql: str, request: Request) -> Answer:
+        """Answer a query. What isn't said here or in the SQL is the policy's to say.
+
+        epsilon, delta: what the whole query costs.
+        max_rows, max_rows_per_group, max_groups: one unit counts for at most so many rows, in all and in one group,
+            and shows up in at most so many groups.
+        mechanism: the kind of noise: "auto", "laplace" or "gaussian".
+        fresh: pay for new noise where a stored release would do.
+        clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
+        accuracy: instead of epsilon, spend the least that reaches this error: 100, or "1% of range".
+        confidence: with which it is reached (0.95).
+        """
+        with self._about(sql) as engine:
             data = engine.identities()
-            quote = self._quote(sql, options)
-            if not options.get("fresh") and (found := self._stored(quote, data)) is not None:
-                return self._cut(finish(quote, found.noisy, found.receipt, engine.public), quote, data)
-            with self._loosest(sql, options):
-                *first, receipt = self._reserve(quote.spends)
-            until = engine.deadline()
-            price, quote = quote.price, self._bounded(quote, first, data, until)
-            noisy: list[Noisy | Responded] = [*self._measure(quote, until), *self._respond(quote, until)]
-            engine.check_unchanged(data)
-            done = self._cut(finish(quote, noisy, receipt, engine.public), quote, data, *first[-1:], until=until)
-            return replace(done, cost=price, receipt=engine.ledger.released(receipt, keep(quote, data, noisy, [done])))
+            quote = self._quote(sql, request)
+            (answer,) = run(quote, data, self._payer, fresh=request.fresh)
+            return answer
 
-    def batch(self, sql: str, **options: Any) -> list[Answer]:
+    @asks
+    def batch(self, sql: str, request: Request) -> list[Answer]:
         """Answer several statements, divided by semicolons, with one price for all: ε is what the batch costs.
 
-        What two statements need is measured once. If one of them is refused, nothing is paid and none is answered.
+        What two statements need is measured once. If one of them is refused, nothing is paid and none is answered. The
+        options are those of `query`; limits may stand in a statement of their own.
         """
-        engine = self._engine
-        with _located(sql):
+        with self._about(sql) as engine:
             data = engine.identities()
-            together, quote = self._together(sql, options)
-            self._rehearse(quote, together)
-            found = None if options.get("fresh") else find(quote, data, engine.ledger)
-            if found is not None:
-                return [answer(quote, p, found.noisy, found.receipt, engine.public) for p in together.parts]
-            (receipt,) = self._reserve([(quote.price, quote.note)])
-            noisy = self._measure(quote, engine.deadline())
-            engine.check_unchanged(data)
-            answers = [answer(quote, part, noisy, receipt, engine.public) for part in together.parts]
-            done = engine.ledger.released(receipt, keep(quote, data, noisy, answers))
-            return [replace(one, receipt=done) for one in answers]
+            quote = self._together(sql, request)
+            return run(quote, data, self._payer, fresh=request.fresh)
 
-    def explain(self, sql: str, **options: Any) -> Quote:
-        """Everything about a query's noise and price; spends nothing and reads no private row."""
-        with _located(sql):
-            quote = self._quote(sql, options)
-            return self._fitted(replace(quote, cuts=known_cuts(quote, self._engine)))
+    @asks
+    def explain(self, sql: str, request: Request) -> Explanation:
+        """Everything about a query's noise and price; spends nothing and reads no private row.
 
-    def explain_batch(self, sql: str, **options: Any) -> Quote:
-        """The same for a batch: its merged releases, and one price."""
-        with _located(sql):
-            together, quote = self._together(sql, options)
-            self._rehearse(quote, together)
-            return self._fitted(quote)
+        The options are those of `query`; print it to read it.
+        """
+        with self._about(sql):
+            quote = self._quote(sql, request)
+            return self._explained(replace(quote, cuts=self._known_cuts(quote)))
 
-    def _rehearse(self, quote: Quote, together: Batch) -> None:
-        for one in quotes(quote, together):
-            rehearse(one, self._engine.public)
+    @asks
+    def explain_batch(self, sql: str, request: Request) -> Explanation:
+        """Everything about a batch's merged releases and their one price; spends nothing. Options as in `batch`."""
+        with self._about(sql):
+            return self._explained(self._together(sql, request))
 
-    def _fitted(self, quote: Quote) -> Quote:
-        ledger = self._engine.ledger
-        left = ledger.left(quota(self._engine.policy, self._analyst))
-        first = () if quote.before is None else quote.before.quotes
-        aside = () if quote.aside is None else (quote.aside,)
-        measured = [one for q in (quote, *first, *aside) for one in q.measured]
-        return replace(quote, fits=fitting(ledger.account.filter, left, quote.price, measured))
+    @asks
+    def prices(self, sql: str, request: Request) -> list[Explanation]:
+        """Quotes for a query at several ε, the smallest first; spends nothing. epsilon: one more of them."""
+        with self._about(sql) as engine:
+            budget, given = engine.policy.budget, request.epsilon
+            most = min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
+            wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
+            quotes = [self._quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
+            return [self._explained(quote) for quote in quotes]
 
-    def _together(self, sql: str, options: Mapping[str, Any]) -> tuple[Batch, Quote]:
-        """The statements of a batch with their releases merged, and the quote for all of them."""
-        policy, wanted = self._engine.policy, options_of(options)
-        if wanted.accuracy is not None:
-            raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
-        if wanted.clipping:
-            raise PrivacyError(
-                "what is cut is estimated for one query", code="clipping", hint="ask with that query alone"
-            )
-        trees = [parse(text) for text in statements(sql)]
-        asks = [asked(wanted, policy, alone(tree).options) for tree in trees]
-        checked = [self._checked(t, limits) for t, (_, limits) in zip(trees, asks, strict=True)]
-        for one, _ in checked:
-            require_known(one, "a batch")
-        together = merge(sql, checked)
-        automatic = tuple(dict.fromkeys(a for one, _ in checked for a in one.automatic))
-        return together, replace(share(calibrate(together.checked, asks[0][0], ())), automatic=automatic)
+    # ---------------------------------------------------------------- from text to a quote
 
-    def _quote(self, sql: str, options: Mapping[str, Any]) -> Quote:
+    def _quote(self, sql: str, request: Request) -> Quote:
+        """The quote of one statement: a recent one, if all that it rests on is the same."""
         engine = self._engine
-        key = key_of(sql, options, engine.known())
+        key = key_of(sql, request, engine.known())
         if (known := engine.recent.get(key)) is not None:
             return known
-        wanted, tree = options_of(options), parse(sql)
-        quote = self._priced(tree, wanted)
-        rehearse(quote, engine.public)
-        if not tree.timed and key == key_of(sql, options, engine.known()):  # else it may rest on other data
+        tree = parse(sql)
+        quote = self._priced(sql, [tree], request)
+        if not tree.timed and key == key_of(sql, request, engine.known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
 
-    def _priced(self, tree: Tree, wanted: Options) -> Quote:
+    def _together(self, sql: str, request: Request) -> Quote:
+        """The quote of a batch: releases of its statements merged, and one price."""
+        if request.accuracy is not None:
+            raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+        if request.clipping:
+            raise PrivacyError(
+                "what is cut is estimated for one query", code="clipping", hint="ask with that query alone"
+            )
+        return self._priced(sql, [alone(parse(text)) for text in statements(sql)], request)
+
+    def _priced(self, sql: str, trees: Sequence[Tree], request: Request) -> Quote:
         engine = self._engine
-        goal = Goal.parse(wanted.accuracy, wanted.confidence)
-        ask, limits = asked(wanted, engine.policy, tree.options)
-        checked, result = self._checked(tree, limits)
+        goal = Goal.parse(request.accuracy, request.confidence)
+        asks = [asked(request, engine.policy, tree.options) for tree in trees]
+        catalog = engine.catalog()
+        checked = [self._statement(tree, ask[1], catalog) for tree, ask in zip(trees, asks, strict=True)]
         if goal is None:
-            aside, main = parts(ask, [SHARE]) if wanted.clipping and cuts_something(checked) else (None, ask)
-            quote = quote_automatic(checked, main, result, limits, engine)
-            return quote if aside is None else with_estimate(quote, aside, ask.epsilon, engine)
-        require_known(checked, "an accuracy")
-        if wanted.clipping:
+            quote = quote_of(sql, checked, asks[0][0], catalog, estimate=request.clipping)
+        else:
+            quote = self._accurate(goal, sql, trees[0], checked, request, catalog)
+        rehearse(quote, engine.public)
+        return quote
+
+    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog) -> Statement:
+        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
+        engine = self._engine
+        bound = bind(tree, catalog.columns, catalog.unlisted)
+        plan = build(bound, engine.policy)
+        checked = analyze_automatic(plan, limits, catalog, self._stored)
+        return Statement(checked, limits, engine.twin.describe(tree))
+
+    def _accurate(
+        self,
+        goal: Goal,
+        sql: str,
+        tree: Tree,
+        checked: Sequence[Statement],
+        request: Request,
+        catalog: Catalog,
+    ) -> Quote:
+        """The quote with the least ε that is accurate enough."""
+        policy = self._engine.policy
+        require_known(checked[0].checked, "an accuracy")
+        if request.clipping:
             raise PrivacyError("clipping goes with an epsilon", code="clipping", hint="leave accuracy out, or clipping")
-        bare = replace(wanted, accuracy=None, confidence=None)
+        bare = replace(request, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
-            return calibrate(checked, asked(replace(bare, epsilon=epsilon), engine.policy, tree.options)[0], result)
+            ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
+            return quote_of(sql, checked, ask, catalog)
 
-        return replace(goal.least(price, ask.epsilon), automatic=checked.automatic)
+        most, _ = asked(request, policy, tree.options)
+        return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
 
-    def prices(self, sql: str, **options: Any) -> list[Quote]:
-        """Quotes for the same query at several ε, the smallest first; spends nothing."""
-        with _located(sql):
-            given = options.pop("epsilon", None)
-            budget = self._engine.policy.budget
-            most = min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
-            wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
-            return [self.explain(sql, **options, epsilon=e) for e in sorted(wanted or {most})]
+    def _stored(self, step: Step) -> list[tuple[str, Noisy]]:
+        return stored_tables(step, self._engine.identities(), self._engine.ledger)
 
-    @contextmanager
-    def _loosest(self, sql: str, options: Mapping[str, Any]) -> Iterator[None]:
-        """Tell who asked for an accuracy that can't be paid which one could be."""
+    def _explained(self, quote: Quote) -> Explanation:
+        ledger = self._engine.ledger
+        left = ledger.left(quota(self._engine.policy, self._payer.analyst))
+        fits = fitting(ledger.account.filter, left, quote.price, quote.measured)
+        return Explanation.of(replace(quote, fits=fits))
+
+    def _known_cuts(self, quote: Quote) -> tuple[Cut, ...]:
+        """What an earlier estimate of the same rows said of the limits; free, and nothing where there is none."""
+        engine = self._engine
+        if not engine.ledger.has_noted(NOTED) or quote.main.settle is not None:
+            return ()
         try:
-            yield
-        except BudgetError as error:
-            goal = Goal.parse(options.get("accuracy"), options.get("confidence"))
-            if goal is not None and error.fits is not None:
-                rest = {name: value for name, value in options.items() if name not in ("accuracy", "confidence")}
-                loosest = goal.offer(lambda e: self._priced(parse(sql), options_of({**rest, "epsilon": e})), error.fits)
-                if loosest is not None:
-                    error.hint = f"the accuracy that fits is {loosest}\n{error.hint}"
-            raise
+            stage = estimate_stage(
+                quote.main, Ask(Fraction(1, 10**6), Fraction(0), "laplace"), quote.plan, engine.catalog()
+            )
+        except Error:
+            return ()
+        found = find(stage, engine.identities(), engine.ledger)
+        return () if found is None else read_cuts(quote.main, found.noisy)
+
+    # ---------------------------------------------------------------- what is there already
 
     def is_stored(self, quote: Quote) -> bool:
-        """Whether a stored release answers this query, so that it costs nothing."""
-        return self._stored(quote, self._engine.identities()) is not None
-
-    def _stored(self, quote: Quote, versions: Mapping[str, str]) -> Found | None:
-        """What answers the query for free: also what it got when its automatic bounds were still to pay."""
-        found = find(quote, versions, self._engine.ledger)
-        if found is None and quote.lesser is not None:
-            return find(quote.lesser, versions, self._engine.ledger)
-        return found
+        """Whether stored releases answer this query, so that it costs nothing."""
+        known = look(quote.stages, self._engine.identities(), self._engine.ledger)
+        return len(known) == len(quote.stages)
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
@@ -230,99 +239,29 @@ class Session:
         return first
 
     def replays(self, id: str) -> list[Answer]:
-        """The same for a batch: all its answers."""
+        """All answers of an earlier batch once more, by its receipt's id; they are free."""
         return replays(self._engine.ledger, id)
-
-    def _checked(self, tree: Tree, limits: Limits) -> tuple[Checked, Result]:
-        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
-        engine = self._engine
-        bound = bind(tree, engine.columns, engine.unlisted)
-        plan = build(bound, engine.policy)
-        return analyze_automatic(plan, limits, engine), engine.twin.describe(tree)
-
-    def _reserve(self, spends: Sequence[tuple[Cost, dict[str, object]]]) -> list[Receipt]:
-        """Pay, before a row is read. Whoever interrupts this finds all of it done, or nothing: `charged` tells."""
-        engine, who = self._engine, self._analyst
-        engine.check_running()
-        told = {"untested": untested()} if untested() else {}
-        noted = [(price, {**note, **told}) for price, note in spends]
-
-        def pay() -> list[Receipt]:
-            self.paying = True
-            try:
-                receipts = engine.ledger.reserve_all(noted, analyst=who, quota=quota(engine.policy, who))
-            except BudgetError:
-                self.paying = False  # nothing was recorded; of other errors only the ledger knows
-                raise
-            self.charged, self.paying = receipts[-1], False
-            return [replace(receipt, untested=untested()) for receipt in receipts]
-
-        return to_the_end(pay)
-
-    def _bounded(self, quote: Quote, receipts: Sequence[Receipt], data: Mapping[str, str], until: Deadline) -> Quote:
-        """Release the automatic bounds that a query needs first; all of it is paid by now (Theorem AUTO-1)."""
-        if quote.before is None:
-            return quote
-        engine, released = self._engine, []
-        for first, receipt in zip(quote.before.quotes, receipts, strict=False):  # the last may be for the estimate
-            (noisy,) = self._measure(first, until)
-            engine.check_unchanged(data)
-            done = finish(first, [noisy], receipt, engine.public)
-            engine.ledger.released(receipt, keep(first, data, [noisy], [done]))
-            released.append((noisy, receipt.id))
-        known = settled(quote, released, engine)
-        if quote.aside is None:
-            return known
-        ask = replace(quote.before.ask, epsilon=quote.aside.epsilon, delta=Fraction(0), mechanism="laplace")
-        return with_estimate(known, ask, quote.epsilon, engine)
-
-    def _cut(
-        self, done: Answer, quote: Quote, data: Mapping[str, str], *paid: Receipt, until: Deadline | None = None
-    ) -> Answer:
-        """The answer with the estimate of what is cut, where that was asked for: a stored one is free."""
-        engine, aside = self._engine, quote.aside
-        if aside is None:
-            return done
-        if not paid and (found := find(aside, data, engine.ledger)) is not None:
-            return replace(done, clipping=read_cuts(quote, found.noisy))
-        (receipt,) = paid or self._reserve([(aside.own, aside.note)])
-        noisy = self._measure(aside, until or engine.deadline())
-        engine.check_unchanged(data)
-        engine.ledger.released(receipt, keep(aside, data, noisy, []))
-        return replace(done, cost=done.cost if paid else receipt.cost, clipping=read_cuts(quote, noisy))
-
-    def _measure(self, quote: Quote, until: Deadline) -> list[Noisy]:
-        """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
-        noisy: list[Noisy] = []
-        cursor = self._engine.cursor()
-        cursor.until = until
-        try:
-            for step in quote.steps:
-                exact = execute(step, cursor, publish(step, noisy, self._engine.public))
-                noisy.append(release(step, exact))
-        finally:
-            cursor.close()
-        return noisy
-
-    def _respond(self, quote: Quote, until: Deadline) -> list[Responded]:
-        """The same for rows that leave one by one, randomised."""
-        if not quote.responses:
-            return []
-        cursor = self._engine.cursor()
-        cursor.until = until
-        try:
-            return [respond(step, encode(step, cursor)) for step in quote.responses]
-        finally:
-            cursor.close()
 
     @property
     def budget(self) -> Balance:
         """What the account holds: .total, .spent, .remaining."""
         return self._engine.ledger.balance
 
+    @property
+    def charged(self) -> Receipt | None:
+        """The last spend of this session: what was paid for, also where it was interrupted or failed afterwards."""
+        return self._payer.charged
+
+    @property
+    def paying(self) -> bool:
+        """Is something being paid for, or was that interrupted, so that only the ledger knows?"""
+        return self._payer.paying
+
     def close(self) -> None:
-        """Close the databases and the ledger."""
-        self._engine.close()
+        """End the session. What `connect` opened is closed with it; an engine that others share stays open."""
+        self._closed = True
+        if self._owner:
+            self._engine.close()
 
     def __enter__(self) -> Session:
         return self
@@ -332,16 +271,17 @@ class Session:
     ) -> None:
         self.close()
 
-
-@contextmanager
-def _located(sql: str) -> Iterator[None]:
-    """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
-    try:
-        yield
-    except Error as error:
-        raise error.locate(sql) from None
-    except RecursionError:
-        raise too_deep().locate(sql) from None
+    @contextmanager
+    def _about(self, sql: str) -> Iterator[Engine]:
+        """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
+        if self._closed:
+            raise LedgerError("this session is closed", code="session-closed", hint="connect again")
+        try:
+            yield self._engine
+        except Error as error:
+            raise error.locate(sql) from None
+        except RecursionError:
+            raise too_deep().locate(sql) from None
 
 
 def checked_analyst(name: str | None) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import Connect
+from support import charge
 
 import dpsql
 from dpsql.accounting.account import Receipt
-from dpsql.answer.finish import CELL, finish
+from dpsql.answer.finish import CELL, answer_from
 from dpsql.backends.duckdb.run import execute
 from dpsql.release import release
 
@@ -59,12 +60,17 @@ def answers(session: dpsql.Session, sql: str, epsilon: object, runs: int) -> lis
     """Independent answers from one quote: the exact stage runs once, release and finish each time."""
     engine = session._engine
     quote = session.explain(sql, epsilon=epsilon)
-    receipt = engine.ledger.reserve(quote.price, {"sql": sql})
+    receipt = charge(engine.ledger, quote.price, {"sql": sql})
     cursor = engine.cursor()
     exact = [execute(step, cursor) for step in quote.steps]
     cursor.close()
     return [
-        finish(quote, [release(s, e) for s, e in zip(quote.steps, exact, strict=True)], receipt, engine.public)
+        answer_from(
+            quote.parts[0],
+            [release(s, e) for s, e in zip(quote.steps, exact, strict=True)],
+            receipt,
+            engine.public,
+        )
         for _ in range(runs)
     ]
 
@@ -419,11 +425,13 @@ def test_it_is_the_answer_that_the_engine_would_give(
     ],
 )
 def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) -> None:
+    from dpsql.aggregates.noisy import Noisy
     from dpsql.answer.finish import _shown, noisy_table
+    from dpsql.run import _measure as measure
 
     quote = session.explain(sql, epsilon=1)
-    noisy = session._measure(quote, session._engine.deadline())
-    assert _shown(quote, {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None
+    noisy = [n for n in measure(quote.main, session._engine, session._engine.deadline()) if isinstance(n, Noisy)]
+    assert _shown(quote.parts[0], {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None
 
 
 @pytest.mark.parametrize("name", ["__cell", CELL])

@@ -20,7 +20,7 @@ from dpsql.cli.main import cli
 from dpsql.core.errors import BudgetError, PolicyError, PrivacyError
 from dpsql.core.types import Type
 from dpsql.mechanisms import sampler
-from dpsql.quote import bounds as auto
+from dpsql.quote import stages
 from dpsql.statistics.bounds import Seed, covered
 
 N = 10_000
@@ -176,10 +176,10 @@ def test_the_ledger_notes_no_more_private_noises_than_were_drawn(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
-    calibrate = auto.calibrate
-    monkeypatch.setattr(auto, "calibrate", lambda *given: drawn.append(calibrate(*given)) or drawn[-1])
+    calibrate = stages.calibrate
+    monkeypatch.setattr(stages, "calibrate", lambda *given: drawn.append(calibrate(*given)) or drawn[-1])
     session.query("SELECT MAX(x), SUM(i), COUNT(*) FROM t", epsilon=1)
-    seed, found = ([Fraction(size) for _, size in recorded(quote.measured)] for quote in drawn[-2:])
+    seed, found = ([Fraction(size) for _, size in recorded(stage.measured)] for stage in drawn[-2:])
     assert (len(seed), len(found)) == (3, 2)  # two with half of ε each are less private than three with a third
     assert noted(session)["noises"] == [["laplace", "7/10"]] and sum(found) <= Fraction(7, 10)
 
@@ -256,14 +256,24 @@ def test_explain_says_what_would_happen_and_spends_nothing(session: dpsql.Sessio
     assert session.is_stored(session.explain("SELECT AVG(x), COUNT(*) FROM t", epsilon=1))
 
 
-def test_a_batch_and_an_accuracy_need_ranges_that_are_known(session: dpsql.Session) -> None:
-    for ask in (
-        lambda: session.batch("SELECT SUM(x) FROM t; SELECT COUNT(*) FROM t", epsilon=1),
-        lambda: session.query("SELECT SUM(x) FROM t", accuracy="1% of range"),
-    ):
-        with pytest.raises(PrivacyError) as refused:
-            ask()
-        assert refused.value.code == "automatic" and "SELECT AVG(x) FROM t" in str(refused.value.hint)
+def test_a_batch_releases_the_ranges_that_it_needs_first_once_for_all_its_statements(session: dpsql.Session) -> None:
+    text = "SELECT SUM(x) FROM t; SELECT COUNT(*) FROM t; SELECT k, AVG(x), MEDIAN(i) FROM t GROUP BY k"
+    answers = session.batch(text, epsilon=4)
+    assert [sql for sql, _ in spends(session)] == ["automatic bounds of t.i", "automatic bounds of t.x", text] or [
+        sql for sql, _ in spends(session)
+    ] == ["automatic bounds of t.x", "automatic bounds of t.i", text]
+    assert sum(cost for _, cost in spends(session)) == 4 == answers[0].cost.epsilon
+    assert {r["column"] for r in answers[0].ranges} == {"t.x", "t.i"}
+    exact = float(np.sum(TABLE["x"].to_numpy()))
+    assert abs(answers[0].rows[0][0] - exact) < 0.1 * exact and len(answers[2].rows) == 3
+    again = session.batch(text, epsilon=4)
+    assert [a.rows for a in again] == [a.rows for a in answers] and len(spends(session)) == 3
+
+
+def test_an_accuracy_needs_ranges_that_are_known(session: dpsql.Session) -> None:
+    with pytest.raises(PrivacyError) as refused:
+        session.query("SELECT SUM(x) FROM t", accuracy="1% of range")
+    assert refused.value.code == "automatic" and "SELECT AVG(x) FROM t" in str(refused.value.hint)
     assert spends(session) == []
     session.query("SELECT AVG(x) FROM t", epsilon=1)
     batch = session.batch("SELECT SUM(x) FROM t; SELECT COUNT(*) FROM t", epsilon=1)

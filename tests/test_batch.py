@@ -15,13 +15,18 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
+from dpsql import run as loop
+from dpsql.analyze.bounding import Limits
+from dpsql.analyze.checked import Checked
 from dpsql.cli.main import cli
 from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, SQLError
-from dpsql.options import Options, asked
+from dpsql.options import Request
+from dpsql.quote.ask import asked
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.merge import merge, share, statements
-from dpsql.quote.model import Quote
+from dpsql.quote.merge import merge, share
+from dpsql.quote.model import Stage
 from dpsql.sql.parse import parse
+from dpsql.sql.statements import statements
 
 TABLE = pa.table(
     {
@@ -53,15 +58,19 @@ def session(connect: Connect) -> dpsql.Session:
     return connect({"t": TABLE}, POLICY, epsilon=100)
 
 
-def quoted(session: dpsql.Session, text: str, **options: Any) -> Quote:
-    ask, limits = asked(Options(**options), session._engine.policy)
-    return calibrate(merge(text, [session._checked(parse(t), limits) for t in statements(text)]).checked, ask, ())
+def checked(session: dpsql.Session, text: str, limits: Limits) -> Checked:
+    return session._statement(parse(text), limits, session._engine.catalog()).checked
+
+
+def quoted(session: dpsql.Session, text: str, **options: Any) -> Stage:
+    ask, limits = asked(Request(**options), session._engine.policy)
+    return calibrate(merge(text, [checked(session, t, limits) for t in statements(text)]).checked, ask)
 
 
 def test_counts_of_distinct_values_are_measured_once_and_share_with_other_counts(session: dpsql.Session) -> None:
     text = "SELECT k, COUNT(DISTINCT v), COUNT(*) FROM t GROUP BY k; SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k"
     quote = share(quoted(session, text, epsilon=1))
-    assert [len(step.measurements) for step in quote.steps] == [2] and quote.price.epsilon <= 1
+    assert [len(step.measurements) for step in quote.steps] == [2] and quote.own.epsilon <= 1
     assert (
         len({m.noise.scale / m.sensitivity.l1 for s in quote.steps for m in s.measurements}) == 1
     )  # one kind of count
@@ -117,21 +126,21 @@ def test_shared_statistics_agree_between_statements(session: dpsql.Session) -> N
 def test_the_split_is_that_of_least_total_error(connect: Connect) -> None:
     """The figure of THEORY: Δ = (1, 100) at ε = 1 has the total variance 22,916, and 80,008 with equal shares."""
     session = connect({"t": TABLE}, {"tables": {"t": {"unit": "id"}}}, epsilon=100)
-    ask, one = asked(Options(epsilon=1, max_rows=1), session._engine.policy)
-    _, hundred = asked(Options(epsilon=1, max_rows=100), session._engine.policy)
+    ask, one = asked(Request(epsilon=1, max_rows=1), session._engine.policy)
+    _, hundred = asked(Request(epsilon=1, max_rows=100), session._engine.policy)
     sql = "SELECT COUNT(*) FROM t"
     different = sql + " WHERE w > 3"
-    both = merge("", [session._checked(parse(sql), one), session._checked(parse(different), hundred)])
-    equal = calibrate(both.checked, ask, ())
+    both = merge("", [checked(session, sql, one), checked(session, different, hundred)])
+    equal = calibrate(both.checked, ask)
     best = share(equal)
 
-    def total(quote: Quote) -> float:
-        return sum(2 * float(m.noise.scale / 2**s.bits) ** 2 for s in quote.steps for m in s.measurements)  # type: ignore[union-attr]
+    def total(stage: Stage) -> float:
+        return sum(2 * float(m.noise.scale / 2**s.bits) ** 2 for s in stage.releases for m in s.measurements)  # type: ignore[union-attr]
 
     assert total(equal) == pytest.approx(80_008, rel=1e-4)
     assert total(best) == pytest.approx(22_916, rel=1e-3)
-    assert best.price.epsilon <= equal.price.epsilon == 1
-    assert float(best.price.epsilon) == pytest.approx(1, rel=1e-9)
+    assert best.own.epsilon <= equal.own.epsilon == 1
+    assert float(best.own.epsilon) == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("accountant", ["basic", "zcdp"])
@@ -142,7 +151,7 @@ def test_a_split_never_costs_more_than_was_asked_for(connect: Connect, accountan
     text = "SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t WHERE w > 1; SELECT COUNT(DISTINCT id) FROM t WHERE w > 2"
     equal = quoted(session, text, epsilon=1, mechanism=mechanism)
     best = share(equal)
-    assert best.price.epsilon <= 1 and best.price.delta <= equal.price.delta * (1 + Fraction(1, 10**6))
+    assert best.own.epsilon <= 1 and best.own.delta <= equal.own.delta * (1 + Fraction(1, 10**6))
     spreads = [[m.noise.variance / 4**s.bits if "units" not in m.statistic.title else m.noise.variance
                 for s in q.steps for m in s.measurements] for q in (equal, best)]  # fmt: skip
     assert sum(spreads[1]) < sum(spreads[0])
@@ -173,9 +182,7 @@ def test_all_or_nothing_a_batch_that_is_too_dear_is_refused_whole(connect: Conne
 def test_a_batch_that_fails_after_payment_shows_nothing_of_any_statement(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import dpsql.session as pipeline
-
-    original, calls = pipeline.answer, []
+    original, calls = loop.finish, []
 
     def fail_on_the_second(*arguments: Any) -> Any:
         calls.append(1)
@@ -183,11 +190,14 @@ def test_a_batch_that_fails_after_payment_shows_nothing_of_any_statement(
             raise DataError("no", code="post-processing")
         return original(*arguments)
 
-    monkeypatch.setattr(pipeline, "answer", fail_on_the_second)
+    monkeypatch.setattr(loop, "finish", fail_on_the_second)
     with pytest.raises(DataError):
         session.batch(REPORT, epsilon=1)
     (entry,) = session._engine.ledger.history()
-    assert entry.state == "reserved" and session.budget.spent.epsilon == 1
+    assert entry.state == "released" and session.budget.spent.epsilon == 1
+    monkeypatch.undo()
+    again = session.batch(REPORT, epsilon=1)  # what was measured is stored: to ask again is free
+    assert len(again) == 3 and again[0].receipt.reused and session.budget.spent.epsilon == 1
 
 
 def test_a_repeated_batch_is_free_and_so_is_each_of_its_statements(session: dpsql.Session) -> None:

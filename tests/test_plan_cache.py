@@ -9,7 +9,9 @@ import pytest
 from conftest import Connect
 
 import dpsql
+from dpsql import run as loop
 from dpsql.analyze.ownership import rows_promise
+from dpsql.options import Request
 from dpsql.quote import plan_cache
 from dpsql.quote.model import Quote
 
@@ -22,7 +24,7 @@ POLICY = {
 
 
 def planned(session: dpsql.Session, sql: str, **options: object) -> Quote:
-    return session._quote(sql, options)
+    return session._quote(sql, Request(**options))
 
 
 @pytest.fixture
@@ -69,9 +71,9 @@ def test_ranges_that_are_released_first_are_never_taken_for_known(connect: Conne
     policy = {"tables": {"t": {"unit": "row", "columns": {"v": {"bounds": "auto"}}}}}
     session = connect({"t": ROWS.select(["v"])}, policy)
     sql = "SELECT SUM(v) FROM t"
-    assert planned(session, sql, epsilon=10).before is not None
+    assert planned(session, sql, epsilon=10).main.settle is not None
     session.query(sql, epsilon=10)
-    assert planned(session, sql, epsilon=10).before is None
+    assert planned(session, sql, epsilon=10).main.settle is None
 
 
 def test_other_public_rows_give_another_quote(connect: Connect, tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_a_step_that_is_changed_writes_its_own_statement(session: dpsql.Session)
     from dataclasses import replace
 
     quote = planned(session, "SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, max_rows=1)
-    session._measure(quote, session._engine.deadline())
+    loop._measure(quote.main, session._engine, session._engine.deadline())
     other = planned(session, "SELECT k, COUNT(*) FROM t WHERE v > 5 GROUP BY k", epsilon=1, max_rows=1)
     (step,) = quote.steps
     assert step.texts and not replace(step, statement=other.steps[0].statement).texts

@@ -205,11 +205,22 @@ def test_under_zcdp_the_ledger_subtracts_what_the_columns_cost(connect: Connect)
     assert "randomized response" in str(quote)
 
 
-def test_a_batch_and_an_accuracy_are_refused_before_payment(connect: Connect) -> None:
+def test_a_batch_shares_its_price_between_rows_and_aggregates(connect: Connect) -> None:
     session = open_poll(connect)
-    with pytest.raises(dpsql.SQLError) as batch:
-        session.batch(f"SELECT COUNT(*) FROM poll; {ROWS}", epsilon=1)
-    assert batch.value.code == "batch" and batch.value.span is not None
+    text = f"SELECT COUNT(*) FROM poll; {ROWS}; {ROWS} ORDER BY 1"
+    columns = len(session.explain(ROWS, epsilon=1).responses[0].mechanisms)
+    count, rows, ordered = session.batch(text, epsilon=60)
+    spends = [e.cost.epsilon for e in session._engine.ledger.history()]
+    assert spends == [Fraction(60 * columns, columns + 1), Fraction(60, columns + 1)]
+    assert count.cost.epsilon == 60 and abs(count.rows[0][0] - len(rows.rows)) < 5
+    assert sorted(map(str, ordered.rows)) == sorted(map(str, rows.rows))  # randomised once for both
+    again = session.batch(text, epsilon=60)
+    assert [a.rows for a in again[:2]] == [count.rows, rows.rows] and len(session._engine.ledger.history()) == 2
+    assert session.query(ROWS, epsilon=1).receipt.reused
+
+
+def test_an_accuracy_is_refused_before_payment(connect: Connect) -> None:
+    session = open_poll(connect)
     with pytest.raises(dpsql.PrivacyError) as accuracy:
         session.query(ROWS, accuracy=3)
     assert accuracy.value.code == "accuracy"

@@ -13,6 +13,7 @@ import pytest
 from support import Connect
 
 import dpsql
+from dpsql import run as loop
 from dpsql.core.errors import BudgetError, LedgerError
 
 TABLE = pa.table(
@@ -414,14 +415,14 @@ def test_data_that_is_replaced_while_a_query_runs_is_not_released(
     from dpsql.cli.budget import _accept_data_change
 
     with dpsql.connect(folder / "policy.toml") as session:
-        measure = session._measure
+        measure = loop._measure
 
         def replaced(*given: Any) -> Any:
             pq.write_table(TABLE.slice(0, 100), folder / "t.parquet")
             _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
             return measure(*given)
 
-        monkeypatch.setattr(session, "_measure", replaced)
+        monkeypatch.setattr(loop, "_measure", replaced)
         with pytest.raises(dpsql.DataError) as refused:
             session.query("SELECT SUM(v) FROM t", epsilon=1)
         assert refused.value.code == "data-changed"
@@ -545,7 +546,7 @@ def test_an_unknown_release_is_refused(session: dpsql.Session, id: str) -> None:
 def test_a_query_that_failed_after_payment_has_no_answer_to_replay(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import dpsql.session as pipeline
+    import dpsql.run as pipeline
 
     def fail(*_: object) -> None:
         raise RuntimeError
@@ -572,3 +573,23 @@ def test_an_answer_too_large_to_keep_is_answered_and_said_to_be_gone(
     with pytest.raises(LedgerError, match="too large to keep"):
         session.replay(first.receipt.id)
     assert not session.query(BY_KEY, epsilon=1).receipt.reused and spent(session) == 2
+
+
+def test_a_release_whose_answer_was_lost_is_said_to_be_free_and_is(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsql.accounting.ledger import Ledger
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Ledger, "answered", fail)  # the tables are stored by then
+    with pytest.raises(RuntimeError):
+        session.query(BY_KEY, epsilon=1)
+    monkeypatch.undo()
+    (entry,) = session._engine.ledger.history()
+    with pytest.raises(LedgerError) as refused:
+        session.replay(entry.id)
+    assert refused.value.code == "no-answer" and "which is free" in (refused.value.hint or "")
+    again = session.query(BY_KEY, epsilon=1)
+    assert again.receipt.reused and again.receipt.id == entry.id and spent(session) == 1

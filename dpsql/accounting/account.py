@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from typing import Literal
@@ -94,6 +94,19 @@ class Receipt:
     untested: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What one release asks of the ledger.
+
+    claim: what tells the release apart from all others, so that whoever asks for the same one at the same time waits
+    for it instead of paying, too; b"": it is shared with nobody.
+    """
+
+    cost: Cost
+    note: Mapping[str, object]
+    claim: bytes = b""
+
+
 def untested_of(note: Mapping[str, object]) -> str:
     """The untested engine that a spend's note names, if any."""
     return str(note.get("untested", ""))
@@ -164,6 +177,14 @@ def check_account(account: Account) -> None:
         )
     if not isinstance(json.loads(account.relation), dict):
         raise ValueError("a relation is a JSON object")
+
+
+def check_spends(spends: Sequence[Spend], accountant: str) -> None:
+    """Refuse what can't be reserved together."""
+    for spend in spends:
+        check_price(spend.cost, accountant)
+    claims = [spend.claim for spend in spends if spend.claim]
+    assert len(set(claims)) == len(claims), "one release is paid once: two spends have the same claim"
 
 
 def check_price(price: Cost, accountant: str) -> None:

@@ -2,8 +2,9 @@
 
     ledger     the first one: a random name, so that no two ledgers have a link in common
     account    what it is an account of: totals, accountant, relation, renewal; the last one counts
-    spend      a price, before the first private row is read
-    released   its answer has left; the digests of what was stored of it
+    spend      a price, before the first private row is read; and whether its release was claimed (claims.py)
+    released   its noisy tables may leave; the digests of what was stored of them
+    answered   what became of them; the digests of the answers that were stored
     source     a version of a table's data
     promise    what a check of such a version found
     key        the key was changed
@@ -27,7 +28,7 @@ from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass
 
-Kind = Literal["ledger", "account", "spend", "released", "source", "promise", "key", "upgraded"]
+Kind = Literal["ledger", "account", "spend", "released", "answered", "source", "promise", "key", "upgraded"]
 COLUMNS = "seq, kind, time, receipt, body, note"
 """What the link of an event covers, in this order."""
 Row = tuple[int, str, str, str | None, str, str | None]
@@ -51,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A stored table or answer, as the event of its release describes it."""
+    """A stored table or answer, as the event that stored it describes it."""
 
     receipt: str
     kind: str
@@ -69,12 +70,14 @@ class State:
     def __init__(self) -> None:
         self._links = bytearray()
         self._alike: Counter[str] = Counter()  # spends of one text; empty outside add_all
+        self._claiming: set[str] = set()  # those of these texts that are of claimed releases
         self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
         self._rules: Mapping[str, Callable[[str, str | None], None]] = {
             "ledger": self._ledger,
             "account": self._account,
             "spend": self._spend,
             "released": self._released,
+            "answered": self._answered,
             "source": self._source,
             "promise": self._promise,
             "key": lambda *_: None,
@@ -85,7 +88,9 @@ class State:
         self.closed: str | None = None
         self.period = ""  # the latest of all spends
         self.spends: dict[str, int] = {}  # the place of each, in the order in which they were made
+        self.claimed: set[str] = set()  # the spends of claimed releases that are not released
         self.released: set[str] = set()
+        self.answered: set[str] = set()
         self.versions: dict[str, dict[str, bytes]] = {}  # by table: digests by version, the last one is the present one
         self.promises: dict[tuple[str, str], dict[str, bool]] = {}  # by table and version
         self.stored: list[Item] = []
@@ -112,6 +117,7 @@ class State:
             before = self._spent.get(where)
             self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
         self._alike.clear()
+        self._claiming.clear()
 
     def _add(self, row: Row, its_link: bytes) -> None:
         _, kind, _, receipt, text, _ = row
@@ -164,20 +170,38 @@ class State:
                 raise Malformed
             self.period = max(self.period, _name(body["period"]))
             _name(body["analyst"])
+            if not isinstance(body["claimed"], bool):
+                raise Malformed
+            if body["claimed"]:
+                self._claiming.add(text)
         self._alike[text] += 1
+        if text in self._claiming:
+            self.claimed.add(receipt)
         self.spends[receipt] = self.count + 1
 
     def _released(self, text: str, receipt: str | None) -> None:
-        if receipt not in self.spends or receipt in self.released:
+        if receipt not in self.spends or receipt in self.released:  # Theorem FLIGHT-1: once for each spend
             raise Malformed
-        items = [
-            Item(receipt, _name(kind), bytes.fromhex(key), bytes.fromhex(digest))
-            for kind, key, digest in json.loads(text)["stored"]
-        ]
+        items = _items(text, receipt)
         self.released.add(receipt)
+        self.claimed.discard(receipt)
+        if any(item.kind == "answer" for item in items):  # older formats stored both at once
+            self.answered.add(receipt)
+        self._store(items)
+
+    def _answered(self, text: str, receipt: str | None) -> None:
+        if receipt is None or receipt not in self.released or receipt in self.answered:
+            raise Malformed
+        items = _items(text, receipt)
+        if any(item.kind != "answer" for item in items):  # a noisy table is stored by its release alone
+            raise Malformed
+        self.answered.add(receipt)
+        self._store(items)
+
+    def _store(self, items: list[Item]) -> None:
         for item in items:
             self.stored.append(item)
-            self.stored_by_receipt.setdefault(receipt, []).append(len(self.stored))
+            self.stored_by_receipt.setdefault(item.receipt, []).append(len(self.stored))
             if item.kind == "release":
                 self.stored_by_key.setdefault(item.key, []).append(len(self.stored))
 
@@ -207,6 +231,14 @@ def number(text: str) -> Fraction:
     if found < 0:
         raise ValueError
     return found
+
+
+def _items(text: str, receipt: str) -> list[Item]:
+    """What was stored with an event."""
+    return [
+        Item(receipt, _name(kind), bytes.fromhex(key), bytes.fromhex(digest))
+        for kind, key, digest in json.loads(text)["stored"]
+    ]
 
 
 def _name(value: object) -> str:

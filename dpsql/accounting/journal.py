@@ -1,7 +1,7 @@
 """A ledger's events on their way to the file and back: chained, verified, anchored.
 
 Nothing is believed that isn't covered by the head's keyed tag, and no event is believed before the head is reached:
-    head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event of its release
+    head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event that stored it
 """
 
 from __future__ import annotations
@@ -116,7 +116,13 @@ class Journal:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction; `state` is what the ledger says in it."""
+        """A read transaction; `state` is what the ledger says in it.
+
+        Inside a transaction of the same thread it is that one: what was read there stays what is read.
+        """
+        if (under_way := self.store.under_way) is not None:
+            yield under_way
+            return
         with self.store.snapshot() as db:
             self._catch_up(db)
             yield db

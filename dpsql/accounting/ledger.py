@@ -1,37 +1,45 @@
 """The ledger: one durable account of everything that ever left dpsql under one total.
 
     Account    what one ledger file is an account of
-    Receipt    one spend; reserved before the first private row is read, released when the answer has left
+    Spend      what one release asks for
+    Receipt    one spend; reserved before the first private row is read, released when its noisy tables are stored
     Balance    total, spent, remaining
     Ledger     the file
 
 A price is recorded before the first row is read and there is no way to take it back (Theorem LEDGER-1), so a crash at
-any point leaves spent ≥ released. All sums are exact rationals. What they are computed from is verified (Theorem
-LEDGER-2): events.py says what is recorded, journal.py how it gets into the file and back.
+any point leaves spent ≥ released. What several ask for at the same time is paid once (Theorem FLIGHT-1, claims.py).
+All sums are exact rationals. What they are computed from is verified (Theorem LEDGER-2): events.py says what is
+recorded, journal.py how it gets into the file and back.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from time import monotonic
+from typing import TypeVar
 
 from dpsql.accounting import clock, stored, versions
-from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, check_account, check_price
+from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, check_account, check_spends
 from dpsql.accounting.anchor import Anchor
+from dpsql.accounting.claims import Claims, Overtaken, Watch
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
-from dpsql.accounting.journal import Journal, account_event
+from dpsql.accounting.journal import Journal, Writer, account_event
 from dpsql.accounting.store import Store
 from dpsql.accounting.stored import Kept
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, LedgerError
 
-__all__ = ["Account", "Balance", "Entry", "Kept", "Ledger", "Quota", "Receipt", "Source"]
+__all__ = ["Account", "Balance", "Entry", "Kept", "Ledger", "Overtaken", "Quota", "Receipt", "Source", "Spend"]
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -47,6 +55,7 @@ class Ledger:
         check_account(account)
         self._account = account
         self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist)
+        self._claims = Claims(self._journal.store)
         try:
             with self._journal.reading():
                 self._agree()
@@ -79,7 +88,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Nothing is pending: every spend was durable when `reserve` returned."""
+        """Close the file. Nothing is pending: what was reserved or recorded was durable when that returned."""
         self._store.close()
 
     @property
@@ -91,35 +100,106 @@ class Ledger:
         return self._account
 
     def reserve(
-        self, price: Cost, note: Mapping[str, object], *, analyst: str = "", quota: Quota | None = None
-    ) -> Receipt:
-        """Record the price, durably, before the first private row is read; BudgetError if it doesn't fit."""
-        return self.reserve_all([(price, note)], analyst=analyst, quota=quota)[0]
+        self,
+        look: Callable[[], T],
+        spends: Callable[[T], Sequence[Spend]],
+        *,
+        analyst: str = "",
+        quota: Quota | None = None,
+        patience: float | None = None,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> tuple[T, list[Receipt]]:
+        """Look for what is stored, and pay for what isn't: what was found, and a receipt for each spend, in order.
 
-    def reserve_all(
-        self, spends: Sequence[tuple[Cost, Mapping[str, object]]], *, analyst: str = "", quota: Quota | None = None
-    ) -> list[Receipt]:
-        """Record several prices with their notes at once: all of them, or none and BudgetError."""
-        for price, _ in spends:
-            check_price(price, self._account.accountant)
+        look: searches the stored releases; it may be called again, also inside the transaction, and only reads.
+        spends: what is still to be paid, given what was found. All of it is recorded, durably and before the first
+        private row is read, or none: BudgetError where it doesn't fit. It is as if the looking, the claims and the
+        spends were one moment (Theorem FLIGHT-1).
+
+        If somebody else is at work on one of these releases, this waits without paying, and then begins anew.
+        patience: for how many seconds it waits, at most; given_up: asked about 20 times a second while it waits.
+        LedgerError "release-busy" then, and nothing was spent. Whoever holds claims must not reserve: two could wait
+        for each other. After Overtaken, `working` is left first.
+        """
+        until = None if patience is None else monotonic() + patience
+        watch = Watch()
+        while True:
+            before = self._releases()
+            found = look()
+            wanted = spends(found)
+            receipts: list[Receipt] = []
+            if not wanted:
+                return found, receipts
+            try:
+                with self._journal.writing() as writer:
+                    if len(self._journal.state.released) != before:
+                        found = look()
+                        wanted = spends(found)
+                    keys = [spend.claim for spend in wanted if spend.claim]
+                    busy = watch.busy(writer.db, keys)
+                    if not busy:
+                        receipts += self._pay(writer, wanted, analyst, quota)
+            except BaseException:
+                if receipts:  # the anchor failed, or a signal came: nobody is at work on them
+                    self._give_back(receipts)
+                raise
+            if not busy:
+                return found, receipts
+            self._claims.wait(watch, keys, until, given_up)
+
+    def _releases(self) -> int:
+        """How many releases were recorded by now."""
+        with self._journal.reading():
+            return len(self._journal.state.released)
+
+    def _pay(self, writer: Writer, spends: Sequence[Spend], analyst: str, quota: Quota | None) -> list[Receipt]:
+        """Record spends and their claims, in a transaction; none: there is nothing to pay."""
+        if not spends:
+            return []
+        check_spends(spends, self._account.accountant)
+        self._agree()
+        self._check_open()
         time = clock.now()
-        receipts = [Receipt(secrets.token_hex(16), time, price, "reserved") for price, _ in spends]
-        with self._journal.writing() as writer:
-            self._agree()
-            self._check_open()
-            period = self._now(time)
-            self._admit(sum((price for price, _ in spends), self._account.filter.nothing), period, quota)
-            for receipt, (price, note) in zip(receipts, spends, strict=True):
-                numbers = {"epsilon": price.epsilon, "delta": price.delta, "rho": price.rho, "parts": price.parts}
-                body = {name: None if n is None else str(n) for name, n in numbers.items()}
-                text = json.dumps(dict(note), sort_keys=True, default=str)
-                # Theorem LEDGER-1: on disk when the transaction ends, and nothing in this package removes it.
-                writer.add(
-                    Event(
-                        "spend", time, {**body, "period": period, "analyst": analyst, "covers": None}, receipt.id, text
-                    )
-                )
+        period = self._now(time)
+        self._admit(sum((spend.cost for spend in spends), self._account.filter.nothing), period, quota)
+        receipts = [Receipt(secrets.token_hex(16), time, spend.cost, "reserved") for spend in spends]
+        for receipt, spend in zip(receipts, spends, strict=True):
+            price = spend.cost
+            numbers = {"epsilon": price.epsilon, "delta": price.delta, "rho": price.rho, "parts": price.parts}
+            body = {name: None if n is None else str(n) for name, n in numbers.items()}
+            told = {"period": period, "analyst": analyst, "covers": None, "claimed": bool(spend.claim)}
+            text = json.dumps(dict(spend.note), sort_keys=True, default=str)
+            # Theorem LEDGER-1: on disk when the transaction ends, and nothing in this package removes it.
+            writer.add(Event("spend", time, {**body, **told}, receipt.id, text))
+        claimed = [(s.claim, receipt.id) for s, receipt in zip(spends, receipts, strict=True) if s.claim]
+        self._claims.take(writer.db, claimed)  # Theorem FLIGHT-1: in the very transaction that pays
         return receipts
+
+    def _give_back(self, receipts: Sequence[Receipt]) -> None:
+        """Remove claims on which nobody works. Where that fails, others wait for one lease."""
+        with suppress(LedgerError):
+            with self._journal.reading():
+                claimed = [receipt.id for receipt in receipts if receipt.id in self._journal.state.claimed]
+            if claimed:
+                self._claims.drop(claimed)
+
+    @contextmanager
+    def working(self, receipts: Sequence[Receipt]) -> Iterator[None]:
+        """While the block lasts, others wait for the releases of these receipts; whoever leaves it early lets them on.
+
+        The claims are renewed in a thread of their own, for the first time after a third of a lease. What wasn't
+        recorded at the end, however it came, isn't claimed any longer.
+        """
+        with self._journal.reading():
+            claimed = [receipt.id for receipt in receipts if receipt.id in self._journal.state.claimed]
+        if not claimed:
+            yield
+            return
+        try:
+            with self._claims.renewed(claimed):
+                yield
+        finally:
+            self._give_back(receipts)
 
     def _admit(self, price: Cost, period: str, quota: Quota | None) -> None:
         """Raise where the price doesn't fit into the account, or into the analyst's quota."""
@@ -137,18 +217,36 @@ class Ledger:
         if refusals:  # the tightest: what it offers can be paid
             raise min(refusals, key=lambda r: r[0])[1]
 
-    def released(self, receipt: Receipt, kept: Sequence[Kept] = ()) -> Receipt:
-        """Note that the answer has left, and keep it; what is spent stays the same."""
+    def record(self, receipt: Receipt, kept: Sequence[Kept]) -> Receipt:
+        """Record a release and store its noisy tables, durably, before they are processed or shown; once a receipt.
+
+        Overtaken, and nothing is written, if its claim ran out or is somebody else's by now: then nothing of what was
+        measured may be shown. What is spent stays the same either way.
+        """
+        assert all(item.kind == "release" for item in kept), "answers are stored by `answered`"
+        asked = clock.after(0)  # a wait for the file is nobody's fault
         with self._journal.writing() as writer:
             state = self._journal.state
             if receipt.id not in state.spends or receipt.id in state.released:
-                raise LedgerError(
-                    f"the ledger holds no reserved spend {receipt.id}",
-                    code="receipt-unknown",
-                    hint="a receipt belongs to the ledger that gave it, and is released once",
-                )
-            stored.record(writer, len(state.stored) + 1, clock.now(), receipt.id, kept)
+                raise _unknown_receipt(f"no reserved spend {receipt.id}", "recorded")
+            # Theorem FLIGHT-1: that there must be a claim is said by the chain, not by the claims.
+            if receipt.id in state.claimed and not self._claims.settle(writer.db, receipt.id, asked):
+                raise Overtaken
+            stored.record(writer, len(state.stored) + 1, "released", clock.now(), receipt.id, kept)
         return replace(receipt, state="released")
+
+    def answered(self, receipt: Receipt, kept: Sequence[Kept]) -> None:
+        """Store the answers that were made of a recorded release; once a receipt.
+
+        They are views of its tables: where those were too large to keep, so are they.
+        """
+        assert all(item.kind == "answer" for item in kept), "noisy tables are stored by `record`"
+        with self._journal.writing() as writer:
+            state = self._journal.state
+            if receipt.id not in state.released or receipt.id in state.answered:
+                raise _unknown_receipt(f"no recorded release {receipt.id} without its answers", "answered")
+            beside = kept if receipt.id in state.stored_by_receipt else []
+            stored.record(writer, len(state.stored) + 1, "answered", clock.now(), receipt.id, beside)
 
     def stored(self, key: bytes) -> list[tuple[str, Kept]]:
         """What was released under this key, the newest first, each with the id of the spend that paid for it."""
@@ -158,6 +256,15 @@ class Ledger:
         """Is anything kept that later queries could be answered from?"""
         with self._journal.reading():
             return bool(self._journal.state.stored)
+
+    def has_noted(self, beginning: str) -> bool:
+        """Did any spend's note of its SQL begin with this? A hint where to look: notes aren't verified here."""
+        start = json.dumps(beginning)[:-1]
+        with self._journal.reading() as db:
+            found = db.execute(
+                "SELECT 1 FROM event WHERE kind = 'spend' AND instr(note, ?) > 0 LIMIT 1", (f'"sql": {start}',)
+            )
+            return found.fetchone() is not None
 
     def entry(self, id: str) -> Entry:
         """One spend, by its id or the beginning of it."""
@@ -322,6 +429,14 @@ class Ledger:
 def _within(when: str, period: str) -> bool:
     """Does a spend count in this period? An account for life counts them all, and its own spends count for ever."""
     return when == period or not when or not period
+
+
+def _unknown_receipt(what: str, done: str) -> LedgerError:
+    return LedgerError(
+        f"the ledger holds {what}",
+        code="receipt-unknown",
+        hint=f"a receipt belongs to the ledger that gave it, and is {done} once",
+    )
 
 
 def _other_kind(name: str, lines: list[str]) -> LedgerError:

@@ -46,8 +46,8 @@ CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event
 """
 """event: everything that privacy rests on (events.py), chained; head: how many there are and the last link, under the
 key; secret: what fingerprints are keyed with, wrapped with the key; stored: noisy tables and answers, whose digests are
-in the events of their releases; file: which contents a file had at its last stamp, each under the key; claim: who is
-at work on which release, and until when others wait for him (nothing private rests on it)."""
+in the events that stored them; file: which contents a file had at its last stamp, each under the key; claim: who is at
+work on which release, and until when others wait for him (claims.py; nothing private rests on it)."""
 
 RESTORE = (
     "nothing was spent or changed. Restore the file from a backup; a new ledger file would be a new account, "
@@ -118,6 +118,12 @@ class Store:
         """Does this very thread hold the lock, as it does inside a transaction?"""
         return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # what threading.Condition asks, too
 
+    @property
+    def under_way(self) -> sqlite3.Connection | None:
+        """The transaction that this very thread is in, if any."""
+        mine = self._pid == os.getpid() and self.held and not self._closed
+        return self._connection if mine and self._connection.in_transaction else None
+
     def damaged(self) -> LedgerError:
         """The error for a ledger that doesn't say what a ledger says."""
         return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)
@@ -132,6 +138,9 @@ class Store:
                 code="ledger-forked",
                 hint="connect in the new process instead of before it starts",
             )
+        if self.under_way is not None:
+            # SQLite would refuse it, too; but what is rolled back then is the transaction around this one.
+            raise RuntimeError("a transaction of this thread is under way")
         with self._lock, self._explained():
             if self._closed:
                 raise LedgerError("the ledger is closed", code="ledger-closed", hint="connect again")

@@ -1,7 +1,8 @@
 """What left once, kept with its receipt: it may leave again for free (Theorem FREE-1).
 
-This file keeps bytes and hands them out; reuse.py says what is in them. The event of a release names the digest of each
-thing that was kept of it, and nothing is handed out that doesn't have it (Theorem LEDGER-2).
+This file keeps bytes and hands them out; reuse.py says what is in them. Noisy tables are kept before they are processed
+any further, answers afterwards. The event by which a thing was kept names its digest, and nothing is handed out that
+doesn't have it (Theorem LEDGER-2).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpsql.accounting.journal import Journal, Writer
 from dpsql.core.frozen import dataclass
 
 LARGEST = 64 << 20
-"""Bytes. A larger answer isn't kept: asking again costs again."""
+"""Bytes. Larger tables aren't kept, nor is what became of them: asking again costs again."""
 MOST, MOST_BYTES = 500, 64 << 20
 """Tables of one key that are looked through for one that answers: the newest, so many and no larger together."""
 
@@ -33,12 +34,14 @@ class Kept:
     data: bytes
 
 
-def record(writer: Writer, place: int, time: str, receipt: str, kept: Sequence[Kept]) -> int:
-    """Note that a spend's answer has left, and keep its tables from this place on; how many were kept."""
+def record(
+    writer: Writer, place: int, event: Literal["released", "answered"], time: str, receipt: str, kept: Sequence[Kept]
+) -> int:
+    """Record this event of a spend, and keep what belongs to it from this place on; how many things were kept."""
     items = [] if sum(len(i.data) + len(i.facts) for i in kept) > LARGEST else kept
     digests = [digest(receipt, item) for item in items]
     listed = [[i.kind, i.key.hex(), d.hex()] for i, d in zip(items, digests, strict=True)]
-    writer.add(Event("released", time, {"stored": listed}, receipt))
+    writer.add(Event(event, time, {"stored": listed}, receipt))
     writer.db.executemany(
         "INSERT INTO stored (seq, receipt, kind, key, digest, facts, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [

@@ -100,7 +100,7 @@ def _written(db: sqlite3.Connection, old: _Old, key: bytes, events: list[Event])
     writer = Writer(db, key, note.count, note.link)
     place = 1
     for receipt, time in old.released():
-        place += stored.record(writer, place, time, receipt, old.kept(receipt))
+        place += stored.record(writer, place, "released", time, receipt, old.kept(receipt))
     writer.add(Event("upgraded", clock.now(), {"from": old.format}))
     for mark in db.execute("SELECT path, stamp, digest FROM old_file").fetchall():
         db.execute("INSERT INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)", (*mark, tag(key, "mark", *mark)))
@@ -160,7 +160,7 @@ class _Old:
             yield Event("promise", time, {"table": name, "version": version, "promise": promise, "holds": holds == 1})
         for spend in self._spends:
             names = ("period", "analyst", "epsilon", "delta", "rho", "parts")
-            body = {name: spend[name] for name in names} | {"covers": None}
+            body = {name: spend[name] for name in names} | {"covers": None, "claimed": False}
             yield Event("spend", spend["time"], body, spend["id"], spend["note"])
 
     def released(self) -> list[tuple[str, str]]:

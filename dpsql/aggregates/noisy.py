@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import lcm
 from typing import Any, Protocol
 
@@ -40,6 +41,23 @@ class Origin(Protocol):
     def estimates(self) -> Mapping[Quantity, Linear]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class StoredNoise:
+    """The noise that a statistic got. What the statistic was is told by the estimates."""
+
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A release that has left: enough to answer from, and nothing of how it was measured."""
+
+    name: str
+    calls: tuple[Call, ...]
+    measurements: tuple[StoredNoise, ...]
+    estimates: Mapping[Quantity, Linear]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
     """A step's noisy integers: for each measurement its columns, one entry a cell, each a multiple of its grid."""
@@ -52,6 +70,20 @@ class Noisy:
     def count(self) -> int:
         """How many cells left."""
         return 1 if self.cells is None else int(self.cells.num_rows)
+
+    def named(self, name: str, aggregates: Sequence[int]) -> Noisy:
+        """The table under another name, for some of its aggregates, in this order."""
+        step = self.step
+        calls = tuple(step.calls[i] for i in aggregates)
+        if (name, calls) == (step.name, step.calls):
+            return self
+        return self.renamed(name, calls)
+
+    def renamed(self, name: str, calls: tuple[Call, ...]) -> Noisy:
+        """The table under another name, for other aggregates."""
+        step = self.step
+        left = Left(name, calls, tuple(StoredNoise(m.noise) for m in step.measurements), step.estimates)
+        return replace(self, step=left)
 
     def estimate(self, linear: Linear) -> Rational:
         """A linear combination of noisy columns, exactly."""

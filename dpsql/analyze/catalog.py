@@ -33,10 +33,16 @@ class Catalog:
     promises: Promises
     public: PublicEngine
     describe: Describe
+    unlisted: frozenset[str] = frozenset()  # tables of whose columns only those that the policy lists can be used
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range."""
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The column names of each table."""
+        return {table: tuple(name for name, _ in columns) for table, columns in self.schema.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,12 +106,12 @@ def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
 
 
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
-    rows = known_relation(release.input, set(_used(release)), limits.max_rows, catalog)
+    rows = known_relation(release.input, set(used_columns(release)), limits.max_rows, catalog)
     known, owner = rows.scalars, rows.owner
     # A released range never makes keys: their values follow from public ranges alone.
     public = rows
     if catalog.ranges and release.keys:
-        public = known_relation(release.input, set(_used(release)), limits.max_rows, replace(catalog, ranges={}))
+        public = known_relation(release.input, set(used_columns(release)), limits.max_rows, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
     domains, private = _domains(release, public, catalog.public)
@@ -181,7 +181,8 @@ def _own_keys(release: Release, owner: Ownership) -> bool:
     return owner.unit is not None and all(c.name in owner.own for k in release.keys for c in k.find_all(exp.Column))
 
 
-def _used(release: Release) -> Iterator[str]:
+def used_columns(release: Release) -> Iterator[str]:
+    """The plan columns that any expression of a release, or of its rows, names."""
     expressions: list[exp.Expr] = list(release.keys)
     for aggregate in release.aggregates:
         expressions += [e for e in (aggregate.argument, aggregate.second, aggregate.where) if e is not None]

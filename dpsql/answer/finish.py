@@ -5,7 +5,8 @@ Everything here is post-processing (Theorem POST-1): it sees nothing that wasn't
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from math import isfinite
 from typing import Any
@@ -31,8 +32,8 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import plan_column
-from dpsql.quote.cut_estimate import may_cut
-from dpsql.quote.model import Quote, Step
+from dpsql.quote.cut_estimate import may_cut, read_cuts
+from dpsql.quote.model import Known, Part, Quote, Released, Step
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
@@ -41,20 +42,43 @@ CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, f
 Arrow = Any
 
 
-def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
-    """Answer the query from its noisy tables."""
+def finish(index: int, quote: Quote, known: Known, receipt: Receipt, public: PublicEngine) -> Answer:
+    """Answer one part of a quote from what its stages released."""
+    tables = [table for released in known.values() for table in _views(released, index)]
+    main = known[quote.main].stage
+    ranges = tuple(a.facts() for a in main.automatic)
+    mine = {view.step for view in main.views if view.part == index}
+    cut = may_cut([step for i, step in enumerate(main.steps) if i in mine and isinstance(step, Step)])
+    estimate = next((known[stage] for stage in quote.stages if stage.kind == "estimate" and stage in known), None)
+    clipping = None if estimate is None else read_cuts(main, estimate.noisy)
+    answer = answer_from(quote.parts[index], tables, receipt, public)
+    return replace(answer, ranges=ranges, limits=cut, clipping=clipping)
+
+
+def _views(released: Released, part: int) -> Iterator[Noisy | Responded]:
+    """The tables that a part reads of what a stage released, under the names that it has for them."""
+    for view in released.stage.views:
+        if view.part == part:
+            noisy = released.noisy[view.step]
+            if isinstance(noisy, Responded):
+                yield replace(noisy, name=view.name)
+            else:
+                yield noisy.named(view.name, view.aggregates)
+
+
+def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
+    """The answer that a statement gives over its noisy tables."""
     import duckdb
 
     measured = tuple(n for n in noisy if isinstance(n, Noisy))
     responded = [n for n in noisy if isinstance(n, Responded)]
-    tables = {n.step.name: noisy_table(n, quote.plan.post) for n in measured}
+    tables = {n.step.name: noisy_table(n, part.plan.post) for n in measured}
     releases = frozenset(tables)
-    ranges, cut = tuple(a.facts() for a in quote.automatic), may_cut(quote)
-    if (shown := _shown(quote, tables)) is not None:
-        origins = tuple(_origin(o.this, tuple(releases)) for o in quote.plan.post.selects)
+    if (shown := _shown(part, tables)) is not None:
+        origins = tuple(_origin(o.this, tuple(releases)) for o in part.plan.post.selects)
         cells = range(shown.num_rows)
-        return Answer(shown, measured, origins, cells, receipt.cost, receipt, ranges, cut)
-    whole = estimated(quote.plan.post.copy(), drawn(responded))
+        return Answer(shown, measured, origins, cells, receipt.cost, receipt)
+    whole = estimated(part.plan.post.copy(), drawn(responded))
     root, thread = _thread(_ordered(_numbered(whole), releases), releases)
     tables |= {n.name: randomized_rows(n) for n in responded}
     try:
@@ -64,34 +88,35 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
         raise DataError(
             f"the query over the noisy results failed: {str(error).splitlines()[0]}",
             code="post-processing",
-            hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
+            hint="the query stays charged, and what it released is stored: asking for it in another way is free; guard "
+            "the expression, for instance with TRY_CAST or CASE",
         ) from None
     last = result.num_columns - 1
     numbers = result.column(last).to_pylist() if thread is not None else None
     if thread is not None:
         result = result.remove_column(last)
-    origins = thread.origins if thread is not None else (None,) * len(quote.result)
-    table = _conform(result, quote.result, made)
-    return Answer(table, measured, origins, numbers, receipt.cost, receipt, ranges, cut)
+    origins = thread.origins if thread is not None else (None,) * len(part.result)
+    table = _conform(result, part.result, made)
+    return Answer(table, measured, origins, numbers, receipt.cost, receipt)
 
 
-def _shown(quote: Quote, tables: Mapping[str, Arrow]) -> Arrow | None:
+def _shown(part: Part, tables: Mapping[str, Arrow]) -> Arrow | None:
     """The answer to a query that only shows columns of its one release: no engine has to compute anything.
 
     Types that Arrow and DuckDB may spell in several ways are left to the engine.
     """
-    root = quote.plan.post
+    root = part.plan.post
     clauses = {name for name, value in root.args.items() if value}
     if not isinstance(root, exp.Select) or clauses != {"expressions", "from_"} or len(tables) != 1:
         return None
     ((release, table),) = tables.items()
     outputs = [o.unalias() for o in root.selects]
     known = all(isinstance(o, exp.Column) and o.table == release and o.name in table.column_names for o in outputs)
-    if not known or any(text not in _PLAIN for _, text in quote.result):
+    if not known or any(text not in _PLAIN for _, text in part.result):
         return None
     columns = [table.column(o.name) for o in outputs]
     made = ["DECIMAL" if "decimal" in str(c.type) else "" for c in columns]
-    return _conform(table.from_arrays(columns, [o.name for o in outputs]), quote.result, made)
+    return _conform(table.from_arrays(columns, [o.name for o in outputs]), part.result, made)
 
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:

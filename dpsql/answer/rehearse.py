@@ -7,6 +7,7 @@ row that nobody measured: what fails whatever the noise, such as ACOS('HOME'), f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpsql.backends.duckdb.run import DIALECT
 from dpsql.core.errors import SQLError
 from dpsql.plan.google import interval_of
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote.model import Quote, Step
+from dpsql.quote.model import Quote, Stage, Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import post
 from dpsql.sql.trees import explicit
@@ -37,8 +38,7 @@ def rehearse(quote: Quote, public: PublicEngine) -> None:
         _with_less_stack(SPARE, lambda: _write(quote))
     except RecursionError:
         raise too_deep() from None
-    if not quote.responses:
-        _run(quote, public)
+    _run(quote, public)
 
 
 def too_deep() -> SQLError:
@@ -58,7 +58,7 @@ def _with_less_stack(frames: int, work: Callable[[], None]) -> None:
 
 
 def _write(quote: Quote) -> None:
-    for step in quote.steps:
+    for step in (step for stage in quote.stages for step in stage.releases):
         if DIALECT not in step.texts:
             step.texts[DIALECT] = text_of(render(step.statement))
         for histogram in step.histograms:
@@ -67,18 +67,26 @@ def _write(quote: Quote) -> None:
             text_of(render_matching(matching))
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
             _write_post(one.query)
-    _write_post(quote.plan.post)
+    for part in quote.parts:
+        _write_post(part.plan.post)
 
 
 def _run(quote: Quote, public: PublicEngine) -> None:
+    """Tables of randomised rows have no stand-in: a statement over them is not rehearsed."""
     import duckdb
 
-    queries = [p.query for s in quote.steps for p in parts_of(s.checked.relation) if isinstance(p, Given)]
-    queries.append(quote.plan.post)
+    main = quote.main
+    queries = [
+        (p.query, main.releases) for s in main.releases for p in parts_of(s.checked.relation) if isinstance(p, Given)
+    ]
+    rows = {view.part for stage in quote.stages if stage.responses for view in stage.views}
+    for index, part in enumerate(quote.parts):
+        if index not in rows:
+            queries.append((part.plan.post, _tables(main, index)))
     try:
-        for query in queries:
+        for query, steps in queries:
             if query.find(exp.Literal) is not None:  # without constants there is nothing that fails by itself
-                public.table(post(query.copy()), {s.name: _stand_in(s, query, public) for s in quote.steps})
+                public.table(post(query.copy()), {s.name: _stand_in(s, query, public) for s in steps})
     except duckdb.Error as error:
         message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
         raise SQLError(
@@ -86,6 +94,16 @@ def _run(quote: Quote, public: PublicEngine) -> None:
             code="duckdb",
             hint="the part of the query over the results fails whatever they are: look at its constants",
         ) from None
+
+
+def _tables(main: Stage, part: int) -> tuple[Step, ...]:
+    """The steps whose tables a part reads, under its own names."""
+    found = []
+    for view in main.views:
+        if view.part == part:
+            step = main.releases[view.step]
+            found.append(replace(step, name=view.name, calls=tuple(step.calls[i] for i in view.aggregates)))
+    return tuple(found)
 
 
 def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:

@@ -98,7 +98,7 @@ def _read(policy: Policy) -> Statement:
     """What the ledger says; a ledger that isn't there yet has spent nothing, and looking doesn't create it."""
     from dpsql.accounting.account_statement import statement
     from dpsql.accounting.ledger import Ledger
-    from dpsql.engine import account, anchor, open_ledger
+    from dpsql.accounting.opening import account, anchor, open_ledger
 
     noted = anchor(policy)
     nothing = not (policy.ledger_path.exists() or policy.budget.must_exist or (noted is not None and noted.read()))
@@ -108,15 +108,15 @@ def _read(policy: Policy) -> Statement:
 
 def _create(policy: Policy) -> None:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.engine import account, anchor
+    from dpsql.accounting.opening import account, anchor
 
     Ledger.create(policy.ledger_path, account(policy), anchor=anchor(policy))
     click.echo(f"a new account: {policy.ledger_path}. Keep its key apart from backups of the ledger", err=True)
 
 
 def _upgrade(policy: Policy, *, replace_key: bool) -> None:
+    from dpsql.accounting.opening import anchor
     from dpsql.accounting.upgrade import upgrade
-    from dpsql.engine import anchor
 
     before = upgrade(policy.ledger_path, anchor=anchor(policy), replace_key=replace_key)
     done = "the ledger has the present format: nothing to upgrade"
@@ -131,7 +131,7 @@ def _upgrade(policy: Policy, *, replace_key: bool) -> None:
 
 def _rotate_key(policy: Policy) -> None:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.engine import anchor
+    from dpsql.accounting.opening import anchor
 
     Ledger.rotate_key(policy.ledger_path, anchor=anchor(policy))
     new = "set DPSQL_LEDGER_KEY to it" if "DPSQL_LEDGER_KEY" in os.environ else f"it is in {policy.ledger_path}.key"
@@ -140,7 +140,7 @@ def _rotate_key(policy: Policy) -> None:
 
 def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
     """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
-    from dpsql.engine import open_ledger
+    from dpsql.accounting.opening import open_ledger
     from dpsql.store.archive import replays
 
     if not policy.ledger_path.exists():
@@ -154,7 +154,7 @@ def _replay(policy: Policy, id: str, format_: str | None, output: str | None) ->
 
 def _accept_policy_change(policy: Policy) -> None:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.engine import account, anchor
+    from dpsql.accounting.opening import account, anchor
 
     lines = Ledger.accept_policy_change(policy.ledger_path, account(policy), anchor=anchor(policy))
     for line in lines or ["the policy is what the ledger records: nothing to accept"]:
@@ -164,8 +164,8 @@ def _accept_policy_change(policy: Policy) -> None:
 
 
 def _accept_data_change(policy: Policy) -> None:
+    from dpsql.accounting.opening import open_ledger
     from dpsql.backends.duckdb.sources import locate
-    from dpsql.engine import open_ledger
 
     click.echo("this reads the data's files in full", err=True)
     sources = [one.source for one in locate(policy, {}) if not one.table.public]

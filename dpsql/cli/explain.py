@@ -33,7 +33,7 @@ def explain(
     text = read_sql(sql, file)
     from dpsql.answer.render import guarantee
     from dpsql.explain.show import as_dict, show
-    from dpsql.quote.merge import statements
+    from dpsql.sql.statements import statements
 
     with opened(policy, analyst, strict=strict) as session:
         several = file is not None and len(statements(text)) > 1

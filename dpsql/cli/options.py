@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dpsql.cli.stop import careful, watch
+from dpsql.options import MECHANISMS, Request
 
 if TYPE_CHECKING:
     from dpsql.session import Session
@@ -58,25 +60,23 @@ def opened(policy: str, analyst: str | None = None, *, strict: bool = False) -> 
         yield session
 
 
-# The names are those of dpsql.options.Options. ε and δ stay text, so that 0.1 is one tenth exactly.
-_QUERY: tuple[Any, ...] = (
-    click.option("--epsilon", metavar="E", help="What the whole query costs (default: the policy's query_epsilon)."),
-    click.option("--delta", metavar="D", help="δ of the query."),
-    click.option("--max-rows", type=_LIMIT, metavar="N", help="One unit counts for at most N rows."),
-    click.option("--max-rows-per-group", type=_LIMIT, metavar="N", help="… and for at most N in one group."),
-    click.option("--max-groups", type=_LIMIT, metavar="N", help="… and shows up in at most N groups."),
-    click.option("--mechanism", type=click.Choice(["auto", "laplace", "gaussian"]), help="The kind of noise."),
-    click.option("--fresh", is_flag=True, help="Pay for new noise where a stored answer would do."),
-    click.option("--clipping", is_flag=True, help="Spend a twentieth of ε to estimate what limits and ranges cut."),
-    click.option("--accuracy", metavar="A", help='Spend what this error needs: 100, or "1% of range".'),
-    click.option("--confidence", type=float, metavar="C", help="… with this confidence (default 0.95)."),
-    click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts]."),
-)
+def _flag(field: Field[Any]) -> Any:
+    """The flag of one thing that a query may ask for. ε and δ stay text, so that 0.1 is one tenth exactly."""
+    name, told = f"--{field.name.replace('_', '-')}", {"help": field.metadata["help"]}
+    if field.default is False:
+        return click.option(name, is_flag=True, **told)
+    if field.name == "mechanism":
+        return click.option(name, type=click.Choice(MECHANISMS), **told)
+    kinds = {"int | None": _LIMIT, "float | None": float}
+    return click.option(name, type=kinds.get(str(field.type)), metavar=field.metadata["metavar"], **told)
+
+
+_ANALYST = click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts].")
 
 
 def query_options(command: F) -> F:
     """The SQL, and everything that a query may ask for besides."""
-    for option in reversed(_QUERY):
+    for option in (_ANALYST, *map(_flag, reversed(fields(Request)))):
         command = option(command)
     command = click.option("-f", "--file", metavar="FILE", help="Read the SQL from a file; - is standard input.")(
         command

@@ -40,7 +40,7 @@ def query(
     # Everything that could go wrong with the output goes wrong now, before anything is paid.
     with choose(output, format_) as target:
         from dpsql.answer.render import cut_lines, range_lines
-        from dpsql.quote.merge import statements
+        from dpsql.sql.statements import statements
 
         several = len(statements(text)) if file is not None else 1
         target.takes(several)

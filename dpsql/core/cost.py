@@ -31,6 +31,11 @@ class Cost:
         """What n releases of this price cost."""
         return Cost(n * self.epsilon, n * self.delta, None if self.rho is None else n * self.rho, n * self.parts)
 
+    def within(self, most: Cost) -> bool:
+        """Is it no more than this, in every respect?"""
+        rho = (self.rho or 0) <= (most.rho or 0)
+        return self.epsilon <= most.epsilon and self.delta <= most.delta and rho and self.parts <= most.parts
+
 
 ZERO = Cost(Fraction(0))
 ZERO_RHO = Cost(Fraction(0), rho=Fraction(0))

@@ -50,7 +50,7 @@ Facts = dict[str, Any]
 
 def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     """What `explain` says; verbose adds the SQL that runs."""
-    epsilon = quote.price.epsilon
+    epsilon, other = quote.price.epsilon, quote.main.other
     steps: dict[str, Facts] = {}
     count = sum(len(s.measurements) for s in quote.steps)
     for step in quote.steps:
@@ -64,8 +64,8 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
     facts: Facts = {
         "sql": quote.plan.text,
         "price": _cost(quote.price),
-        "mechanism": quote.split.name,
-        "other": None if quote.other is None else {"mechanism": quote.other[0], "error": quote.other[1]},
+        "mechanism": quote.main.split.name,
+        "other": None if other is None else {"mechanism": other[0], "error": other[1]},
         "columns": [
             _column(name, kind, found, steps, responses)
             for (name, kind), found in zip(quote.result, lineages, strict=True)
@@ -73,11 +73,12 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         "releases": list(steps.values()),
         "responses": list(responses.values()),
     }
-    if quote.aside is not None:
-        facts["clipping"] = {"cost": _cost(quote.aside.own)}
+    for stage in quote.stages:
+        if stage.kind == "estimate":
+            facts["clipping"] = {"cost": _cost(stage.own)}
     if quote.cuts:
         facts["cuts"] = [dict(one) for one in quote.cuts]
-    if quote.automatic:
+    if quote.main.automatic:
         facts["automatic"] = _automatic(quote)
         _forget(quote, facts["releases"])
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
@@ -96,9 +97,9 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
 
 def _automatic(quote: Quote) -> list[Facts]:
     """The automatic bounds that the query rests on, those that it must pay for first with their price."""
-    first = iter(() if quote.before is None else quote.before.quotes)
+    first = (stage for stage in quote.stages if stage.kind == "range")
     found = []
-    for one in quote.automatic:
+    for one in quote.main.automatic:
         cost = None if one.range is not None else _cost(next(first).own)
         found.append({**one.facts(), "seed": [one.seed.first, one.seed.last], "cost": cost})
     return found
@@ -106,7 +107,7 @@ def _automatic(quote: Quote) -> list[Facts]:
 
 def _forget(quote: Quote, releases: list[Facts]) -> None:
     """Leave out what isn't known before a range is: noise and errors of whatever hangs on its seed range."""
-    pending = {f"{a.table}.{a.column}: automatic" for a in quote.automatic if a.range is None}
+    pending = {f"{a.table}.{a.column}: automatic" for a in quote.main.automatic if a.range is None}
     for step, facts in zip(quote.steps, releases, strict=True):
         hanging: set[int] = set()
         for argument, aggregate in zip(step.checked.arguments, facts["aggregates"], strict=True):

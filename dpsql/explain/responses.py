@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.core.cost import Cost
 from dpsql.core.zcdp import pure_rho
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
-from dpsql.quote.responses import ResponseStep
+from dpsql.quote.model import ResponseStep
 from dpsql.sql.refuse import shown
 
 EXAMPLE_ROWS = 10_000  # a frequency's error depends on how many rows there are

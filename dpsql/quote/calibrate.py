@@ -1,4 +1,4 @@
-"""calibrate: Checked -> Quote. Splits the budget, picks statistics, fixes grids, noise and price.
+"""calibrate: Checked -> Stage. Splits the budget, picks statistics, fixes grids, noise and price.
 
 The price is the sum of what the very noise objects cost that will be drawn from; nothing else computes it.
 """
@@ -12,7 +12,7 @@ from math import inf, log, sqrt
 
 from dpsql.analyze.checked import Checked
 from dpsql.analyze.refusals import no_delta
-from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Split
 from dpsql.mechanisms.keys import Threshold
@@ -21,7 +21,7 @@ from dpsql.mechanisms.sampler import require_scale
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Plan
 from dpsql.quote.candidates import MAX_NUMBERS, Draft, draft_of, tallies_of
-from dpsql.quote.model import Ask, Measurement, Quote, Selection, Step
+from dpsql.quote.model import Ask, Measurement, Selection, Stage, Step
 from dpsql.quote.responses import share_out
 from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
 from dpsql.statistics.base import Choice, Statistic
@@ -32,22 +32,8 @@ from dpsql.statistics.units import Units
 SAME = 1 + 1e-9  # variances that differ by less are equal
 
 
-def check_columns(plan: Plan, result: tuple[tuple[str, str], ...]) -> None:
-    """Refuse whatever DuckDB reads differently, before it is paid for."""
-    if len(plan.post.selects) != len(result):
-        raise SQLError(
-            f"DuckDB sees {len(result)} columns in this query, and dpsql {len(plan.post.selects)}",
-            code="column-count",
-            hint="name the columns one by one",
-        )
-
-
-def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -> Quote:
-    """Spend (ε, δ) on the whole query, with the mechanism and the statistics of least relative error."""
-    check_columns(checked.plan, result)
-    if checked.responses:
-        responses, shares = share_out(checked.responses, ask.epsilon, ask.conversion)
-        return Quote(checked.plan, result, (), ask.epsilon, shares, None, responses)
+def calibrate(checked: Checked, ask: Ask) -> Stage:
+    """Spend (ε, δ) on all releases together, with the mechanism and the statistics of least relative error."""
     drafts = [draft_of(release, ask.pure) for release in checked.releases]
     if len(drafts) > 1 and any(d.alone for d in drafts):
         drafts = [draft_of(release, ask.pure, compare=True) for release in checked.releases]
@@ -58,7 +44,7 @@ def calibrate(checked: Checked, ask: Ask, result: tuple[tuple[str, str], ...]) -
     best = min(options, key=lambda o: o.loss)
     other = next((o for o in options if o is not best), None)
     ratio = (other.split.name, (other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
-    return _quote(checked.plan, result, drafts, best, ask.epsilon, ratio)
+    return _stage(checked.plan, drafts, best, ask.epsilon, ratio)
 
 
 def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
@@ -201,14 +187,15 @@ def _keys(draft: Draft) -> Fraction:
     return unit.groups * (2 if unit.replace else 1)
 
 
-def _quote(
-    plan: Plan,
-    result: tuple[tuple[str, str], ...],
-    drafts: Sequence[Draft],
-    best: _Option,
-    epsilon: Fraction,
-    other: tuple[str, float] | None,
-) -> Quote:
+def calibrate_rows(checked: Checked, ask: Ask) -> Stage:
+    """Spend ε on the rows that leave one by one, in equal shares for all their columns."""
+    responses, shares = share_out(checked.responses, ask.epsilon, ask.conversion)
+    return Stage("rows", checked.plan.text, responses, ask.epsilon, shares)
+
+
+def _stage(
+    plan: Plan, drafts: Sequence[Draft], best: _Option, epsilon: Fraction, other: tuple[str, float] | None
+) -> Stage:
     sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
     chosen = [s for c in best.strategies for s in c.statistics]
     try:
@@ -240,7 +227,7 @@ def _quote(
         )
         start = end
         steps.append(_step(name, draft, strategy, measurements, best.delta / max(1, selecting)))
-    return Quote(plan, result, tuple(steps), epsilon, best.split, other)
+    return Stage("main", plan.text, tuple(steps), epsilon, best.split, other)
 
 
 def _step(name: str, draft: Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:

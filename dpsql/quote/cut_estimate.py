@@ -17,19 +17,19 @@ from sqlglot import exp
 from dpsql.aggregates import COUNTED, RECIPES
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.bounding import Limits
+from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
-from dpsql.core.errors import Error, PrivacyError
+from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
-from dpsql.engine import Engine
 from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column
 from dpsql.quote.bounds import with_ranges
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.model import Ask, Quote
+from dpsql.quote.model import Ask, Stage, Step
 from dpsql.sql.as_sql import as_sql
-from dpsql.store.reuse import find
 
 SHARE = Fraction(1, 20)  # of the query's ε
+NOTED = "what limits and ranges cut: "  # how the ledger's note of an estimate begins
 MOST = 24  # the last bucket: more than 2^23 rows of one unit
 CLEAR = 3  # noise scales above which a bucket surely holds units; behind the last such one all are taken to be empty
 ENOUGH = 0.005  # a limit that cuts no more than this share of the units is good enough to suggest
@@ -52,38 +52,20 @@ def cuts_something(checked: Checked) -> bool:
     return any(True for one in checked.releases for _ in _parts(one))
 
 
-def may_cut(quote: Quote) -> tuple[str, ...]:
+def may_cut(steps: Sequence[Step]) -> tuple[str, ...]:
     """The limits and ranges that are enforced, in words: what they cut is in no interval."""
     limits: list[str] = []
     ranges: list[str] = []
-    for one in (step.checked for step in quote.steps):
+    for one in (step.checked for step in steps):
         if unit_of(one.release.input) is not None:
             limits += [f"{kind} = {limit:,}" for kind, limit in _limits(one)]
         ranges += [f"the range of {c.text}" for argument in one.arguments for c in _clipped(argument)]
     return tuple(dict.fromkeys((*limits, *ranges)))
 
 
-def with_estimate(quote: Quote, ask: Ask, epsilon: Fraction, engine: Engine) -> Quote:
-    """The quote with its estimate beside it; epsilon: what both cost."""
-    return replace(quote, epsilon=epsilon, aside=_estimate(quote, ask, engine))
-
-
-def known_cuts(quote: Quote, engine: Engine) -> tuple[Cut, ...]:
-    """What an earlier estimate of the same rows said; free, and nothing where there is none."""
-    if not engine.ledger.has_stored():
-        return ()
-    try:
-        aside = _estimate(quote, Ask(Fraction(1, 10**6), Fraction(0), "laplace"), engine)
-    except Error:
-        return ()
-    found = find(aside, engine.identities(), engine.ledger)
-    return () if found is None else read_cuts(quote, found.noisy)
-
-
-def _estimate(quote: Quote, ask: Ask, engine: Engine) -> Quote:
-    """The releases of the estimate, with their noise and price."""
-    plan, catalog = quote.plan, with_ranges(engine.catalog(), quote.automatic)
-    found = [part for step in quote.steps for part in _parts(step.checked)]
+def estimate_stage(main: Stage, ask: Ask, plan: Plan, catalog: Catalog) -> Stage:
+    """The releases of the estimate for a stage that is settled, with their noise and price."""
+    found = [part for step in main.releases for part in _parts(step.checked)]
     for part in found:
         if any(isinstance(p, Given) and p.noisy for p in parts_of(part.release.input)):
             raise PrivacyError(
@@ -92,9 +74,9 @@ def _estimate(quote: Quote, ask: Ask, engine: Engine) -> Quote:
                 hint="leave clipping out, or write the filter's value into the query",
             )
     names = tuple(f"c{i}" for i in range(len(found)))
-    text = f"what limits and ranges cut: {plan.text}"
-    whole = Plan(text, tuple(p.release for p in found), names, exp.Select(), plan.public)
-    return calibrate(analyze(whole, Limits(), catalog), ask, ())
+    whole = Plan(f"{NOTED}{plan.text}", tuple(p.release for p in found), names, exp.Select(), plan.public)
+    checked = analyze(whole, Limits(), with_ranges(catalog, main.automatic))
+    return replace(calibrate(checked, ask), kind="estimate")
 
 
 def _parts(one: CheckedRelease) -> Iterator[_Part]:
@@ -193,9 +175,9 @@ def _literal(value: Fraction) -> Expr:
 # ---------------------------------------------------------------- what it says: all of this is post-processing
 
 
-def read_cuts(quote: Quote, noisy: Sequence[Noisy | Responded]) -> tuple[Cut, ...]:
-    """The shares of units that are cut, from the noisy counts."""
-    found = [part for step in quote.steps for part in _parts(step.checked)]
+def read_cuts(main: Stage, noisy: Sequence[Noisy | Responded]) -> tuple[Cut, ...]:
+    """The shares of units that a stage cuts, from the noisy counts of its estimate."""
+    found = [part for step in main.releases for part in _parts(step.checked)]
     cuts: list[Cut] = []
     for part, one in zip(found, [n for n in noisy if isinstance(n, Noisy)], strict=True):
         cuts += list(_ranges(part, one)) if part.kind == "range" else [_limit(part, one)]

@@ -1,17 +1,26 @@
-"""What calibrate says of a query: every statement, every noise, and the price. Nothing about it depends on rows."""
+"""What a query will do and cost, before any private row is read: a Quote.
+
+A quote has stages, which are measured one after the other (private ranges first, then the release itself, then an
+estimate of what is cut), and parts, which are answered from what they release (one for a query, several for a batch).
+A stage has steps: one noisy table each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
+from sqlglot import exp
+
+from dpsql.accounting.account import Receipt
 from dpsql.accounting.fitting import Fits
 from dpsql.accounting.pld import recorded
 from dpsql.aggregates.base import Call
-from dpsql.analyze.bounding import Limits
+from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.checked import CheckedRelease
+from dpsql.analyze.responses import CheckedResponses
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
@@ -19,14 +28,14 @@ from dpsql.core.zcdp import Conversion, pure_epsilon
 from dpsql.mechanisms.budget import Drawn, LaplaceSplit, Noise, Split
 from dpsql.mechanisms.gaussian import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.mechanisms.response import ONE_ROW
+from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
 from dpsql.plan.nodes import (
+    Encode,
     Histogram,
     Matching,
     Plan,
     Statement,
 )
-from dpsql.quote.responses import ResponseStep
 from dpsql.statistics.base import Quantity, Statistic
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.strategy import Linear
@@ -34,6 +43,9 @@ from dpsql.statistics.tally import Tally
 from dpsql.statistics.top import Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
+
+Result = tuple[tuple[str, str], ...]
+"""The columns of an answer: names and types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +98,86 @@ class Step:
         """How many cells; None where that is not known beforehand."""
         return self.checked.cells
 
+    @property
+    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+        """Every noise that will be drawn, with the sensitivity of what it is added to."""
+        return [(m.sensitivity, m.noise) for m in self.measurements]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quote:
-    """Everything that a query will do and cost, before any private row is read."""
+class ResponseStep:
+    """One table whose rows leave one by one, each value randomised by itself; becomes the noisy table `name`."""
 
-    plan: Plan
-    result: tuple[tuple[str, str], ...]  # the answer's columns as DuckDB names and types them
-    steps: tuple[Step, ...]
-    epsilon: Fraction
-    split: Split
-    other: tuple[str, float] | None  # the mechanism that was not chosen, and its error relative to the chosen one
-    responses: tuple[ResponseStep, ...] = ()  # rows that leave one by one; then there are no steps
-    fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
-    automatic: tuple[Automatic, ...] = ()  # the automatic bounds that it rests on
-    before: Before | None = None  # what must be released first: then this noise is for the seed ranges
-    lesser: Quote | None = None  # the same with what it would have had if its automatic bounds were still to pay
-    aside: Quote | None = None  # an estimate of what limits and ranges cut (clipping.py)
-    cuts: tuple[Mapping[str, Any], ...] = ()  # such estimates that were released before; `explain` fills them in
+    name: str
+    checked: CheckedResponses
+    statement: Encode
+    mechanisms: tuple[RandomizedResponse, ...]  # of the columns, in their order
 
     @property
-    def price(self) -> Cost:
-        """What all of it costs."""
-        *others, own = [cost for cost, _ in self.spends]
-        total = sum(others, own)  # Theorem COMP-1
-        if not others or total.rho is None:
-            return total
-        # Theorems COMP-2 and ZCDP-2: the sum is at most ρ(ε), and the conversion takes its δ once.
-        return Cost(self.epsilon, own.delta, total.rho, total.parts)
+    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+        """Every noise that will be drawn, with the sensitivity of what it is added to."""
+        return [(ONE_ROW, one) for one in self.mechanisms]
+
+
+AnyStep = Step | ResponseStep
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table that a part of the quote reads: one of a stage's steps, under the part's own name for it."""
+
+    part: int
+    name: str
+    step: int
+    aggregates: tuple[int, ...]  # of the step's calls, in the order of the part's own
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One statement: what becomes of its noisy tables, and its columns as DuckDB names and types them."""
+
+    plan: Plan
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One release of a quote: what is measured, paid for and stored together.
+
+    What a stage costs is settled when the quote is made. What it measures may rest on what earlier stages released:
+    then `settle` tells once that is known, and it never costs more than `most` (Theorem AUTO-1).
+    """
+
+    kind: Literal["range", "rows", "main", "estimate"]
+    text: str  # what the ledger notes of it
+    steps: tuple[AnyStep, ...]
+    epsilon: Fraction
+    split: Split
+    other: tuple[str, float] | None = (
+        None  # the mechanism that was not chosen, and its error relative to the chosen one
+    )
+    views: tuple[View, ...] = ()
+    automatic: tuple[Automatic, ...] = ()  # the automatic bounds that it rests on
+    after: tuple[Stage, ...] = ()  # the stages whose releases it rests on
+    settle: Callable[[Known], Stage] | None = None
+    most: Cost | None = None
+    enough: tuple[AnyStep, ...] | None = None  # the steps with the most noise that a stored release may have instead
+    accepts: Callable[[Noisy], bool] | None = None  # whether a stored table serves; None: if it has no more noise
+    shown: Part | None = None  # how it is shown where it is asked for by itself
+
+    def settled(self, known: Known) -> Stage:
+        """What is measured, given what the stages before it released."""
+        if self.settle is None:
+            return self
+        now = self.settle(known)
+        if not now.own.within(self.cost):
+            raise AssertionError("a stage costs more than was set aside for it")
+        return now
+
+    @property
+    def cost(self) -> Cost:
+        """What is reserved for it."""
+        return self.own if self.most is None else self.most
 
     @property
     def own(self) -> Cost:
@@ -127,29 +191,30 @@ class Quote:
     @property
     def measured(self) -> list[tuple[Sensitivity, Drawn]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
-        noises: list[tuple[Sensitivity, Drawn]] = [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
-        return noises + [(ONE_ROW, one) for s in self.responses for one in s.mechanisms]
+        return [one for step in self.steps for one in step.measured]
+
+    @property
+    def releases(self) -> tuple[Step, ...]:
+        """Its steps that measure statistics."""
+        return tuple(step for step in self.steps if isinstance(step, Step))
+
+    @property
+    def responses(self) -> tuple[ResponseStep, ...]:
+        """Its steps whose rows leave one by one."""
+        return tuple(step for step in self.steps if isinstance(step, ResponseStep))
 
     @property
     def _threshold(self) -> Fraction:
-        return sum((s.selection.delta for s in self.steps if s.selection is not None), Fraction(0))
-
-    @property
-    def spends(self) -> list[tuple[Cost, dict[str, object]]]:
-        """What the ledger records: each release that comes before the query, then the query itself."""
-        first = () if self.before is None else self.before.quotes
-        aside = () if self.aside is None else (self.aside,)
-        own = self.own if self.before is None else self.before.rest
-        return [*((q.own, q.note) for q in (*first, *aside)), (own, self.note)]
+        return sum((s.selection.delta for s in self.releases if s.selection is not None), Fraction(0))
 
     @property
     def note(self) -> dict[str, object]:
         """What the ledger notes beside the price."""
-        found: dict[str, object] = {"sql": self.plan.text}
+        found: dict[str, object] = {"sql": self.text}
         if (noises := self._noted) is not None:
             found["noises"] = noises
-        winners = [m.statistic.title for s in self.steps for m in s.measurements if isinstance(m.statistic, Top)]
-        if winners and self.before is None:
+        winners = [m.statistic.title for s in self.releases for m in s.measurements if isinstance(m.statistic, Top)]
+        if winners and self.settle is None:
             found["chosen"] = winners  # of the counts or sums behind it, nothing was released
         return {**found, "threshold": str(self._threshold)} if self._threshold else found
 
@@ -159,28 +224,87 @@ class Quote:
 
         Which statistics are measured, or whether winners are chosen, may hang on ranges that aren't released yet.
         """
-        if self.before is None:
+        if self.settle is None:
             return recorded(self.measured)
         if isinstance(self.split, LaplaceSplit):
-            return [["laplace", str(self.before.rest.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
-        chosen = any(r.winners is not None for r in self.plan.releases)
+            return [["laplace", str(self.cost.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
+        chosen = any(step.checked.release.winners is not None for step in self.releases)
         same = not chosen and all(isinstance(noise, Gaussian) for _, noise in self.measured)
         return recorded(self.measured) if same else None  # Theorem GAUSS-3: (Δᵢ/σᵢ)² add up to the same
 
-    def __str__(self) -> str:
-        from dpsql.explain.show import show
 
-        return show(self)
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """What a stage released: its tables, step by step, and the spend that paid for them."""
+
+    stage: Stage  # settled
+    noisy: tuple[Noisy | Responded, ...]
+    receipt: Receipt
+
+
+Known = Mapping[Stage, Released]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Before:
-    """Releases of ranges that a query needs first (auto.py), and what is set aside for the query itself."""
+class Quote:
+    """Everything that a query, or a batch of them, will do and cost, before any private row is read."""
 
-    quotes: tuple[Quote, ...]
-    rest: Cost  # the most that the query itself costs, whatever the ranges will be
-    ask: Ask
-    limits: Limits
+    text: str
+    stages: tuple[Stage, ...]  # in the order in which they run
+    parts: tuple[Part, ...]  # one for a query, several for a batch
+    epsilon: Fraction
+    offer: Callable[[Fraction], str | None] | None = None  # the accuracy that an ε pays for, where one was asked for
+    fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
+    cuts: tuple[Mapping[str, Any], ...] = ()  # what an earlier estimate says of its limits; `explain` fills it in
+
+    @property
+    def main(self) -> Stage:
+        """The release that answers it."""
+        return next((s for s in self.stages if s.kind == "main"), None) or next(
+            s for s in self.stages if s.kind == "rows"
+        )
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of its release, most queries have one."""
+        return self.main.releases
+
+    @property
+    def responses(self) -> tuple[ResponseStep, ...]:
+        """The tables whose rows leave one by one."""
+        return tuple(step for stage in self.stages for step in stage.responses)
+
+    @property
+    def plan(self) -> Plan:
+        """The query's plan; that of a batch has no outputs of its own."""
+        if len(self.parts) == 1:
+            return self.parts[0].plan
+        return Plan(self.text, (), (), exp.Select(), frozenset())
+
+    @property
+    def result(self) -> Result:
+        """The answer's columns; those of a batch are its parts'."""
+        return self.parts[0].result if len(self.parts) == 1 else ()
+
+    @property
+    def price(self) -> Cost:
+        """What all of it costs."""
+        return self.cost_of(self.stages)
+
+    def cost_of(self, stages: Sequence[Stage]) -> Cost:
+        """What some of its stages cost together."""
+        if len(stages) == 1:
+            return stages[0].cost
+        total = sum((stage.cost for stage in stages[1:]), stages[0].cost)  # Theorem COMP-1
+        if total.rho is None:
+            return total
+        # Theorems COMP-2 and ZCDP-2: the sum is at most ρ(ε), and the conversion takes its δ once.
+        return Cost(self.epsilon, max(stage.cost.delta for stage in stages), total.rho, total.parts)
+
+    @property
+    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+        """Every noise that will be drawn, with the sensitivity of what it is added to."""
+        return [one for stage in self.stages for one in stage.measured]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ changes and changes back is another state), and the promises that were verified.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 from dpsql.quote.model import Quote
 
@@ -36,7 +34,7 @@ class PlanCache:
         """Keep it, unless it rests on more than the key says (releases of ranges), or holds a secret of one query."""
         cells = sum(step.cells.num_rows for step in quote.steps if step.cells is not None)
         secret = any(step.checked.bounding.cap is not None or step.matchings for step in quote.steps)
-        if quote.automatic or quote.before is not None or quote.aside is not None or secret or cells > LARGEST:
+        if quote.main.automatic or len(quote.stages) > 1 or secret or cells > LARGEST:
             return
         with self._lock:
             self._quotes[key] = quote
@@ -44,8 +42,8 @@ class PlanCache:
                 del self._quotes[next(iter(self._quotes))]
 
 
-def key_of(sql: str, options: Mapping[str, Any], data: Key) -> Key:
-    """The text, the options as they are written (1 and True are not the same), and what is known of the data."""
+def key_of(sql: str, request: object, data: Key) -> Key:
+    """The text, what was asked for as it is written (1 and True are not the same), and what is known of the data."""
     if not isinstance(sql, str):
         raise TypeError(f"a query is a text, not {type(sql).__name__}")
-    return sql, tuple(sorted((name, repr(value)) for name, value in options.items())), data
+    return sql, repr(request), data

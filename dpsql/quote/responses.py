@@ -6,21 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.analyze.responses import CheckedResponses, Response
-from dpsql.core.frozen import dataclass
 from dpsql.core.zcdp import Conversion
-from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit
 from dpsql.plan.nodes import Encode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ResponseStep:
-    """One table whose rows leave, each value randomised by itself; becomes the noisy table `name`."""
-
-    name: str
-    checked: CheckedResponses
-    statement: Encode
-    mechanisms: tuple[RandomizedResponse, ...]  # of the columns, in their order
+from dpsql.quote.model import ResponseStep
 
 
 def share_out(

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
+from dpsql.accounting.opening import account
 from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
@@ -18,7 +19,7 @@ from dpsql.backends.duckdb.versions import untested, warning
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
-from dpsql.engine import Engine, account
+from dpsql.engine import Engine
 from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.steward.promises import Finding, outside, values_problem, verify
 

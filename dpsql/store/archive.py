@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
 
-from dpsql.accounting.account import Receipt, untested_of
+from dpsql.accounting.account import Entry, Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
-from dpsql.aggregates.noisy import Noisy
+from dpsql.aggregates.noisy import Left, Noisy, StoredNoise
 from dpsql.answer.model import Answer, Origin
 from dpsql.core.arrow import column
 from dpsql.core.errors import LedgerError
@@ -37,23 +36,6 @@ Json = Any
 Arrow = Any
 
 RESPONSES = "responses"  # a fact of randomised rows (stored_responses.py), which answer queries and have no intervals
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The noise that a statistic got. What the statistic was is told by the estimates."""
-
-    noise: Noise
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A release that has left: enough to answer from, and nothing of how it was measured."""
-
-    name: str
-    calls: tuple[Call, ...]
-    measurements: tuple[Drawn, ...]
-    estimates: Mapping[Quantity, Linear]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +93,7 @@ def unpack_release(kept: Kept) -> Archived:
     left = Left(
         facts["name"],
         tuple(map(_to_call, facts["calls"])),
-        tuple(Drawn(_to_noise(n)) for n in facts["noises"]),
+        tuple(StoredNoise(_to_noise(n)) for n in facts["noises"]),
         {_to_quantity(q): _to_linear(e) for q, e in facts["estimates"]},
     )
     cells = None if facts["keys"] is None else table.select(facts["keys"])
@@ -145,21 +127,30 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
     entry, kept = ledger.kept(id)
     answers = [k for k in kept if k.kind == "answer"]
     if not answers:
-        why = "was paid for and not answered" if entry.state == "reserved" else "was too large to keep"
-        raise LedgerError(
-            f"there is no answer to show again: release {entry.id[:8]} {why}",
-            code="no-answer",
-            hint="nothing is refunded once rows may have been read; ask again",
-        )
+        raise _no_answer(entry, kept)
     releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
     noisy = tuple(unpack_release(k).noisy for k in releases)
     receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested_of(entry.note))
     return [_unpack_answer(k, noisy, receipt) for k in answers]
 
 
+def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
+    """The error for a release of which no answer was stored: why, and what to do."""
+    again = "nothing is refunded once rows may have been read; ask again"
+    if entry.state == "reserved":
+        why = "was paid for and not answered"
+    elif not kept:
+        why = "was too large to keep"
+    else:
+        why = "was measured, and no answer was stored with it"
+        if all(k.key for k in kept):  # else it can't be found by what it measured
+            again = "its noisy tables are stored: the query that it was measured for can be asked again, which is free"
+    return LedgerError(f"there is no answer to show again: release {entry.id[:8]} {why}", code="no-answer", hint=again)
+
+
 def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
     facts = json.loads(kept.facts)
-    views = tuple(view(noisy[place], name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
+    views = tuple(noisy[place].renamed(name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
     origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
     ranges, limits = tuple(facts.get("ranges", ())), tuple(facts.get("limits", ()))
     cuts = facts.get("clipping")
@@ -167,12 +158,6 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> An
     return Answer(
         from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt, ranges, limits, clipping
     )
-
-
-def view(noisy: Noisy, name: str, calls: tuple[Call, ...]) -> Noisy:
-    """The same noisy table under another name, for other aggregates."""
-    step = noisy.step
-    return replace(noisy, step=Left(name, calls, tuple(Drawn(m.noise) for m in step.measurements), step.estimates))
 
 
 # ---------------------------------------------------------------- bytes

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.aggregates.noisy import Noisy
+from dpsql.aggregates.noisy import Left, Noisy, StoredNoise
 from dpsql.statistics.base import Quantity, Value
 from dpsql.statistics.strategy import Linear
-from dpsql.store.archive import Archived, Drawn, Left
+from dpsql.store.archive import Archived
 
 KINDS = ("rows", "present", "total", "units", "distinct")
 
@@ -29,7 +29,7 @@ def pool(found: Sequence[Archived]) -> Archived:
                 values[text] = replace(value, column=values[text].column if text in values else f"p{len(values)}")
         for text in one.wheres:
             wheres.setdefault(text, f"w{len(wheres)}")
-    drawn = tuple(Drawn(m.noise) for one in found for m in one.noisy.step.measurements)
+    drawn = tuple(StoredNoise(m.noise) for one in found for m in one.noisy.step.measurements)
     variances = [Fraction(d.noise.variance) for d in drawn]
     estimates: dict[Quantity, Linear] = {}
     start = 0

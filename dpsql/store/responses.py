@@ -16,7 +16,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.noisy import Randomized, Responded
 from dpsql.mechanisms.response import Codes, RandomizedResponse
-from dpsql.quote.responses import ResponseStep
+from dpsql.quote.model import ResponseStep
 from dpsql.store.archive import RESPONSES, Arrow, from_bytes, to_bytes
 
 FORMAT = "1"  # part of every key: stored rows of another format are not found

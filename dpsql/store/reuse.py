@@ -21,46 +21,82 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
-from dpsql.aggregates.noisy import Noisy, Origin, Responded
+from dpsql.aggregates.noisy import Left, Noisy, Origin, Responded
 from dpsql.analyze.checked import Argument
-from dpsql.answer.model import Answer
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote.model import Quote, Step
+from dpsql.quote.model import AnyStep, Released, ResponseStep, Stage, Step
 from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
-from dpsql.store.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release
+from dpsql.store.archive import Archived, pack_release, to_bytes, unpack_release
 from dpsql.store.canonical import Names, UnknownNode
 from dpsql.store.combine import pool
-from dpsql.store.responses import find_rows, pack_rows
+from dpsql.store.responses import find_rows, pack_rows, rows_key
 
 FORMAT = "2"  # part of every key: stored releases of another format are not found
 TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Stored releases that answer a whole query, and the receipt of the spend that the first of them left under."""
+def look(stages: Sequence[Stage], versions: Mapping[str, str], ledger: Ledger) -> dict[Stage, Released]:
+    """Of these stages those that a stored release answers, so that they cost nothing."""
+    known: dict[Stage, Released] = {}
+    for stage in stages:
+        if all(one in known for one in stage.after):
+            found = find(stage.settled(known), versions, ledger)
+            if found is not None:
+                known[stage] = found
+    return known
 
-    noisy: tuple[Noisy | Responded, ...]
-    receipt: Receipt
+
+def find(stage: Stage, versions: Mapping[str, str], ledger: Ledger) -> Released | None:
+    """What answers a settled stage for free; None where a single one of its tables isn't there."""
+    steps = stage.steps if stage.enough is None else stage.enough
+    if stage.accepts is not None:
+        (step,) = stage.releases
+        found = [(id, [noisy]) for id, noisy in stored_tables(step, versions, ledger) if stage.accepts(noisy)]
+        return _released(stage, *found[0], ledger) if found else None
+    chosen = _Search(steps, versions, ledger).rest(0, {}, ())
+    return _released(stage, chosen[0].id, [hit.noisy for hit in chosen], ledger) if chosen else None
 
 
-def find(quote: Quote, versions: Mapping[str, str], ledger: Ledger) -> Found | None:
-    """What answers the whole query for free; None where a single one of its releases isn't there."""
-    rows = [find_rows(response, versions, ledger) for response in quote.responses]
-    chosen = _Search(quote.steps, versions, ledger).rest(0, {}, ())
-    if chosen is None or None in rows:
-        return None
-    left: list[tuple[str, Noisy | Responded]] = [r for r in rows if r is not None]
-    left += [(hit.id, hit.noisy) for hit in chosen]
-    if not left:
-        return None
-    entry = ledger.entry(left[0][0])
+def _released(stage: Stage, id: str, noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:
+    """Stored tables as what a stage released, with a receipt of the spend that the first of them left under."""
+    entry = ledger.entry(id)
     free = ledger.account.filter.nothing
     receipt = Receipt(entry.id, entry.time, free, "released", True, untested_of(entry.note))
-    return Found(tuple(one for _, one in left), receipt)
+    return Released(stage, tuple(noisy), receipt)
+
+
+def stored_tables(step: Step, versions: Mapping[str, str], ledger: Ledger) -> list[tuple[str, Noisy]]:
+    """The stored releases that answer a step by themselves, the newest first, each with the id of its spend."""
+    key = release_key(step, versions, {})
+    stored = ledger.stored(key) if key else []
+    found = [(id, answers(step, unpack_release(kept), {})) for id, kept in stored]
+    return [(id, noisy) for id, noisy in found if noisy is not None]
+
+
+def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
+    """What tells a stage apart from all that aren't identical to it; b"" where no rule says what it measures.
+
+    Two that are asked for at the same time are one flight. Where a stage rests on earlier ones, it is told by them and
+    by what it would be without them.
+    """
+    whole: list[object] = [claim_of(one, versions).hex() for one in stage.after]
+    earlier: dict[str, str] = {}
+    for step in stage.steps:
+        if isinstance(step, ResponseStep):
+            columns = zip(step.checked.columns, step.mechanisms, strict=True)
+            whole.append([rows_key(step, versions).hex(), *([c.identity, str(m.epsilon)] for c, m in columns)])
+            continue
+        key = release_key(step, versions, earlier)
+        if not key:
+            return b""
+        threshold = None if step.selection is None else step.selection.threshold
+        noises = [[m.noise.name, str(m.noise.variance)] for m in step.measurements]
+        earlier[step.name] = _identity(step, [key.hex()], earlier)
+        whole.append([key.hex(), earlier[step.name], noises, threshold])
+    return blake2b(json.dumps(whole).encode(), digest_size=32, person=b"dpsql.claim").digest() if stage.steps else b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,16 +104,17 @@ class _Hit:
     """A stored table that answers a step: the spend that paid for it, and what tells it apart from others."""
 
     id: str
-    noisy: Noisy
+    noisy: Noisy | Responded
     identity: str
 
 
 class _Search:
     """Looks for a stored table for each step. One whose values are constants of later steps may have to be another."""
 
-    def __init__(self, steps: Sequence[Step], versions: Mapping[str, str], ledger: Ledger) -> None:
+    def __init__(self, steps: Sequence[AnyStep], versions: Mapping[str, str], ledger: Ledger) -> None:
         self._steps, self._versions, self._ledger = steps, versions, ledger
-        givens = [part for step in steps for part in parts_of(step.checked.relation) if isinstance(part, Given)]
+        releases = [step for step in steps if isinstance(step, Step)]
+        givens = [part for step in releases for part in parts_of(step.checked.relation) if isinstance(part, Given)]
         self._constants = {table.name for given in givens for table in given.query.find_all(exp.Table)}
         self._left = TRIES
 
@@ -95,8 +132,12 @@ class _Search:
                 break  # with another table here the later ones would be missing just the same
         return None
 
-    def _hits(self, step: Step, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
+    def _hits(self, step: AnyStep, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
         """Tables that answer a step, those of the spends that earlier tables are of first, then the newest."""
+        if isinstance(step, ResponseStep):
+            if (rows := find_rows(step, self._versions, self._ledger)) is not None:
+                yield _Hit(*rows, "")  # nothing rests on them
+            return
         key = release_key(step, self._versions, earlier)
         stored = self._ledger.stored(key) if key else []
         stored.sort(key=lambda found: found[0] not in ids)
@@ -113,15 +154,15 @@ class _Search:
                 yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
 
 
-def keep(
-    quote: Quote, versions: Mapping[str, str], left: Sequence[Noisy | Responded], answers: Sequence[Answer]
-) -> list[Kept]:
-    """What to store of a query that has been answered: its noisy tables, then its answer (of a batch: answers)."""
-    noisy = [one for one in left if isinstance(one, Noisy)]
-    rows = [one for one in left if isinstance(one, Responded)]
-    kept = [pack_rows(step, versions, one) for step, one in zip(quote.responses, rows, strict=True)]
+def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Responded]) -> list[Kept]:
+    """What to store of a settled stage that has been measured: its noisy tables, step by step."""
+    kept: list[Kept] = []
     earlier: dict[str, str] = {}
-    for step, one in zip(quote.steps, noisy, strict=True):
+    for step, one in zip(stage.steps, left, strict=True):
+        if isinstance(step, ResponseStep) or isinstance(one, Responded):
+            assert isinstance(step, ResponseStep) and isinstance(one, Responded)
+            kept.append(pack_rows(step, versions, one))
+            continue
         names = Names(earlier)
         values: dict[str, Value] = {}
         wheres: dict[str, str] = {}
@@ -143,7 +184,7 @@ def keep(
         kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
         if key:
             earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
-    return [*kept, *(pack_answer(answer, noisy) for answer in answers)]
+    return kept
 
 
 # ---------------------------------------------------------------- the key of a release plan

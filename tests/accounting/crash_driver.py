@@ -20,7 +20,7 @@ import dpsql.session as pipeline
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting import store
 from dpsql.accounting.ledger import Ledger
-from dpsql.engine import account
+from dpsql.accounting.opening import account
 from dpsql.store.archive import replays
 
 SQL = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k"
@@ -58,6 +58,11 @@ class Connection:
         self.executescript = fuse.around(inner.executescript)
         self.serialize = fuse.around(inner.serialize)
         self.close = fuse.around(inner.close)
+        self._inner = inner
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._inner.in_transaction)
 
 
 def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
@@ -66,7 +71,7 @@ def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
     store._connect = lambda where: Connection(connect(where), fuse)  # type: ignore[assignment, return-value]
     for name in ("release", "finish", "keep"):
         setattr(pipeline, name, fuse.around(getattr(pipeline, name)))
-    for name in ("reserve_all", "released"):
+    for name in ("reserve", "record", "answered"):
         setattr(ledgers.Ledger, name, fuse.around(getattr(ledgers.Ledger, name)))
 
     def read(*arguments: Any) -> Any:
@@ -136,8 +141,11 @@ def main(folder: str, trials: int) -> None:
                 assert replays(ledger, id)[0].to_arrow().to_pylist() == rows, "a lost reply must be the reply"
             released = [e for e in history if e.state == "released"]
             assert len(released) >= answers
-            if released:
-                assert replays(ledger, released[-1].id)
+            for entry in released[-1:]:
+                kept = {one.kind for one in ledger.kept(entry.id)[1]}
+                assert "release" in kept, "a release was recorded without its tables"
+                if "answer" in kept:
+                    assert replays(ledger, entry.id)
     print(json.dumps({"points": points, "killed": killed, "steps": len(steps), "reads": reads, "answers": answers,
                       "spends": len(history), "released": len(released)}))  # fmt: skip
 

@@ -15,12 +15,17 @@ from pathlib import Path
 from faulty_disk import Disk, Image
 
 from dpsql.accounting.fingerprint import Source
-from dpsql.accounting.ledger import Account, Kept, Ledger
+from dpsql.accounting.ledger import Account, Kept, Ledger, Receipt, Spend
 from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError
 
 ACCOUNT = Account(Fraction(100), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 ONE = Cost(Fraction(1))
+
+
+def charge(ledger: Ledger, note: dict[str, object], claim: bytes = b"") -> Receipt:
+    _, (receipt,) = ledger.reserve(lambda: None, lambda _: [Spend(ONE, note, claim)])
+    return receipt
 
 
 def work(path: Path, disk: Disk) -> tuple[int, int]:
@@ -31,10 +36,10 @@ def work(path: Path, disk: Disk) -> tuple[int, int]:
             for number in range(3):
                 try:
                     asked += 1
-                    receipt = ledger.reserve(ONE, {"sql": f"SELECT {number} " + "x" * 3000})
+                    receipt = charge(ledger, {"sql": f"SELECT {number} " + "x" * 3000}, b"claim %d" % number)
                     given += 1
                     disk.trace.append(("given", given))
-                    ledger.released(receipt, [Kept("release", b"k", "{}", b"noisy" * 1000)])
+                    ledger.record(receipt, [Kept("release", b"k", "{}", b"noisy" * 1000)])
                     ledger.recognise([Source(f"t{number}", chunks=lambda: iter([b"rows"]))])
                 except LedgerError:
                     continue
@@ -53,7 +58,7 @@ def check(path: Path, asked: int, given: int, what: object) -> bool:
         assert len(ledger.history()) == spent
         for _, kept in ledger.stored(b"k"):
             assert kept.data == b"noisy" * 1000
-        ledger.released(ledger.reserve(ONE, {}))
+        ledger.record(charge(ledger, {}), [])
     with Ledger(path, ACCOUNT) as ledger:
         assert ledger.balance.spent.epsilon == spent + 1
     return there

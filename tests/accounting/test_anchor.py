@@ -11,10 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support import charge
 
 from dpsql.accounting import anchor as anchors
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor, Note
-from dpsql.accounting.ledger import Account, Ledger
+from dpsql.accounting.ledger import Account, Ledger, Spend
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, LedgerError
 
@@ -47,7 +48,7 @@ def anchor(request: pytest.FixtureRequest, path: Path, tmp_path: Path) -> Anchor
 
 def spend(path: Path, anchor: Anchor | None) -> None:
     with Ledger(path, ACCOUNT, anchor=anchor) as ledger:
-        ledger.released(ledger.reserve(TENTH, {}))
+        ledger.record(charge(ledger, TENTH, {}), [])
 
 
 def rolled_back(path: Path, anchor: Anchor) -> LedgerError:
@@ -61,10 +62,10 @@ def test_the_head_is_noted_before_a_reservation_returns(path: Path, anchor: Anch
     with Ledger(path, ACCOUNT, anchor=anchor) as ledger:
         with ledger._journal.reading():
             assert anchor.read() == ledger._journal._last
-        receipt = ledger.reserve(TENTH, {})
+        receipt = charge(ledger, TENTH, {})
         with ledger._journal.reading():
             assert anchor.read() == ledger._journal._last
-        ledger.released(receipt)
+        ledger.record(receipt, [])
         with ledger._journal.reading():
             assert anchor.read() == ledger._journal._last
 
@@ -94,7 +95,7 @@ def test_an_older_copy_under_an_open_session_is_refused_too(path: Path, anchor: 
         spend(path, anchor)
         path.write_bytes(old)  # into the same file
         with pytest.raises(LedgerError):
-            ledger.reserve(TENTH, {})
+            charge(ledger, TENTH, {})
 
 
 def test_without_an_anchor_an_older_copy_passes_which_is_why_there_is_one(path: Path) -> None:
@@ -134,10 +135,10 @@ def test_an_anchor_that_cannot_be_written_refuses_and_the_spend_stays_charged(
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", _full)
             with pytest.raises(LedgerError) as refused:
-                ledger.reserve(TENTH, {})
+                charge(ledger, TENTH, {})
             assert refused.value.code == "anchor-failed" and "stays charged" in (refused.value.hint or "")
         assert ledger.balance.spent == TENTH
-        ledger.reserve(TENTH, {})
+        charge(ledger, TENTH, {})
         assert anchor.read() is not None
 
 
@@ -155,7 +156,7 @@ def test_a_command_that_fails_to_write_leaves_the_spend_charged(path: Path, tmp_
         bad = CommandAnchor([sys.executable, "-c", fails], path)
         ledger._journal._anchor = bad
         with pytest.raises(LedgerError):
-            ledger.reserve(TENTH, {})
+            charge(ledger, TENTH, {})
         assert ledger.balance.spent == TENTH
 
 
@@ -221,11 +222,11 @@ def test_of_two_copies_that_pay_at_once_one_gets_its_receipt(path: Path, tmp_pat
         Ledger(path, ACCOUNT, anchor=FileAnchor(tmp_path / "note")) as one,
         Ledger(copy, ACCOUNT, anchor=late) as other,
     ):
-        late.then = lambda: one.reserve(TENTH, {})
+        late.then = lambda: charge(one, TENTH, {})
         with pytest.raises(LedgerError) as refused:
-            other.reserve_all([(TENTH, {})] * prices)
+            other.reserve(lambda: None, lambda _: [Spend(TENTH, {})] * prices)
         assert refused.value.code == "ledger-rolled-back"
-        one.reserve(TENTH, {})
+        charge(one, TENTH, {})
 
 
 def test_a_command_that_keeps_another_note_is_refused(path: Path) -> None:
@@ -311,7 +312,7 @@ def test_a_ledger_that_must_exist_is_created_by_the_steward_alone(path: Path) ->
         assert not list(path.parent.iterdir())
     Ledger.create(path, ACCOUNT)
     with Ledger(path, ACCOUNT, must_exist=True) as ledger:
-        ledger.reserve(TENTH, {})
+        charge(ledger, TENTH, {})
     with pytest.raises(LedgerError) as exists:
         Ledger.create(path, ACCOUNT)
     assert exists.value.code == "ledger-exists"
@@ -326,7 +327,7 @@ def _many(path: str, note: str, results: multiprocessing.Queue[str]) -> None:
         for _ in range(20):
             try:
                 with Ledger(path, ACCOUNT, anchor=FileAnchor(Path(note))) as ledger:
-                    ledger.reserve(Cost(Fraction(1, 30)), {})
+                    charge(ledger, Cost(Fraction(1, 30)), {})
                     paid += 1
             except BudgetError:
                 break

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import charge
 
 from dpsql.accounting.ledger import Account, Ledger
 from dpsql.core.cost import Cost
@@ -54,7 +55,7 @@ FIFTY = """
 import os, sys
 from fractions import Fraction
 from dpsql.core.cost import Cost
-from dpsql.accounting.ledger import Account, Ledger
+from dpsql.accounting.ledger import Account, Ledger, Spend
 from dpsql.core.errors import BudgetError
 account = Account(Fraction(1), Fraction(1, 10**6), sys.argv[2], sys.argv[3])
 price = Cost(Fraction(1, 10)) if sys.argv[2] == "basic" else Cost(Fraction(1, 10), rho=account.total.rho / 10)
@@ -68,7 +69,8 @@ for _ in range(50):
         os.read(go[0], 1)  # ends for all at once, when the parent closes its side
         try:
             with Ledger(sys.argv[1], account) as ledger:
-                ledger.released(ledger.reserve(price, {}))
+                _, (receipt,) = ledger.reserve(lambda: None, lambda _: [Spend(price, {})])
+                ledger.record(receipt, [])
         except BudgetError:
             os._exit(4)
         except BaseException as error:
@@ -95,7 +97,7 @@ def test_fifty_processes_at_a_barrier_spend_the_last_epsilon_once(accountant: st
     tenth = Cost(Fraction(1, 10), rho=None if whole is None else whole / 10)
     with Ledger(path, account) as ledger:
         for _ in range(9):
-            ledger.reserve(tenth, {})
+            charge(ledger, tenth, {})
     done = subprocess.run(
         [sys.executable, "-c", FIFTY, str(path), accountant, ROW], capture_output=True, text=True, check=False
     )
@@ -111,13 +113,14 @@ import runpy, sys
 from dataclasses import replace
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.ledger import Ledger
-reserve_all, released, asked = Ledger.reserve_all, Ledger.released, []
-def later(self, spends, **named):
-    asked.append(spends)
-    return [Receipt("0" * 32, "", price, "reserved") for price, _ in spends]
-def now(self, receipt, kept=()):
-    return released(self, reserve_all(self, asked.pop())[0], kept)
-Ledger.reserve_all, Ledger.released = later, now
+reserve, record, asked = Ledger.reserve, Ledger.record, []
+def later(self, look, spends, **named):
+    asked.append((look, spends))
+    return look(), [Receipt("0" * 32, "", spend.cost, "reserved") for spend in spends(look())]
+def now(self, receipt, kept):
+    return record(self, reserve(self, *asked.pop())[1][0], kept)
+Ledger.reserve, Ledger.record = later, now
+Ledger.answered = lambda *_: None
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support import charge
 
 from dpsql.accounting import durable, fingerprint
 from dpsql.accounting.anchor import FileAnchor, Note
@@ -37,7 +38,7 @@ def key(path: Path) -> Path:
 
 def make(path: Path) -> Path:
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.released(ledger.reserve(TENTH, {}), [Kept("release", b"k", "{}", b"noisy")])
+        ledger.record(charge(ledger, TENTH, {}), [Kept("release", b"k", "{}", b"noisy")])
     return path
 
 
@@ -194,7 +195,7 @@ def test_sessions_that_are_open_take_the_new_key_over(path: Path) -> None:
     with Ledger(make(path), ACCOUNT) as ledger:
         for _ in range(3):
             Ledger.rotate_key(path)
-            ledger.released(ledger.reserve(TENTH, {}))
+            ledger.record(charge(ledger, TENTH, {}), [])
     assert spent(path) == Fraction(4, 10)
 
 
@@ -277,7 +278,7 @@ def test_a_planted_new_key_is_not_believed(path: Path, tmp_path: Path) -> None:
     """Somebody who never saw the key puts a history of his own there, with its key as the new one."""
     other = make(tmp_path / "other")
     with Ledger(make(path), ACCOUNT) as ledger:
-        ledger.reserve(TENTH, {})
+        charge(ledger, TENTH, {})
     before = path.read_bytes()
     shutil.copyfile(other, path)
     new = Path(f"{path}.key.new")

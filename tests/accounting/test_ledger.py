@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Connect
+from support import Connect, charge
 
 from dpsql.accounting.ledger import Account, Ledger
 from dpsql.core.cost import Cost, show_rounded
@@ -36,36 +36,36 @@ def price(epsilon: str, delta: str = "0") -> Cost:
 def test_ten_times_a_tenth_exactly_exhausts_one(tmp_path: Path) -> None:
     with Ledger(tmp_path / "l.sqlite", ACCOUNT) as ledger:
         for _ in range(10):
-            ledger.reserve(price("0.1"), {})
+            charge(ledger, price("0.1"), {})
         assert ledger.balance.spent == price("1")
         assert ledger.balance.remaining == price("0", "1e-6")
         with pytest.raises(BudgetError):
-            ledger.reserve(price("1e-6"), {})
+            charge(ledger, price("1e-6"), {})
         assert ledger.balance.spent == price("1")
 
 
 def test_delta_has_its_own_limit() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
-        ledger.reserve(price("0.1", "6e-7"), {})
+        charge(ledger, price("0.1", "6e-7"), {})
         with pytest.raises(BudgetError) as refused:
-            ledger.reserve(price("0.5", "5e-7"), {})
+            charge(ledger, price("0.5", "5e-7"), {})
         assert "delta = 5e-7" in refused.value.message and "delta = 4e-7 is left" in refused.value.message
         assert "largest epsilon that fits is 0.4, with delta at most 4e-7" in (refused.value.hint or "")
-        ledger.reserve(price("0.9", "4e-7"), {})
+        charge(ledger, price("0.9", "4e-7"), {})
         assert ledger.balance.remaining == price("0")
 
 
 def test_a_refusal_names_the_price_what_is_left_and_the_largest_epsilon_that_fits() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
-        ledger.reserve(price("2/3"), {})
+        charge(ledger, price("2/3"), {})
         with pytest.raises(BudgetError) as refused:
-            ledger.reserve(price("0.5"), {})
+            charge(ledger, price("0.5"), {})
         assert refused.value.code == "budget-exhausted"
         assert "epsilon = 0.5" in refused.value.message and "epsilon = 0.33333333" in refused.value.message
         (fits,) = re.findall(r"fits is ([\d.]+)$", refused.value.hint or "")
-        ledger.reserve(price(fits), {})  # what the message offers can be paid
+        charge(ledger, price(fits), {})  # what the message offers can be paid
         with pytest.raises(BudgetError) as empty:
-            ledger.reserve(price("0.5"), {})
+            charge(ledger, price("0.5"), {})
         assert "nothing more can be paid" in (empty.value.hint or "")
 
 
@@ -99,8 +99,8 @@ def test_prices_are_shown_rounded_up_and_what_is_left_rounded_down() -> None:
 
 def test_a_price_of_zero_is_recorded_too(tmp_path: Path) -> None:
     with Ledger(tmp_path / "l.sqlite", ACCOUNT) as ledger:
-        ledger.reserve(price("1", "1e-6"), {})
-        receipt = ledger.reserve(price("0"), {"sql": "free"})
+        charge(ledger, price("1", "1e-6"), {})
+        receipt = charge(ledger, price("0"), {"sql": "free"})
         assert ledger.history()[-1].id == receipt.id
 
 
@@ -108,7 +108,7 @@ def test_a_price_of_zero_is_recorded_too(tmp_path: Path) -> None:
 def test_a_price_is_never_a_refund_and_never_of_another_accountant(bad: Cost) -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
         with pytest.raises(ValueError):
-            ledger.reserve(bad, {})
+            charge(ledger, bad, {})
         assert ledger.history() == []
 
 
@@ -116,38 +116,38 @@ def test_a_price_is_never_a_refund_and_never_of_another_accountant(bad: Cost) ->
 def test_a_price_is_a_fraction_and_nothing_else(bad: float) -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
         with pytest.raises(ValueError):
-            ledger.reserve(Cost(bad), {})  # type: ignore[arg-type]  # on purpose
+            charge(ledger, Cost(bad), {})  # type: ignore[arg-type]  # on purpose
         assert ledger.history() == []
 
 
 def test_a_price_with_thousands_of_digits_is_refused() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
         with pytest.raises(BudgetError) as refused:
-            ledger.reserve(Cost(Fraction(1, 10**5000)), {})
+            charge(ledger, Cost(Fraction(1, 10**5000)), {})
         assert refused.value.code == "price-digits"
 
 
 def test_a_receipt_goes_from_reserved_to_released_once() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
-        receipt = ledger.reserve(price("0.25", "1e-7"), {"sql": "SELECT 1", "epsilon": Fraction(1, 4)})
+        receipt = charge(ledger, price("0.25", "1e-7"), {"sql": "SELECT 1", "epsilon": Fraction(1, 4)})
         assert receipt.state == "reserved" and re.fullmatch("[0-9a-f]{32}", receipt.id)
         assert receipt.time.endswith("+00:00")
-        done = ledger.released(receipt)
+        done = ledger.record(receipt, [])
         assert done == replace(receipt, state="released")
         (entry,) = ledger.history()
         assert (entry.id, entry.time, entry.cost, entry.state) == (done.id, done.time, done.cost, "released")
         assert entry.note == {"sql": "SELECT 1", "epsilon": "1/4"}
         for again in (receipt, replace(receipt, id="0" * 32)):
             with pytest.raises(LedgerError) as refused:
-                ledger.released(again)
+                ledger.record(again, [])
             assert refused.value.code == "receipt-unknown"
         assert ledger.balance.spent == price("0.25", "1e-7")
 
 
 def test_reserved_and_released_are_both_spent_and_nothing_gives_back() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger:
-        ledger.reserve(price("0.5"), {})
-        ledger.released(ledger.reserve(price("0.5"), {}))
+        charge(ledger, price("0.5"), {})
+        ledger.record(charge(ledger, price("0.5"), {}), [])
         assert ledger.balance.remaining.epsilon == 0
     assert not [name for name in dir(Ledger) if re.search("refund|cancel|rollback|delete|undo", name)]
 
@@ -177,13 +177,13 @@ def test_any_sequence_of_spends_agrees_with_exact_sums(
             for e, d, who, release in spends:
                 ledger = (one, two)[who]
                 if epsilon + e <= totals[0] and delta + d <= totals[1]:
-                    receipt = ledger.reserve(Cost(e, d), {})
+                    receipt = charge(ledger, Cost(e, d), {})
                     epsilon, delta, paid = epsilon + e, delta + d, paid + 1
                     if release:
-                        ledger.released(receipt)
+                        ledger.record(receipt, [])
                 else:
                     with pytest.raises(BudgetError):
-                        ledger.reserve(Cost(e, d), {})
+                        charge(ledger, Cost(e, d), {})
                 assert one.balance == two.balance
                 assert one.balance.spent == Cost(epsilon, delta)
             assert len(two.history()) == paid
@@ -199,7 +199,7 @@ def test_changed_totals_are_refused_until_the_steward_accepts_them(tmp_path: Pat
     path = tmp_path / "l.sqlite"
     more = replace(ACCOUNT, epsilon=Fraction(5))
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(price("0.5"), {})
+        charge(ledger, price("0.5"), {})
         with pytest.raises(LedgerError) as refused:
             Ledger(path, more)
         assert refused.value.code == "policy-changed"
@@ -207,7 +207,7 @@ def test_changed_totals_are_refused_until_the_steward_accepts_them(tmp_path: Pat
         assert "dpsql budget --accept-policy-change --steward" in (refused.value.hint or "")
         assert Ledger.accept_policy_change(path, more) == ["epsilon: 1 -> 5"]
         assert Ledger.accept_policy_change(path, more) == []
-        for use in (lambda: ledger.balance, lambda: ledger.reserve(price("0.1"), {})):
+        for use in (lambda: ledger.balance, lambda: charge(ledger, price("0.1"), {})):
             with pytest.raises(LedgerError):  # a session that still holds the old policy
                 use()
     with Ledger(path, more) as ledger:
@@ -218,20 +218,20 @@ def test_changed_totals_are_refused_until_the_steward_accepts_them(tmp_path: Pat
 def test_totals_lowered_below_what_was_spent_leave_nothing(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(price("0.5"), {})
+        charge(ledger, price("0.5"), {})
     less = replace(ACCOUNT, epsilon=Fraction(1, 4))
     Ledger.accept_policy_change(path, less)
     with Ledger(path, less) as ledger:
         assert ledger.balance.remaining.epsilon == 0
         with pytest.raises(BudgetError):
-            ledger.reserve(price("0"), {})
+            charge(ledger, price("0"), {})
 
 
 def test_spending_per_row_and_then_asking_per_customer_is_refused_for_good(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     other = replace(ACCOUNT, relation=CUSTOMER)
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(price("0.5"), {})
+        charge(ledger, price("0.5"), {})
     for attempt in (lambda: Ledger(path, other), lambda: Ledger.accept_policy_change(path, other)):
         with pytest.raises(LedgerError) as refused:
             attempt()
@@ -286,7 +286,7 @@ def test_threads_that_share_a_ledger_never_overspend(where: str, tmp_path: Path)
         def spend() -> None:
             for _ in range(4):
                 try:
-                    paid.append(ledger.released(ledger.reserve(price("0.1"), {})).id)
+                    paid.append(ledger.record(charge(ledger, price("0.1"), {}), []).id)
                 except BudgetError:
                     continue
 
@@ -303,7 +303,7 @@ def _spend_at_barrier(path: str, barrier: Barrier, results: multiprocessing.Queu
     barrier.wait()
     try:
         with Ledger(path, ACCOUNT) as ledger:
-            ledger.reserve(price("0.5"), {"pid": os.getpid()})
+            charge(ledger, price("0.5"), {"pid": os.getpid()})
         results.put("paid")
     except BudgetError:
         results.put("refused")
@@ -317,7 +317,7 @@ def test_eight_processes_at_a_barrier_spend_the_last_epsilon_once(exists: bool, 
     last = 1 if exists else 2  # how many prices of 0.5 still fit
     if exists:
         with Ledger(path, ACCOUNT) as ledger:
-            ledger.reserve(price("0.5"), {})
+            charge(ledger, price("0.5"), {})
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(8), context.Queue()
     processes = [context.Process(target=_spend_at_barrier, args=(str(path), barrier, results)) for _ in range(8)]
@@ -338,15 +338,15 @@ KILLED = """
 import os, signal, sys
 from fractions import Fraction
 from dpsql.core.cost import Cost
-from dpsql.accounting.ledger import Account, Ledger
+from dpsql.accounting.ledger import Account, Ledger, Spend
 ledger = Ledger(sys.argv[1], Account(Fraction(1), Fraction(1, 10**6), "basic", sys.argv[2]))
-receipt = ledger.reserve(Cost(Fraction(1, 4)), {})
+_, (receipt,) = ledger.reserve(lambda: None, lambda _: [Spend(Cost(Fraction(1, 4)), {})])
 if sys.argv[3] == "inside":
     with ledger._store.transaction() as db:
         db.execute("INSERT INTO event VALUES (4, 'spend', 't', 'x', '{}', '{}', x'00')")
         os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[3] == "released":
-    ledger.released(receipt)
+    ledger.record(receipt, [])
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -361,7 +361,7 @@ def test_a_spend_survives_kill_9_after_the_reservation(step: str, tmp_path: Path
         assert ledger.balance.spent == price("0.25")
         (entry,) = ledger.history()
         assert entry.state == ("released" if step == "released" else "reserved")
-        ledger.reserve(price("0.75"), {})
+        charge(ledger, price("0.75"), {})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -372,7 +372,7 @@ def test_a_forked_process_cannot_spend_from_its_parents_ledger(where: str, tmp_p
         child = os.fork()
         if child == 0:
             try:
-                ledger.reserve(price("0.5"), {})
+                charge(ledger, price("0.5"), {})
                 os._exit(1)
             except LedgerError as error:
                 ledger.close()
@@ -380,4 +380,4 @@ def test_a_forked_process_cannot_spend_from_its_parents_ledger(where: str, tmp_p
             finally:
                 os._exit(3)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        ledger.reserve(price("1"), {})
+        charge(ledger, price("1"), {})

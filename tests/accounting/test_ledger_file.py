@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import charge
 
 from dpsql.accounting import store
 from dpsql.accounting.ledger import Account, Ledger
@@ -25,7 +26,7 @@ ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}
 def make(path: Path, spends: int = 3) -> Path:
     with Ledger(path, ACCOUNT) as ledger:
         for _ in range(spends):
-            ledger.reserve(Cost(Fraction(1, 10)), {"sql": "SELECT COUNT(*) FROM t"})
+            charge(ledger, Cost(Fraction(1, 10)), {"sql": "SELECT COUNT(*) FROM t"})
     return path
 
 
@@ -46,7 +47,7 @@ def test_only_the_owner_can_read_a_ledger(path: Path) -> None:
     make(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(0)), {})
+        charge(ledger, Cost(Fraction(0)), {})
         for beside in path.parent.iterdir():
             assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
@@ -56,7 +57,7 @@ def test_a_commit_is_synced_to_the_disk_and_in_the_main_file(path: Path, tmp_pat
         connection = ledger._store._connection
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
         alone = tmp_path / "copy.sqlite"
         shutil.copy(path, alone)
         shutil.copy(f"{path}.key", f"{alone}.key")
@@ -118,7 +119,7 @@ def test_no_truncation_lets_a_ledger_forget_a_spend(spends: int, tmp_path: Path)
     """A cut may only take bytes that SQLite never used; all else is refused."""
     with Ledger(tmp_path / "whole", ACCOUNT) as ledger:
         for number in range(spends):
-            ledger.reserve(Cost(Fraction(1, 100)), {"sql": f"SELECT {number} " + "x" * 500})
+            charge(ledger, Cost(Fraction(1, 100)), {"sql": f"SELECT {number} " + "x" * 500})
     whole = (tmp_path / "whole").read_bytes()
     cut = tmp_path / "cut"
     shutil.copy(tmp_path / "whole.key", tmp_path / "cut.key")
@@ -144,7 +145,7 @@ def test_a_flipped_bit_changes_no_sum_or_is_refused_with_an_error_of_ours(
     try:
         with Ledger(flipped, ACCOUNT) as ledger:
             assert ledger.balance.spent == Cost(Fraction(3, 10))
-            ledger.reserve(Cost(Fraction(1, 10)), {})
+            charge(ledger, Cost(Fraction(1, 10)), {})
             ledger.history()
     except Error as error:
         assert error.code and error.hint
@@ -257,13 +258,13 @@ def test_a_read_only_ledger_can_spend_nothing(path: Path) -> None:
     if os.access(path, os.W_OK):
         pytest.skip("this user may write everything")
     with pytest.raises(LedgerError) as refused, Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
     assert refused.value.code == "ledger-unwritable"
 
 
 def test_a_log_without_its_ledger_is_not_replayed_into_a_new_one(path: Path) -> None:
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
         log = Path(f"{path}-wal").read_bytes()
     path.unlink()
     Path(f"{path}-wal").write_bytes(log)
@@ -275,7 +276,7 @@ def test_a_ledger_that_vanishes_in_use_is_noticed(path: Path) -> None:
     with Ledger(path, ACCOUNT) as ledger:
         make(path.with_name("fresh")).replace(path)  # another account under the same name
         with pytest.raises(LedgerError) as refused:
-            ledger.reserve(Cost(Fraction(1, 10)), {})
+            charge(ledger, Cost(Fraction(1, 10)), {})
         assert refused.value.code == "ledger-moved"
 
 
@@ -283,9 +284,9 @@ def test_a_busy_ledger_is_waited_for_and_then_refused(path: Path, monkeypatch: p
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.1)
     with Ledger(path, ACCOUNT) as one, Ledger(path, ACCOUNT) as two:
         with one._store.transaction(), pytest.raises(LedgerError) as refused:
-            two.reserve(Cost(Fraction(1, 10)), {})
+            charge(two, Cost(Fraction(1, 10)), {})
         assert refused.value.code == "ledger-busy"
-        two.reserve(Cost(Fraction(1, 10)), {})
+        charge(two, Cost(Fraction(1, 10)), {})
 
 
 def test_a_full_disk_is_a_refusal_and_the_ledger_lives_on(path: Path) -> None:
@@ -293,10 +294,10 @@ def test_a_full_disk_is_a_refusal_and_the_ledger_lives_on(path: Path) -> None:
         (pages,) = ledger._store._connection.execute("PRAGMA page_count").fetchone()
         ledger._store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(LedgerError) as refused:
-            ledger.reserve(Cost(Fraction(1, 10)), {"sql": "x" * 100_000})
+            charge(ledger, Cost(Fraction(1, 10)), {"sql": "x" * 100_000})
         assert refused.value.code == "ledger-disk"
         assert ledger.balance.spent.epsilon == 0
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
 
 
 def test_a_closed_ledger_says_so(path: Path) -> None:
@@ -304,7 +305,7 @@ def test_a_closed_ledger_says_so(path: Path) -> None:
     ledger.close()
     ledger.close()
     with pytest.raises(LedgerError) as refused:
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
     assert refused.value.code == "ledger-closed"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import charge
 
 from dpsql.accounting import events
 from dpsql.accounting.ledger import Account, Ledger, Quota
@@ -33,7 +34,7 @@ def test_no_spend_is_lost_that_another_thread_sees_while_what_is_left_is_summed(
         def interleave() -> None:
             """Another process spends and another thread of this one looks, wherever the lock would let it."""
             if threading.current_thread().name == "left" and not ledger._store._lock._is_owned():  # type: ignore[attr-defined]
-                look = threading.Thread(target=lambda: (other.reserve(ONE, {}, analyst="a"), ledger.has_stored()))
+                look = threading.Thread(target=lambda: (charge(other, ONE, {}, analyst="a"), ledger.has_stored()))
                 look.start()
                 look.join()
 
@@ -45,7 +46,7 @@ def test_no_spend_is_lost_that_another_thread_sees_while_what_is_left_is_summed(
             interleave()
             return sum_(self, *arguments)
 
-        other.reserve(ONE, {}, analyst="a")
+        charge(other, ONE, {}, analyst="a")
         monkeypatch.setattr(events, "read_cost", read)
         monkeypatch.setattr(Ledger, "_sum", summed)
         asking = threading.Thread(target=lambda: ledger.left(QUOTA), name="left")
@@ -54,12 +55,12 @@ def test_no_spend_is_lost_that_another_thread_sees_while_what_is_left_is_summed(
         with Ledger(path, ACCOUNT) as fresh:
             assert ledger.balance == fresh.balance
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(3)), {}, analyst="a")
+            charge(ledger, Cost(Fraction(3)), {}, analyst="a")
 
 
 def test_what_is_spent_can_be_asked_any_number_of_times_and_stays(path: Path) -> None:
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(ONE, {}, analyst="a")
+        charge(ledger, ONE, {}, analyst="a")
         with ledger._journal.reading():
             state = ledger._journal.state
             before = {name: repr(value) for name, value in vars(state).items() if name != "_rules"}
@@ -107,8 +108,8 @@ def test_an_interrupt_right_after_a_transaction_began_leaves_none_open(path: Pat
         real = ledger._store._connection
         ledger._store._connection = Interrupted(real)  # type: ignore[assignment]
         with pytest.raises(KeyboardInterrupt):
-            ledger.reserve(ONE, {})
+            charge(ledger, ONE, {})
         ledger._store._connection = real
         assert not real.in_transaction
-        other.reserve(ONE, {})
+        charge(other, ONE, {})
         assert ledger.balance.spent == ONE

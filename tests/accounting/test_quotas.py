@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import charge
 
 import dpsql
 from dpsql.accounting import clock as ledger_clock
@@ -61,9 +62,9 @@ def test_an_analyst_has_a_quota_and_others_have_the_rest(accountant: str, tmp_pa
 def test_the_tighter_limit_is_the_one_that_is_named() -> None:
     quota = Quota("ada", Fraction(1, 2))
     with Ledger(":memory:", ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(9, 10)), {}, analyst="bob")
+        charge(ledger, Cost(Fraction(9, 10)), {}, analyst="bob")
         with pytest.raises(BudgetError) as refused:
-            ledger.reserve(Cost(Fraction(3, 5)), {}, analyst="ada", quota=quota)
+            charge(ledger, Cost(Fraction(3, 5)), {}, analyst="ada", quota=quota)
         assert refused.value.code == "budget-exhausted" and "fits is 0.1" in (refused.value.hint or "")
 
 
@@ -125,11 +126,11 @@ def test_any_sequence_of_spends_stays_within_every_quota_and_the_total(
             fits = sum(model.values()) + epsilon <= 1 and mine <= quotas.get(who, Fraction(1))
             quota = Quota(who, quotas[who]) if who in quotas else None
             if fits:
-                ledger.reserve(Cost(epsilon), {}, analyst=who, quota=quota)
+                charge(ledger, Cost(epsilon), {}, analyst=who, quota=quota)
                 model[who] = mine
             else:
                 with pytest.raises(BudgetError):
-                    ledger.reserve(Cost(epsilon), {}, analyst=who, quota=quota)
+                    charge(ledger, Cost(epsilon), {}, analyst=who, quota=quota)
             assert {n: c.epsilon for n, c in ledger.balance.analysts.items()} == model
 
 
@@ -154,12 +155,12 @@ def test_a_monthly_account_has_its_totals_each_month(clock: Clock, tmp_path: Pat
     path = tmp_path / "l.sqlite"
     clock.set("2026-01-31")
     with Ledger(path, MONTHLY) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(1, 10)), {})
+            charge(ledger, Cost(Fraction(1, 10)), {})
         clock.set("2026-02-01")
         assert ledger.balance.remaining.epsilon == 1 and ledger.balance.period == "2026-02"
-        ledger.reserve(Cost(Fraction(2, 3)), {})
+        charge(ledger, Cost(Fraction(2, 3)), {})
         assert ledger.balance.spent.epsilon == Fraction(2, 3)
     with Ledger(path, MONTHLY) as ledger:
         assert ledger.balance.spent.epsilon == Fraction(2, 3)
@@ -171,32 +172,32 @@ def test_a_clock_that_goes_backwards_renews_nothing(clock: Clock, tmp_path: Path
     path = tmp_path / "l.sqlite"
     clock.set("2026-05-15")
     with Ledger(path, MONTHLY) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
     clock.set(back)
     with Ledger(path, MONTHLY) as ledger:
         assert ledger.balance.remaining.epsilon == 0
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(1, 1000)), {})
+            charge(ledger, Cost(Fraction(1, 1000)), {})
         clock.set("2026-05-31")
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(1, 1000)), {})
+            charge(ledger, Cost(Fraction(1, 1000)), {})
         clock.set("2026-06-01")
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
 
 
 def test_an_account_for_life_never_renews_whatever_the_clock(clock: Clock) -> None:
     clock.set("2026-05-15")
     with Ledger(":memory:", ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
         clock.set("2126-05-15")
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(1, 1000)), {})
+            charge(ledger, Cost(Fraction(1, 1000)), {})
 
 
 def test_renewal_is_the_accounts_and_a_change_of_it_the_stewards(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
     with pytest.raises(LedgerError) as refused:
         Ledger(path, MONTHLY)
     assert refused.value.code == "policy-changed" and "renew: never -> monthly" in refused.value.message
@@ -212,16 +213,16 @@ def test_a_spend_for_life_in_between_lets_no_clock_go_back(clock: Clock, tmp_pat
     path = tmp_path / "l.sqlite"
     clock.set("2026-05-15")
     with Ledger(path, MONTHLY) as ledger:
-        ledger.reserve(Cost(Fraction(9, 10)), {})
+        charge(ledger, Cost(Fraction(9, 10)), {})
     Ledger.accept_policy_change(path, ACCOUNT)
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
     Ledger.accept_policy_change(path, MONTHLY)
     clock.set("2026-04-15")
     with Ledger(path, MONTHLY) as ledger:
         assert ledger.balance.period == "2026-05"
         with pytest.raises(BudgetError):
-            ledger.reserve(Cost(Fraction(1, 1000)), {})
+            charge(ledger, Cost(Fraction(1, 1000)), {})
 
 
 @settings(max_examples=60, deadline=None)
@@ -237,8 +238,8 @@ def test_no_order_of_clock_times_overspends_a_month(spends: list[tuple[int, Frac
                 now = max(latest, f"2026-0{month}")
                 before = spent if now == latest else Fraction(0)
                 if before + epsilon <= 1:
-                    ledger.reserve(Cost(epsilon), {})
+                    charge(ledger, Cost(epsilon), {})
                     latest, spent = now, before + epsilon
                 else:
                     with pytest.raises(BudgetError):
-                        ledger.reserve(Cost(epsilon), {})
+                        charge(ledger, Cost(epsilon), {})

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support import charge
 
 from dpsql.accounting import fingerprint, store
 from dpsql.accounting.fingerprint import Source
@@ -50,8 +51,9 @@ def make(folder: Path, spends: int = SPENDS) -> Path:
         ledger.record_promise("t", "key=id", version, True)
         ledger.record_promise("t", "rows=1", version, False)
         for number in range(spends):
-            receipt = ledger.reserve(Cost(Fraction(1)), {"sql": f"SELECT {number}"}, analyst="ada")
-        ledger.released(receipt, [Kept("release", b"k", '{"x":1}', b"noisy"), Kept("answer", b"", "{}", b"answer")])
+            receipt = charge(ledger, Cost(Fraction(1)), {"sql": f"SELECT {number}"}, analyst="ada")
+        ledger.record(receipt, [Kept("release", b"k", '{"x":1}', b"noisy")])
+        ledger.answered(receipt, [Kept("answer", b"", "{}", b"answer")])
     return path
 
 
@@ -169,6 +171,11 @@ CUT = "DELETE FROM event WHERE seq = (SELECT MAX(seq) FROM event WHERE kind = 's
         ],
         ["""UPDATE event SET body = replace(body, '"epsilon":"1"', '"epsilon":"0"') WHERE kind = 'spend'"""],
         ["DELETE FROM event WHERE kind = 'released'"],
+        ["DELETE FROM event WHERE kind = 'answered'"],
+        ["DELETE FROM stored WHERE kind = 'answer'", "DELETE FROM event WHERE kind = 'answered'"],
+        ["UPDATE event SET kind = 'released' WHERE kind = 'answered'"],
+        ["UPDATE stored SET data = x'00' WHERE kind = 'answer'"],
+        ["""UPDATE event SET body = replace(body, '"claimed":false', '"claimed":true') WHERE kind = 'spend'"""],
         ["DELETE FROM stored WHERE kind = 'release'"],
         ["UPDATE stored SET data = x'00' WHERE kind = 'release'"],
         ["UPDATE stored SET key = x'00' WHERE kind = 'release'"],
@@ -190,7 +197,7 @@ def test_the_end_of_the_chain_cannot_be_cut_off(folder: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         head = database.execute("SELECT count, link, tag FROM head").fetchone()
     with Ledger(path, ACCOUNT) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
         assert ledger.balance.spent.epsilon == 12
     whole = path.read_bytes()
     edit(path, CUT)
@@ -248,7 +255,7 @@ def test_a_session_forgets_nothing_that_it_has_seen_when_an_older_copy_is_writte
     with Ledger(path, ACCOUNT) as ledger:
         for paid in range(SPENDS + 1, SPENDS + 4):
             try:
-                ledger.reserve(Cost(Fraction(1)), {})
+                charge(ledger, Cost(Fraction(1)), {})
                 path.write_bytes(old)
                 assert ledger.balance.spent.epsilon == paid
             except LedgerError as error:
@@ -276,7 +283,7 @@ def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> No
         with ledger._journal.writing() as writer:
             writer.add(Event(kind, "t", {**body, "covers": ["2026-01", "2026-03"]}, "x", "{}"))  # type: ignore[arg-type]
         with pytest.raises(LedgerError) as error:
-            ledger.reserve(Cost(Fraction(1)), {})
+            charge(ledger, Cost(Fraction(1)), {})
     assert error.value.code == "ledger-newer" and "upgrade dpsql" in (error.value.hint or "")
     assert refused(path).code == "ledger-newer"
 
@@ -293,6 +300,6 @@ def test_a_closed_account_pays_nothing_more_and_shows_what_it_released(folder: P
     Ledger.accept_policy_change(path, more)  # other totals don't open it
     with Ledger(path, more) as ledger:
         with pytest.raises(LedgerError) as error:
-            ledger.reserve(Cost(Fraction(1)), {})
+            charge(ledger, Cost(Fraction(1)), {})
         assert ledger.balance.spent.epsilon == SPENDS and len(ledger.stored(b"k")) == 1
     assert error.value.code == "account-closed" and "the study is over" in error.value.message

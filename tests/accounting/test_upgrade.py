@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from old_ledgers import ACCOUNT, KEPT, ROW, SECRET, SPENDS, TIME, old_ledger
+from support import charge
 
 from dpsql.accounting import upgrade as upgrades
 from dpsql.accounting.anchor import FileAnchor, Note
@@ -57,7 +58,7 @@ def test_an_upgrade_keeps_every_spend_version_promise_answer_and_total(
         if format == 2:
             assert ledger.stored(b"key") == [("a" * 32, KEPT["a" * 32][0]), ("c" * 32, KEPT["c" * 32][0])]
             assert ledger.kept("cccc")[1] == KEPT["c" * 32]
-        ledger.released(ledger.reserve(Cost(Fraction(1)), {}))
+        ledger.record(charge(ledger, Cost(Fraction(1)), {}), [])
         with pytest.raises(LedgerError):
             Ledger(path, Account(Fraction(1), Fraction(1, 10**6), "basic", ROW))  # the first account is history
 
@@ -218,7 +219,7 @@ def test_an_old_copy_is_not_upgraded_past_its_anchor(tmp_path: Path) -> None:
     noted = anchor.read()
     assert isinstance(noted, Note)
     with Ledger(path, ACCOUNT, anchor=anchor) as ledger:
-        ledger.reserve(Cost(Fraction(1)), {})
+        charge(ledger, Cost(Fraction(1)), {})
     shutil.copy(tmp_path / "old", path)
     with pytest.raises(LedgerError) as refused:
         upgrade(path, anchor=anchor)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Connect
+from support import Connect, charge
 
 import dpsql
 from dpsql.accounting.filters import Zcdp
@@ -151,11 +151,11 @@ def test_any_sequence_of_spends_agrees_with_exact_sums_of_rho_and_of_thresholds(
         for r, share in spends:
             p = share * total.parts
             if rho + r <= total.rho and parts + p <= total.parts:
-                ledger.reserve(spend(r, p), {})
+                charge(ledger, spend(r, p), {})
                 rho, parts = rho + r, parts + p
             else:
                 with pytest.raises(BudgetError):
-                    ledger.reserve(spend(r, p), {})
+                    charge(ledger, spend(r, p), {})
             spent = ledger.balance.spent
             assert (spent.rho, spent.parts) == (rho, parts)
             assert spent.epsilon <= 1 and spent.delta <= MILLIONTH
@@ -194,7 +194,7 @@ def test_an_account_without_delta_cannot_be_zcdp(tmp_path: Path) -> None:
 
 def test_prices_of_two_accountants_are_not_mixed() -> None:
     with Ledger(":memory:", ACCOUNT) as ledger, pytest.raises(ValueError):
-        ledger.reserve(Cost(Fraction(1, 10)), {})
+        charge(ledger, Cost(Fraction(1, 10)), {})
 
 
 def test_rounding_keeps_twenty_digits_and_the_side() -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 from old_ledgers import old_ledger
 
-from dpsql.engine import account
+from dpsql.accounting.opening import account
 from dpsql.policy.model import Policy
 
 Run = Callable[..., Result]

@@ -21,8 +21,8 @@ import pytest
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.opening import account
 from dpsql.backends.duckdb.spill import PREFIX
-from dpsql.engine import account
 
 if sys.platform == "win32":
     pytest.skip("there are no such signals here", allow_module_level=True)
@@ -201,12 +201,12 @@ import dpsql
 session = dpsql.connect("policy.toml")
 main = threading.current_thread()
 started = threading.Event()
-reserve = session._engine.ledger.reserve_all
+reserve = session._engine.ledger.reserve
 def told(*a, **k):
     found = reserve(*a, **k)
     started.set()
     return found
-session._engine.ledger.reserve_all = told
+session._engine.ledger.reserve = told
 
 def press():
     started.wait()

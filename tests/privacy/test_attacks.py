@@ -17,7 +17,7 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql import session as session_module
+from dpsql import run as loop
 from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb import run as run_module
 from dpsql.backends.duckdb.run import execute
@@ -327,7 +327,7 @@ def test_10_nothing_is_refunded_whatever_fails_after_the_reservation(
         raise MemoryError
 
     with open_session(OTHERS) as session:
-        monkeypatch.setattr(session_module, stage, fail)
+        monkeypatch.setattr(loop, stage, fail)
         with pytest.raises(MemoryError):
             session.query("SELECT COUNT(*) FROM t", epsilon=1)
         assert session.budget.spent.epsilon == 1
@@ -341,7 +341,7 @@ def test_10_the_price_is_durable_before_the_first_row_is_read(monkeypatch: pytes
             spent.append(session.budget.spent.epsilon)
             return run_module.execute(step, cursor, given)
 
-        monkeypatch.setattr(session_module, "execute", spy)
+        monkeypatch.setattr(loop, "execute", spy)
         session.query("SELECT (SELECT COUNT(*) FROM t) + (SELECT SUM(i) FROM t)", epsilon=1)
         assert spent == [1, 1]
 
@@ -750,9 +750,9 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
             with pytest.raises(TypeError):
                 session.query("SELECT COUNT(*) FROM t", epsilon=1, **{option: 1})
             assert option not in inspect.signature(dpsql.connect).parameters
-        from dpsql.options import Options
+        from dpsql.options import Request
 
-        assert "seed" not in Options.__dataclass_fields__
+        assert "seed" not in Request.__dataclass_fields__
         seen = set()
         for _ in range(2):  # seeding every other generator changes nothing
             random.seed(7)

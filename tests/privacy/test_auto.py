@@ -80,8 +80,8 @@ def session(kind: str, adjacency: str) -> dpsql.Session:
 def step(kind: str, adjacency: str, column: str) -> Step:
     """The histogram's step: made without any row."""
     quote = session(kind, adjacency).explain(f"SELECT SUM({column}) FROM t", epsilon=1)
-    assert quote.before is not None
-    return quote.before.quotes[0].steps[0]
+    assert quote.stages[0].kind == "range"
+    return quote.stages[0].releases[0]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -29,8 +29,8 @@ from random_sql.written import Query
 from source_kinds import KINDS
 
 import dpsql
+from dpsql import run as loop
 from dpsql import session as session_module
-from dpsql.quote import bounds as auto_module
 from dpsql.quote import candidates as draft_module
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
@@ -106,7 +106,7 @@ class Seen:
 @contextmanager
 def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
     """Record what each step measures; release it for real, or hand out what was released before."""
-    release, publish, calibrate = session_module.release, session_module.publish, auto_module.calibrate
+    release, publish, quote_of = loop.release, loop.publish, session_module.quote_of
 
     def watched_publish(*given: Any) -> Any:
         found = publish(*given)
@@ -119,15 +119,15 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         seen.noisy.append(release(step, exact, *more, **options) if replay is None else replay[number])
         return seen.noisy[-1]
 
-    def watched_calibrate(*given: Any, **options: Any) -> Quote:
-        seen.quote = calibrate(*given, **options)
+    def watched_quote(*given: Any, **options: Any) -> Quote:
+        seen.quote = quote_of(*given, **options)
         return seen.quote
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draft_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
-        patch.setattr(session_module, "publish", watched_publish)
-        patch.setattr(session_module, "release", watched_release)
-        patch.setattr(auto_module, "calibrate", watched_calibrate)
+        patch.setattr(loop, "publish", watched_publish)
+        patch.setattr(loop, "release", watched_release)
+        patch.setattr(session_module, "quote_of", watched_quote)
         patch.setattr(PlanCache, "get", lambda *_: None)  # planned anew each time
         yield
 

@@ -17,7 +17,7 @@ from dpsql.plan.nodes import Encode
 from dpsql.sql.gridded import cast
 
 if TYPE_CHECKING:
-    from dpsql.quote.responses import ResponseStep
+    from dpsql.quote.model import ResponseStep
 
 LISTED = "dpsql_listed"  # + the number of a column: the Arrow table of its public values, with their places
 KIND = "UINTEGER"

@@ -1,0 +1,45 @@
+"""A text of several statements, divided by semicolons: a batch."""
+
+from __future__ import annotations
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.core.errors import SQLError
+from dpsql.sql.parse import Tree
+
+MOST = 100  # statements
+
+_DUCKDB = Dialect.get_or_raise("duckdb")
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, each in its place: what comes before it is blank, so that errors point right."""
+    try:
+        tokens = _DUCKDB.tokenize(text)
+    except TokenError:
+        return [text]  # parse says what is wrong
+    ends = [t.start for t in tokens if t.token_type is TokenType.SEMICOLON]
+    starts = [0, *(end + 1 for end in ends)]
+    pieces = []
+    for start, end in zip(starts, [*ends, len(text)], strict=True):
+        if any(start <= t.start < end and t.token_type is not TokenType.SEMICOLON for t in tokens):
+            pieces.append("".join(c if c == "\n" else " " for c in text[:start]) + text[start:end])
+    if len(pieces) > MOST:
+        raise SQLError(f"a batch has at most {MOST} statements", code="too-long", hint="split it into several files")
+    return pieces or [text]
+
+
+def alone(tree: Tree) -> Tree:
+    """A statement that leaves the budget to the batch; limits it may have of its own."""
+    for name in ("epsilon", "delta", "mechanism"):
+        if name in tree.options:
+            error = SQLError(
+                f"a batch has one {name}",
+                code="batch",
+                hint=f"leave it out here, and give it beside the file: --{name}",
+            )
+            error.offsets = tree.options[name].place
+            raise error
+    return tree

@@ -40,7 +40,14 @@ def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = Fa
     except Overtaken:
         # Theorem FLIGHT-1: others took over when it was late, and nothing that was drawn here is shown. Their release
         # answers, or it is paid for once more.
-        return _flight(quote, data, payer, fresh)
+        try:
+            return _flight(quote, data, payer, fresh)
+        except Overtaken:
+            raise LedgerError(
+                "others took this release over twice: it was measured too late, and nothing of it was shown",
+                code="release-busy",
+                hint="it stays charged; ask again when the machine has less to do: what they record is free",
+            ) from None
 
 
 def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) -> list[Answer]:

@@ -11,6 +11,7 @@ from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.refuse import refuse
 
+UNWRITTEN = "unwritten"  # in the meta of an output's alias: nobody wrote it, so nothing refers to it
 Unlisted = frozenset[str]  # tables of which only those columns exist that the policy lists, lower case
 
 

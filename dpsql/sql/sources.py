@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, unique_names
-from dpsql.sql.pivot import rewritten
+from dpsql.sql.pivot import pivot_query
 from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
 
 MAX_NODES = 20_000
@@ -129,7 +130,7 @@ class Sources(ABC):
             self.source(source, found, ctes)
             return found.sources[0].columns
 
-        return rewritten(pivot, source.copy(), columns)
+        return rewrite(pivot_query(pivot, source.copy(), columns))
 
     def pivoted(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, CTE]) -> exp.Subquery:
         """FROM t PIVOT (…) AS p."""

@@ -6,10 +6,16 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import replaced
 
 
-def flattened(node: exp.Select) -> exp.Select:
-    """The same SELECT without parentheses around the tables and joins of its FROM."""
+def flatten_joins(tree: exp.Query) -> exp.Query:
+    """The query without parentheses around the tables and joins of a FROM."""
+    return replaced(tree, (exp.Select,), _flattened)
+
+
+def _flattened(node: exp.Expr) -> exp.Expr:
+    assert isinstance(node, exp.Select)
     from_ = node.args.get("from_")
     joins = node.args.get("joins") or []
     if from_ is None or not any(_is_joined(s) for s in [from_.this, *(j.this for j in joins)]):

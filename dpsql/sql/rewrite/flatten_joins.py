@@ -50,8 +50,10 @@ def _flattened(node: exp.Expr) -> exp.Expr:
 
 
 def _is_joined(node: exp.Expr) -> bool:
-    """Is it a table, or several joined, in parentheses?"""
+    """Is it a table, or several joined, in parentheses, and nothing that is done to them there, such as a PIVOT?"""
     inner = node.this if isinstance(node, exp.Subquery) else None
+    if any(value for part, value in node.args.items() if part not in ("this", "alias", "joins")):
+        return False
     return isinstance(inner, exp.Table) or (isinstance(inner, exp.Subquery) and bool(inner.args.get("joins")))
 
 

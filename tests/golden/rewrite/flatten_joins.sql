@@ -33,6 +33,11 @@ WITH q AS (SELECT * FROM (a JOIN b USING (x))) SELECT (SELECT MAX(y) FROM (c)) A
 
 WITH q AS (SELECT * FROM a JOIN b USING (x)) SELECT (SELECT MAX(y) FROM c) AS most FROM q
 ----
+-- what is done to them in parentheses stays for bind
+SELECT * FROM (a) PIVOT (COUNT(*) FOR x IN (1, 2)) CROSS JOIN (b) TABLESAMPLE (10 PERCENT)
+
+SELECT * FROM (a) PIVOT(COUNT(*) FOR x IN (1, 2)) CROSS JOIN (b) TABLESAMPLE SYSTEM (10 PERCENT)
+----
 -- flat joins and subqueries stay
 SELECT * FROM a JOIN b ON a.x = b.x, (SELECT 1 AS y) AS c
 

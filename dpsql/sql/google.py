@@ -2,7 +2,7 @@
 
 Neither is part of DuckDB's SQL. Both are lifted out of the tokens before the parser sees them, so that every other
 token keeps its place in the text; afterwards they are attached to the nodes that they were written for: a SELECT
-knows its privacy_unit_column, and an aggregate its Bounds. (That is why it is no pass of rewrite: there is no tree yet.)
+knows its privacy_unit_column, and an aggregate its Bounds. No pass of rewrite: at first there is no tree.
 """
 
 from __future__ import annotations

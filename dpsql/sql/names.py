@@ -16,7 +16,9 @@ Unlisted = frozenset[str]  # tables of which only those columns exist that the p
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
+    """A source of a FROM, as names are looked up in it."""
+
     name: str  # as the query spells it
     alias: str  # unique in the whole query
     columns: tuple[str, ...]
@@ -24,7 +26,9 @@ class Source:
 
 @dataclass(slots=True)
 class Scope:
-    sources: list[Source]
+    """The sources whose columns a name can mean, and the scope around them."""
+
+    sources: list[FromItem]
     outer: Scope | None
     merged: dict[str, str] = field(default_factory=dict)  # USING: lower name -> alias of the side that is kept
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.core.errors import SQLError, nearest
-from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, unique_names
+from dpsql.sql.names import FromItem, Scope, Unlisted, aliased, column, lookup, unique_names
 from dpsql.sql.pivot import pivot_query
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.rewrite import rewrite
@@ -205,7 +205,7 @@ class Sources(ABC):
                 hint=f"rename one of them: … AS {name}2",
             )
         alias = self.fresh(name)
-        scope.sources.append(Source(name, alias, shown))
+        scope.sources.append(FromItem(name, alias, shown))
         identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         quoted = [exp.to_identifier(c, quoted=True) for c in shown]
         if isinstance(tree, exp.Table):

@@ -130,7 +130,7 @@ class _Binder(Sources):
         return bound, names
 
     def rearranged(self, query: exp.Query, names: tuple[str, ...], wanted: tuple[str, ...]) -> exp.Query:
-        """The same rows with these columns, in this order; NULL for a column that the query lacks."""
+        """A query's rows with the wanted columns, in that order; NULL for a column that the query lacks."""
         if names == wanted:
             return query
         alias = self.fresh("side")

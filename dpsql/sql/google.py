@@ -282,7 +282,7 @@ class _Lifter:
         return False
 
     def argument(self, i: int) -> int:
-        """From the name to the bracket that closes its value; the comma before it goes, too."""
+        """Take an argument out, with the comma before it and the bracket that closes its value; gives what is next."""
         name = self.tokens[i]
         per = next(p for p, written in _BOUNDS.items() if written == name.text.lower())
         hint = f"write SUM(x, {_BOUNDS[per]} => (0, 100))"

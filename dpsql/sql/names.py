@@ -105,7 +105,7 @@ def output_name(item: exp.Expr) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The same names, apart from case all different."""
+    """The names of outputs, with a number after each that another one has already, whatever its case."""
     seen: set[str] = set()
     unique: list[str] = []
     for name in names:

@@ -286,7 +286,7 @@ class Sources(ABC):
             )
 
     def with_names(self, query: exp.Query, names: tuple[str, ...], name: str) -> exp.Query:
-        """The same rows with other names for the columns."""
+        """A query's rows under other names of its columns."""
         if isinstance(query, exp.Select):
             for output, other in zip(query.selects, names, strict=True):
                 output.set("alias", exp.to_identifier(other, quoted=True))

@@ -65,7 +65,7 @@ def as_written(node: exp.Expr) -> exp.Expr:
 
 
 def explicit(tree: Tree, *, copy: bool = True) -> Tree:
-    """The same tree with parentheses around each operand that is an operation itself.
+    """A tree with parentheses around each operand that is an operation itself.
 
     A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
     """

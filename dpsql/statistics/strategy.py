@@ -249,7 +249,7 @@ def _choices(
 
 
 def _shared(wanted: Sequence[Quantity]) -> list[Quantity]:
-    """The numbers of rows that are numbers of units which are wanted, too."""
+    """Where each row is a unit: the numbers of rows that are a wanted number of units, and are counted as that."""
     return [q for q in wanted if q.kind == "rows" and Quantity("units", None, q.where) in wanted]
 
 

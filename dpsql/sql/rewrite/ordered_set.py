@@ -35,7 +35,7 @@ def _value_first(node: exp.Expr) -> exp.Expr:
 
 
 def _call(node: exp.Expr, **arguments: exp.Expr) -> exp.Expr:
-    """The same function where it stood, with other arguments."""
+    """A call of a node's function with other arguments, which stands where the node stood."""
     call = type(node)(**arguments)
     call.meta.update(node.meta)
     return call

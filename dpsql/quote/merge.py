@@ -185,7 +185,7 @@ def answer(
 
 
 def share(quote: Quote) -> Quote:
-    """The quote with the least total error for its budget, where all statistics have one unit of measure (SPLIT-2).
+    """The same budget with the least total error, where all statistics are of one unit of measure (SPLIT-2).
 
     Otherwise, and where thresholds hang on the noise, the equal shares that it has.
     """

@@ -49,7 +49,7 @@ class PublicDatabase:
         return self.run(query, tables)[0]
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
-        """Run a query over public tables and these Arrow tables; gives its rows, and the DuckDB type of each column."""
+        """The same with the DuckDB types of its columns."""
         with self._cursor(tables) as cursor:
             return cursor.typed(as_sql(explicit(query), copy=False))
 

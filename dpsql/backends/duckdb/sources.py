@@ -70,7 +70,7 @@ class Located:
 
     @property
     def held(self) -> str:
-        """The name of the database or object that the table's view reads, without quotes."""
+        """The same without quotes."""
         return f"dpsql_source_{self.table.name.lower()}"
 
     @property

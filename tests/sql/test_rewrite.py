@@ -16,8 +16,7 @@ BY_NAME = {one.__name__: one for one in PASSES}
 CASES = [case.sql for _, case in read("rewrite")]
 
 
-def text(tree: exp.Query) -> str:
-    return tree.sql(dialect="duckdb")
+UNSEEN = ("any_value", "fetch_first")  # in DuckDB's SQL sqlglot writes no IGNORE NULLS, and FETCH as LIMIT
 
 
 def places(tree: exp.Query) -> dict[int, str]:
@@ -27,7 +26,8 @@ def places(tree: exp.Query) -> dict[int, str]:
 
 @golden("rewrite")
 def test_a_pass_rewrites_what_it_is_for_and_nothing_else(file: str, case: Case, agree: Any) -> None:
-    agree("rewrite", file, case, text(BY_NAME[file](parse(case.sql).root)))
+    tree = BY_NAME[file](parse(case.sql).root)
+    agree("rewrite", file, case, tree.sql(dialect=None if file in UNSEEN else "duckdb"))
 
 
 @golden("rewrite")

@@ -1,4 +1,4 @@
-"""ANY_VALUE(x IGNORE NULLS) is ANY_VALUE(x), which ignores them in DuckDB anyway."""
+"""ANY_VALUE(x) IGNORE NULLS, as the parser spells out what DuckDB does anyway, is ANY_VALUE(x)."""
 
 from __future__ import annotations
 

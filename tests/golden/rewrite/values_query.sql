@@ -8,7 +8,7 @@ SELECT a IN ((VALUES (1), (2))) AS small FROM t
 
 SELECT a IN ((SELECT * FROM (VALUES (1), (2)) AS v)) AS small FROM t
 ----
--- beside a UNION
+-- beside a UNION the parser has done it
 SELECT a FROM t UNION ALL (VALUES (1), (2))
 
 SELECT a FROM t UNION ALL (SELECT * FROM (VALUES (1), (2)) AS _values)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from golden_files import Case, rewrite
 from support import WHOLE, Connect
 
 import dpsql
@@ -39,3 +40,16 @@ def connect() -> Iterator[Connect]:
     yield make
     for session in opened:
         session.close()
+
+
+@pytest.fixture
+def agree(request: pytest.FixtureRequest) -> Any:
+    """agree(folder, file, case, found): compares with a golden file, or rewrites it."""
+
+    def compare(folder: str, file: str, case: Case, found: str) -> None:
+        if request.config.getoption("--update-golden"):
+            rewrite(folder, file, case, found)
+        else:
+            assert found == case.expected
+
+    return compare

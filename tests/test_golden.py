@@ -1,20 +1,17 @@
-"""Golden files: SQL, and what binding, planning, explaining or refusing it says. --update-golden rewrites them.
+"""Golden files: SQL, and what binding, planning, explaining or refusing it says (golden_files.py says how to read it).
 
-A file holds cases, separated by a line of four dashes. A case is a line `-- title`, perhaps a line
-`-- options: {"epsilon": 0}` (JSON), the SQL, a blank line, and the expected text.
 A file is read with policy.toml, or with the policy of its own name.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from golden_files import FOLDER, Case, golden
 
 import dpsql
 from dpsql.analyze.ownership import rows_promise
@@ -24,9 +21,6 @@ from dpsql.plan.nodes import Expr, Plan
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 
-FOLDER = Path(__file__).parent / "golden"
-SEPARATOR = "\n----\n"
-OPTIONS = "-- options: "
 PLACELESS = {"empty", "one-statement", "not-a-query", "too-deep"}  # the whole text is to blame
 
 PEOPLE = pa.schema(
@@ -69,42 +63,6 @@ POLL = pa.schema(
 OWN = {"randomized_response": {"poll": POLL.empty_table()}}  # tables of the policy of that name alone
 
 
-@dataclass(frozen=True)
-class Case:
-    """One case of a golden file."""
-
-    title: str
-    options: dict[str, Any]
-    sql: str
-    expected: str
-
-    @classmethod
-    def parse(cls, text: str) -> Case:
-        head, _, expected = text.strip("\n").partition("\n\n")
-        title, *lines = head.split("\n")
-        assert title.startswith("-- "), f"a case starts with its title: {title}"
-        options = {}
-        if lines and lines[0].startswith(OPTIONS):
-            options = json.loads(lines.pop(0).removeprefix(OPTIONS))
-        return cls(title.removeprefix("-- "), options, "\n".join(lines), expected)
-
-    def __str__(self) -> str:
-        options = f"{OPTIONS}{json.dumps(self.options)}\n" if self.options else ""
-        return f"-- {self.title}\n{options}{self.sql}\n\n{self.expected}"
-
-
-def read(folder: str) -> list[tuple[str, Case]]:
-    cases = []
-    for file in sorted((FOLDER / folder).glob("*.sql")):
-        cases += [(file.stem, Case.parse(text)) for text in file.read_text().split(SEPARATOR)]
-    return cases
-
-
-def golden(folder: str) -> pytest.MarkDecorator:
-    cases = read(folder)
-    return pytest.mark.parametrize(("file", "case"), cases, ids=[f"{file}: {case.title}" for file, case in cases])
-
-
 @pytest.fixture(scope="module")
 def sessions() -> Iterator[Callable[[Path], dpsql.Session]]:
     """A session for each policy, opened when it is first asked for."""
@@ -129,23 +87,6 @@ def session(sessions: Callable[[Path], dpsql.Session], file: str) -> dpsql.Sessi
     """policy.toml, or the policy that has the file's own name."""
     own = FOLDER / f"{file}.toml"
     return sessions(own if own.is_file() else FOLDER / "policy.toml")
-
-
-@pytest.fixture
-def agree(request: pytest.FixtureRequest) -> Any:
-    """agree(folder, file, case, found): compares, or rewrites the file."""
-
-    def compare(folder: str, file: str, case: Case, found: str) -> None:
-        if not request.config.getoption("--update-golden"):
-            assert found == case.expected
-            return
-        path = FOLDER / folder / f"{file}.sql"
-        cases = [Case.parse(text) for text in path.read_text().split(SEPARATOR)]
-        assert len({c.title for c in cases}) == len(cases), f"{path}: a title stands twice"
-        cases = [replace(c, expected=found) if c.title == case.title else c for c in cases]
-        path.write_text(SEPARATOR.join(map(str, cases)) + "\n")
-
-    return compare
 
 
 # ---------------------------------------------------------------- the text of each stage

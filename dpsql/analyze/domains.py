@@ -37,7 +37,7 @@ class PublicEngine(Protocol):
         """Run a query over public tables and these Arrow tables."""
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
-        """The same with the DuckDB types of its columns."""
+        """Run a query over public tables and these Arrow tables; gives its rows, and the DuckDB type of each column."""
 
     @property
     def memo(self) -> dict[object, Arrow]:

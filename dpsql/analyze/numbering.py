@@ -51,7 +51,7 @@ def _most(node: Expr, ranks: frozenset[str]) -> int | None:
 
 
 def numbered(relation: Relation, name: str) -> Relation:
-    """The same rows, each with a number: units that need a name, since a join may repeat them."""
+    """Rows that are units of their own, each numbered in a column of this name, since a join may repeat them."""
     match relation:
         case Scan():
             return replace(relation, unit=name)

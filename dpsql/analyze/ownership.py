@@ -95,7 +95,7 @@ part of the name of each finding: the fact that a source was read in full, and t
 
 
 def rows_promise(table: Table) -> str | None:
-    """The name under which the check of rows_per_unit is recorded; it names the unit, too.
+    """The name under which the check of rows_per_unit is recorded, made of that number and of the unit's column.
 
     None for a linked table: its rows per unit rest on the data of other tables as well, so they are always enforced.
     """

@@ -22,9 +22,9 @@ from dpsql.analyze.catalog import (
     narrowed_columns,
     nullable_column,
     renamed_conditions,
-    same_type,
 )
 from dpsql.analyze.domains import KeyColumn
+from dpsql.analyze.joins import check_units, equated, fan_out, joined_owner, matches_once, unlinked
 from dpsql.analyze.numbering import kept_rows, number_column, numbered
 from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
 from dpsql.analyze.per_unit import canonical, own_aggregate, own_window
@@ -180,7 +180,7 @@ class _Analyzer:
             node = replace(node, right=right_node)
         else:
             right_node, right = _of(private).relation, _of(private).columns
-            bare = self.unlinked(node.left, right_node, node.condition)
+            bare = unlinked(node.left, right_node, node.condition, self.catalog.policy)
             if bare is not None and (node.kind == "inner" or unit_of(right_node) not in self.used):
                 hidden = unit_of(right_node)
                 right_node, node = bare, replace(node, units=None)
@@ -191,13 +191,13 @@ class _Analyzer:
         known = {name: c.scalar for name, c in both.items()}
         found = self.conditions(node.condition, known, "ON")
         if private is not None:
-            self.check_units(left.owner, private.owner, known, node.node)
-        equated = self.equated(node, known)
-        once = self.matches_once(node, equated, private)
+            check_units(left.owner, private.owner, known, node.node)
+        same = equated(node, known)
+        once = matches_once(node, same, private, self.public)
         if once and isinstance(right_node, Given) and not right_node.one_row:
-            right_node = replace(right_node, unique=(tuple(sorted(equated)),))
+            right_node = replace(right_node, unique=(tuple(sorted(same)),))
         repeats = left.owner.repeats * (1 if private is None else private.owner.repeats)
-        repeats *= 1 if once or private is not None else self.fan_out(node, equated)
+        repeats *= 1 if once or private is not None else fan_out(node, same, self.public)
         if repeats > MAX_FAN_OUT:
             raise refuse(
                 PrivacyError,
@@ -223,117 +223,13 @@ class _Analyzer:
         relation = replace(
             node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
         )
-        owner = replace(self.joined_owner(node, left.owner, private, once), repeats=repeats)
+        owner = replace(joined_owner(node, left.owner, private, once, self.catalog.policy), repeats=repeats)
         if hidden is None:
             return Known(relation, columns, conditions, owner)
         assert owner.unit is not None
         listed = [(n, plan_column(n)) for n in columns_of(relation)]
         whole = Project(relation, (*listed, (hidden, plan_column(owner.unit))), owner.unit)
         return Known(whole, columns, conditions, owner)
-
-    def unlinked(self, left: Relation, right: Relation, condition: Expr | None) -> Relation | None:
-        """The right side without the way to its owner, where the condition goes along that way (Theorem OWN-7).
-
-        A row that points to the key of a left row's order belongs to whom that order belongs to: no need to look it up.
-        """
-        bottom, looked = right, conjuncts(condition)
-        while isinstance(bottom, Filter):
-            looked = [*looked, bottom.condition]
-            bottom = bottom.input
-        if not isinstance(bottom, Scan) or not bottom.links:
-            return None
-        if any(c.name == bottom.unit for e in looked for c in e.find_all(exp.Column)):
-            return None
-        link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
-        pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))
-        meaning = ("key", link.table, *sorted(there.lower() for _, there in link.on))
-        equal = {(c.this.unnest(), c.expression.unnest()) for c in conjuncts(condition) if isinstance(c, exp.EQ)}
-        names = {(a.name, b.name) for a, b in equal if isinstance(a, exp.Column) and isinstance(b, exp.Column)}
-        names |= {(b, a) for a, b in names}
-        for known, mine in ways(left, self.catalog.policy, matched=True):
-            if known == meaning and all(pair in names for pair in zip(mine, pointing, strict=True)):
-                return _without_links(right)
-        return None
-
-    def joined_owner(self, node: Join, left: Ownership, private: Known | None, once: bool) -> Ownership:
-        """Theorem OWN-3: rows multiply, unless each has at most one match."""
-        rows = left.rows
-        if not once:
-            theirs = private.owner.rows if private is not None else None
-            rows = None if rows is None or theirs is None else rows * max(1, theirs)
-        promised = left.promised if once else None
-        own = left.own
-        mine = {c.name for e in conjuncts(node.condition) for c in e.find_all(exp.Column)} & set(columns_of(node.left))
-        if private is not None:
-            if node.kind == "inner" or self.by_unit_alone(node):
-                own |= private.owner.own
-        elif once and mine <= own:
-            own |= set(columns_of(node.right))  # what a column of the unit's own leads to
-        unique = left.unique if once else frozenset()
-        ranks = left.ranks if once else frozenset()
-        why = left.why if once else "joined: a unit may have any number of rows"
-        if not once and rows is not None:
-            why = f"joined: at most {rows} rows"
-        return replace(left, rows=rows, promised=promised, own=own, unique=unique, ranks=ranks, why=why)
-
-    def by_unit_alone(self, node: Join) -> bool:
-        """Is the unit's equality the only condition? Then a unit's rows have all a match, or none (ATTACKS 42)."""
-        assert not isinstance(node.right, PublicTable | Given)
-        mine, theirs = (units(ways(side, self.catalog.policy)) for side in (node.left, node.right))
-        for conjunct in conjuncts(node.condition):
-            if not isinstance(conjunct, exp.EQ):
-                return False
-            a, b = conjunct.this.unnest(), conjunct.expression.unnest()
-            if not isinstance(a, exp.Column) or not isinstance(b, exp.Column):
-                return False
-            if not ((a.name in mine and b.name in theirs) or (b.name in mine and a.name in theirs)):
-                return False
-        return True
-
-    def matches_once(self, node: Join, equated: set[str], private: Known | None) -> bool:
-        """Does each row of the left side have at most one match, whatever the private data are?
-
-        What is said here of a subquery's rows must also be said to publish, which checks it on those that are joined.
-        """
-        if isinstance(node.right, Given) and node.right.one_row:
-            return True
-        if private is not None:
-            own = {private.owner.unit} if private.owner.unit is not None else set()
-            return any(one <= equated | own for one in private.owner.unique)
-        assert isinstance(node.right, PublicTable | Given)
-        noisy = isinstance(node.right, Given) and node.right.noisy
-        return bool(equated) and not noisy and self.public.unique(node.right, equated)
-
-    def equated(self, node: Join, known: Mapping[str, Scalar]) -> set[str]:
-        """The right side's columns that must equal one of the left side's, value for value."""
-        mine, theirs = set(columns_of(node.left)), set(columns_of(node.right))
-        found: set[str] = set()
-        for conjunct in conjuncts(node.condition):
-            if isinstance(conjunct, exp.EQ):
-                a, b = conjunct.this.unnest(), conjunct.expression.unnest()
-                if isinstance(a, exp.Column) and isinstance(b, exp.Column) and same_type(known[a.name], known[b.name]):
-                    pairs = ((a.name, b.name), (b.name, a.name))
-                    found |= {there for here, there in pairs if here in mine and there in theirs}
-        return found
-
-    def fan_out(self, node: Join, equated: set[str]) -> int:
-        """How often a public side repeats a row at most. One person's must not become a million: that would cost
-        time which only that person would (ATTACKS 11)."""
-        assert isinstance(node.right, PublicTable | Given)
-        return self.public.fan_out(node.right, equated)
-
-    def check_units(self, left: Ownership, right: Ownership, known: Mapping[str, Scalar], place: Expr | None) -> None:
-        """One type for the units of both sides: all integers are one, all texts are one, and nothing is cast."""
-        assert left.unit is not None and right.unit is not None
-        if not same_type(known[left.unit], known[right.unit]):
-            a, b = known[left.unit].type, known[right.unit].type
-            raise refuse(
-                PrivacyError,
-                f"the units of {left.table} are {a.sql}, those of {right.table} are {b.sql}: they are never the same",
-                place,
-                code="unit-types",
-                hint="the steward gives both unit columns one type",
-            )
 
     def mark(self, node: Mark) -> Known:
         left = self.relation(node.input)
@@ -344,7 +240,7 @@ class _Analyzer:
             other, right = self.public.columns(node.other, self.used)
         else:
             other, right = _of(private).relation, _of(private).columns
-            bare = self.unlinked(node.input, other, node.condition)
+            bare = unlinked(node.input, other, node.condition, self.catalog.policy)
             if bare is not None:
                 other, node = bare, replace(node, units=None)
         known = {name: c.scalar for name, c in {**left.columns, **right}.items()}
@@ -354,7 +250,7 @@ class _Analyzer:
             equal = scalar(exp.EQ(this=node.member[0].copy(), expression=node.member[1].copy()), known).sql
             member = (equal.this, equal.expression)
         if private is not None:
-            self.check_units(left.owner, private.owner, known, None)
+            check_units(left.owner, private.owner, known, None)
         relation = Mark(
             left.relation,
             other,
@@ -392,7 +288,7 @@ class _Analyzer:
         for one in sides[1:]:
             if first.unit is not None:
                 pair = {"left": sides[0].columns[first.unit].scalar, "right": one.columns[first.unit].scalar}
-                self.check_units(
+                check_units(
                     replace(first, unit="left"),
                     replace(one.owner, unit="right"),
                     pair,
@@ -483,13 +379,6 @@ class _Analyzer:
 
 
 # ---------------------------------------------------------------- small pieces
-
-
-def _without_links(relation: Relation) -> Relation:
-    if isinstance(relation, Filter):
-        return replace(relation, input=_without_links(relation.input))
-    assert isinstance(relation, Scan)
-    return replace(relation, unit=None, owner=None, links=())
 
 
 def _of(known: Known | None) -> Known:

@@ -13,7 +13,7 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.core.errors import PolicyError, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
-from dpsql.plan.estimates import CODE, SOURCE, Source, estimates
+from dpsql.plan.estimates import CODE, SOURCE, ResponseColumn, estimates
 from dpsql.plan.nodes import Expr, Plan, Responses
 from dpsql.policy.model import Column, Table
 from dpsql.sql.refuse import Place, offsets, refuse, shown
@@ -51,7 +51,7 @@ class CheckedResponses:
 def check_responses(plan: Plan, catalog: Catalog) -> tuple[CheckedResponses, ...]:
     """Find the values of all columns that are randomised. Whatever has none is refused."""
     checked = tuple(_checked(name, one, catalog) for name, one in plan.responses)
-    columns = {Source(one.name, i): column for one in checked for i, column in enumerate(one.columns)}
+    columns = {ResponseColumn(one.name, i): column for one in checked for i, column in enumerate(one.columns)}
     for call in estimates(plan.post):
         _check_value(call, columns, catalog.public)
     return checked
@@ -117,7 +117,7 @@ def _values(said: Column, kind: str, public: PublicEngine) -> Arrow:
     return found
 
 
-def _check_value(call: exp.Anonymous, columns: Mapping[Source, Response], public: PublicEngine) -> None:
+def _check_value(call: exp.Anonymous, columns: Mapping[ResponseColumn, Response], public: PublicEngine) -> None:
     """The value that an estimate counts must be one of the column's; TRUE where it names none."""
     column = columns[call.meta[SOURCE]]
     name, values = call.name.upper(), column.values.to_pylist()

@@ -27,7 +27,7 @@ from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import CONFIDENCE
 from dpsql.mechanisms.response import RandomizedResponse
-from dpsql.plan.estimates import Source, estimated
+from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
@@ -177,9 +177,9 @@ def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
     return pa.table(columns)
 
 
-def drawn(responded: Sequence[Responded]) -> dict[Source, tuple[RandomizedResponse, str]]:
+def drawn(responded: Sequence[Responded]) -> dict[ResponseColumn, tuple[RandomizedResponse, str]]:
     """What was drawn for each column of randomised values, and the column's type."""
-    return {Source(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
+    return {ResponseColumn(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
 
 
 def randomized_rows(responded: Responded) -> Arrow:

@@ -43,7 +43,7 @@ def steward_option(command: F) -> F:
 
 
 def strict_option(command: F) -> F:
-    """--strict-engine: what the policy may ask for, too."""
+    """--strict-engine, which stands for [engine] untested = "refuse" in the policy."""
     return click.option(
         "--strict-engine", "strict", is_flag=True, help="Refuse a DuckDB that dpsql was not tested with."
     )(command)

@@ -84,7 +84,7 @@ def ranked_grid(type_: Type, range_: Range, points: int) -> Grid:
 
 
 def coarsened(grid: Grid, range_: Range, span: int) -> Grid:
-    """The same value on a grid with at most so many points."""
+    """A grid for values of this range with at most `span` steps: the grid itself, or a coarser one."""
     if grid.span <= span:
         return grid
     low, high = range_.low, range_.high

@@ -79,7 +79,7 @@ class Range:
         return replace(self, nullable=nullable)
 
     def because(self, *why: str) -> Range:
-        """The same range with more reasons, each of them once."""
+        """The range with these reasons added to its own, each of them once."""
         return replace(self, why=tuple(dict.fromkeys((*self.why, *why))))
 
     def open(self) -> Range:

@@ -36,12 +36,12 @@ class Contribution:
     replace: bool = False
 
     def weighted(self, weight: int) -> Contribution:
-        """The same in integer weights: a whole row weighs `weight`."""
+        """The contribution counted in integer weights, where a whole row weighs `weight`."""
         mass, peak = self._rows
         return replace(self, mass=mass * weight, peak=peak * weight)
 
     def whole(self, weight: int) -> Contribution:
-        """The same in whole rows, where an integer weight of `weight` stands for one."""
+        """The contribution counted in whole rows, each of which weighed `weight`."""
         mass, peak = self._rows
         return replace(self, mass=mass / weight, peak=peak / weight)
 

@@ -26,7 +26,7 @@ from dpsql.mechanisms.budget import Pure
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.plan.estimates import Source, estimated
+from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
 from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
 from dpsql.quote.model import Measurement, Quote, Step
@@ -87,7 +87,7 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         facts["fits"] = {"more": quote.fits.more, **quote.fits.whole}
     if verbose:
         noises = {
-            Source(r.name, i): (m, c.type)
+            ResponseColumn(r.name, i): (m, c.type)
             for r in quote.responses
             for i, (m, c) in enumerate(zip(r.mechanisms, r.checked.columns, strict=True))
         }

@@ -109,7 +109,7 @@ def _below(epsilon: Fraction, size: int, n: int) -> npt.NDArray[np.bool_]:
 
 
 def _settled(epsilon: Fraction, size: int, k: int, bits: int) -> bool:
-    """The same for one lane whose interval holds p: bits are appended to it until it doesn't."""
+    """Is a uniform below p, of which the first bits are k? More are appended until its interval doesn't hold p."""
     while True:
         k, bits = sampler._more(k), bits + 64
         least = threshold(epsilon, size, bits)

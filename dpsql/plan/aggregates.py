@@ -15,10 +15,10 @@ from dpsql.plan.owners import units, ways
 from dpsql.plan.pairs import second_argument
 from dpsql.plan.refusals import only_counted, unsupported_aggregate
 from dpsql.plan.rows import Rows, all_of, plan_column
+from dpsql.plan.shares import shares
 from dpsql.plan.unmatched import check_unseen
 from dpsql.policy.model import Policy
 from dpsql.sql.nodes import aggregate_name, is_privacy_unit
-from dpsql.sql.ordered_set import shares
 from dpsql.sql.refuse import refuse
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.estimates import trace_estimates
 from dpsql.plan.google import check_post, check_unit, unit_column
 from dpsql.plan.groups import group_units, release
-from dpsql.plan.joins import Source, joined
+from dpsql.plan.joins import JoinedSource, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Responses, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
 from dpsql.plan.refusals import (
@@ -158,7 +158,7 @@ class Builder:
             side = str(join.args.get("side") or "").upper() if join is not None else ""
             kind = str(join.args.get("kind") or "").upper() if join is not None else ""
             side = kind if kind in ("SEMI", "ANTI") else side
-            listed.append(Source(tree, rows, side, join.args.get("on") if join is not None else None))
+            listed.append(JoinedSource(tree, rows, side, join.args.get("on") if join is not None else None))
         where = node.args.get("where")
         conditions = conjuncts(where.this if where else None)
         known = set().union(*(s.aliases for s in listed))

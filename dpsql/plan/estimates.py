@@ -26,7 +26,7 @@ _ANSWER = re.compile(r"a(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ResponseColumn:
     """A column of a noisy table of randomised rows."""
 
     table: str
@@ -42,7 +42,7 @@ def trace_estimates(post: exp.Query, responses: Mapping[str, Responses]) -> None
         if select is None or not isinstance(column, exp.Column):
             raise no_response(call)
         path = list(_path(column, select, responses))
-        if not path or not isinstance(path[-1], Source):
+        if not path or not isinstance(path[-1], ResponseColumn):
             raise no_response(call)
         source = path[-1]
         for one in [select, *(s for s in path if isinstance(s, exp.Select))]:
@@ -76,11 +76,13 @@ def _check_call(call: exp.Anonymous) -> None:
         )
 
 
-def _path(column: exp.Column, select: exp.Select, responses: Mapping[str, Responses]) -> Iterator[exp.Select | Source]:
+def _path(
+    column: exp.Column, select: exp.Select, responses: Mapping[str, Responses]
+) -> Iterator[exp.Select | ResponseColumn]:
     """The subqueries through which a column comes as it stands, and the column of randomised values that it is."""
     source = next((s for s in _sources(select) if s.alias_or_name == column.table), None)
     if isinstance(source, exp.Table) and source.name in responses and (found := _ANSWER.fullmatch(column.name)):
-        yield Source(source.name, int(found[1]))
+        yield ResponseColumn(source.name, int(found[1]))
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return
     inner = source.this
@@ -99,7 +101,9 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
     return [*([from_.this] if from_ else []), *(j.this for j in select.args.get("joins") or [])]
 
 
-def _check_independent(call: Expr, source: Source, select: exp.Select, responses: Mapping[str, Responses]) -> None:
+def _check_independent(
+    call: Expr, source: ResponseColumn, select: exp.Select, responses: Mapping[str, Responses]
+) -> None:
     """Rows chosen by their randomised values of this very column say nothing of the true ones by this formula."""
     group, where = select.args.get("group"), select.args.get("where")
     conditions = [j.args["on"] for j in select.args.get("joins") or [] if j.args.get("on")]
@@ -117,7 +121,7 @@ def _check_independent(call: Expr, source: Source, select: exp.Select, responses
 # ---------------------------------------------------------------- the formula
 
 
-def estimated(post: exp.Query, noises: Mapping[Source, tuple[RandomizedResponse, str]]) -> exp.Query:
+def estimated(post: exp.Query, noises: Mapping[ResponseColumn, tuple[RandomizedResponse, str]]) -> exp.Query:
     """The query with the formula in each estimate's place; noises: what was drawn for a column, and its type."""
     for call in estimates(post):
         noise, kind = noises[call.meta[SOURCE]]

@@ -17,7 +17,7 @@ from dpsql.sql.refuse import refuse, shown
 TABLE = "grouping sets"  # the alias of the union
 SETS = "sets"  # in its meta: the noisy table of each branch, in order
 
-Place = tuple[int, ...]  # the keys that a set or a GROUPING() names, by number
+KeyNumbers = tuple[int, ...]  # the keys that a set or a GROUPING() names, by number
 
 
 class Groupings:
@@ -25,7 +25,7 @@ class Groupings:
 
     def __init__(self, keys: Sequence[Expr], plan: Callable[[Expr], Expr | None], several: bool) -> None:
         self._keys, self._plan, self._several = keys, plan, several
-        self.calls: list[Place] = []
+        self.calls: list[KeyNumbers] = []
 
     def rewrite(self, node: exp.Expr, column: Callable[[str], exp.Expr]) -> exp.Expr:
         """GROUPING(a, b): a number with one bit for each argument, the first the highest, 1 where it is left out."""
@@ -58,7 +58,11 @@ class Groupings:
 
 
 def united(
-    sets: Sequence[Place], tables: Mapping[Place, str], answers: Sequence[str], groupings: Groupings, keys: int
+    sets: Sequence[KeyNumbers],
+    tables: Mapping[KeyNumbers, str],
+    answers: Sequence[str],
+    groupings: Groupings,
+    keys: int,
 ) -> exp.Subquery:
     """Every set's noisy table, one after the other; a key that a set leaves out is NULL there.
 
@@ -82,7 +86,7 @@ def branches(query: exp.Expr) -> list[exp.Select]:
     return [query]
 
 
-def _branch(place: Place, table: str, answers: Sequence[str], groupings: Groupings, keys: int) -> exp.Select:
+def _branch(place: KeyNumbers, table: str, answers: Sequence[str], groupings: Groupings, keys: int) -> exp.Select:
     def column(name: str) -> exp.Expr:
         return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 

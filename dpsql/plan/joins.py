@@ -35,7 +35,7 @@ Expression = Callable[[Expr, Rows], Expr]  # a condition over the columns of the
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JoinedSource:
     """One source of a FROM and how it is joined to those before it."""
 
     node: Expr
@@ -48,7 +48,7 @@ class Source:
         return {alias for alias, _ in self.rows.columns} | {self.node.alias_or_name}
 
 
-def joined(sources: Sequence[Source], where: list[Expr], policy: Policy, expression: Expression) -> Rows:
+def joined(sources: Sequence[JoinedSource], where: list[Expr], policy: Policy, expression: Expression) -> Rows:
     """All sources joined and filtered. Refuses what would match rows of two owners, or invent rows for somebody."""
     return _Joiner(policy, expression, factored(where) if len(sources) > 1 else list(where)).run(sources)
 
@@ -59,11 +59,11 @@ class _Joiner:
         self.expression = expression
         self.where = where
         self.rows: Rows | None = None
-        self.waiting: list[Source] = []
+        self.waiting: list[JoinedSource] = []
         self.pool: list[Expr] = []
         self.unmatched: Expr | None = None
 
-    def run(self, sources: Sequence[Source]) -> Rows:
+    def run(self, sources: Sequence[JoinedSource]) -> Rows:
         for source in sources:
             match source.side:
                 case "":
@@ -104,7 +104,7 @@ class _Joiner:
         """Is there nothing private yet?"""
         return self.rows is None and not any(isinstance(s.rows, Rows) for s in self.waiting)
 
-    def preserved(self, source: Source, private: Expr) -> None:
+    def preserved(self, source: JoinedSource, private: Expr) -> None:
         """public LEFT JOIN private, without the public rows that nobody matches: whoever takes it must not miss them.
 
         What is left is an inner join (Theorem OWN-3).
@@ -113,7 +113,7 @@ class _Joiner:
         self.waiting.append(source)
         self.pool += factored(conjuncts(source.on))
 
-    def right(self, source: Source) -> None:
+    def right(self, source: JoinedSource) -> None:
         """a RIGHT JOIN b is b LEFT JOIN a, where a is one source."""
         if self.rows is not None or len(self.waiting) != 1 or not isinstance(source.rows, Rows):
             raise refuse(
@@ -126,11 +126,11 @@ class _Joiner:
         first = self.waiting.pop()
         self.waiting.append(source)
         self.flush(None)
-        self.outer(Source(first.node, first.rows, "LEFT", source.on), source.on)
+        self.outer(JoinedSource(first.node, first.rows, "LEFT", source.on), source.on)
 
     # ---------------------------------------------------------------- inner joins
 
-    def flush(self, before: Source | None) -> Rows:
+    def flush(self, before: JoinedSource | None) -> Rows:
         """Join everything that waits."""
         known = self.aliases().union(*(s.aliases for s in self.waiting))
         for conjunct in list(self.where):
@@ -149,7 +149,7 @@ class _Joiner:
             self.inner(self.next_source())
         return self.rows
 
-    def next_source(self) -> Source:
+    def next_source(self) -> JoinedSource:
         """A private source with the same owners, else a public one that a condition connects, else any public one."""
         for source in self.waiting:
             if isinstance(source.rows, Rows) and self.owned(source):
@@ -162,17 +162,17 @@ class _Joiner:
             return connected[0]
         return next((s for s in public if self.conditions(s)), public[0])
 
-    def conditions(self, source: Source) -> list[Expr]:
+    def conditions(self, source: JoinedSource) -> list[Expr]:
         """The pool's conditions that connect a source with what is joined already."""
         known = self.aliases() | source.aliases
         return [c for c in self.pool if _aliases(c) <= known and _aliases(c) & source.aliases and not _holds_query(c)]
 
-    def owned(self, source: Source) -> bool:
+    def owned(self, source: JoinedSource) -> bool:
         both, added = self.beside(source)
         found = [self.expression(c, both) for c in self.conditions(source)]
         return isinstance(added, Rows) and one_owner(found, both.relation, added.relation, self.policy)
 
-    def inner(self, source: Source) -> None:
+    def inner(self, source: JoinedSource) -> None:
         used = self.conditions(source)
         both, added = self.beside(source)
         conditions = [self.expression(c, both) for c in used]
@@ -180,7 +180,7 @@ class _Joiner:
         self.waiting.remove(source)
         self.join(both, added, "inner", conditions, source)
 
-    def beside(self, source: Source) -> tuple[Rows, Rows | PublicRows]:
+    def beside(self, source: JoinedSource) -> tuple[Rows, Rows | PublicRows]:
         """The columns of both sides, those of the source under names of their own."""
         assert self.rows is not None
         right = source.rows
@@ -192,7 +192,9 @@ class _Joiner:
             added = Rows(renamed(right.relation, new), columns)
         return Rows(self.rows.relation, {**self.rows.columns, **columns}), added
 
-    def join(self, both: Rows, added: Rows | PublicRows, kind: str, conditions: list[Expr], source: Source) -> None:
+    def join(
+        self, both: Rows, added: Rows | PublicRows, kind: str, conditions: list[Expr], source: JoinedSource
+    ) -> None:
         units = self.units(both, added)
         condition = all_of(without_units(conditions, units))
         both.relation = Join(both.relation, added.relation, kind, condition, units, source.node)
@@ -207,7 +209,7 @@ class _Joiner:
 
     # ---------------------------------------------------------------- joins that stay in their place
 
-    def outer(self, source: Source, on: Expr | None) -> None:
+    def outer(self, source: JoinedSource, on: Expr | None) -> None:
         if isinstance(
             source.rows, Rows
         ):  # a computed column is NULL without a match, whatever its expression makes of it
@@ -215,7 +217,7 @@ class _Joiner:
         both, added = self.beside(source)
         self.join(both, added, "left", self.matching(source, on, both, added), source)
 
-    def semi(self, source: Source, *, keep: bool) -> None:
+    def semi(self, source: JoinedSource, *, keep: bool) -> None:
         """The rows that have a match, or have none; the source's columns are no part of the result (OWN-4)."""
         assert self.rows is not None
         both, added = self.beside(source)
@@ -226,7 +228,7 @@ class _Joiner:
         mark = plan_column(name)
         self.rows.relation = Filter(marked, mark if keep else exp.Not(this=mark))
 
-    def matching(self, source: Source, on: Expr | None, both: Rows, added: Rows | PublicRows) -> list[Expr]:
+    def matching(self, source: JoinedSource, on: Expr | None, both: Rows, added: Rows | PublicRows) -> list[Expr]:
         """The conditions of a join that stays in its place, with owners checked."""
         found = conjuncts(on)
         for conjunct in found:
@@ -248,7 +250,7 @@ class _Joiner:
     def aliases(self) -> set[str]:
         return set() if self.rows is None else self.rows.aliases
 
-    def strangers(self, source: Source) -> PrivacyError:
+    def strangers(self, source: JoinedSource) -> PrivacyError:
         assert self.rows is not None and isinstance(source.rows, Rows)
         left, right = scanned(self.rows.relation), scanned(source.rows.relation)
         names = f"{left.table} and {right.table}"

@@ -59,7 +59,7 @@ def ways(relation: Relation, policy: Policy, *, matched: bool = False) -> frozen
 
 
 def _renamed(found: frozenset[Way], columns: Sequence[Named]) -> frozenset[Way]:
-    """The same ways under all the new names of their columns."""
+    """Ways to tell an owner, once for each choice of new names that their columns have."""
     return frozenset((m, place) for m, need in found for place in _places(need, columns))
 
 

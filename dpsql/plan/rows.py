@@ -131,7 +131,7 @@ def apart(columns: Columns, right: Relation | PublicTable | Given, taken: Iterab
 
 
 def renamed(relation: Relation, new: Names) -> Relation:
-    """The same rows under other plan names."""
+    """A private relation under other plan names, its unit among them."""
     if not new:
         return relation
     unit = unit_of(relation)
@@ -144,7 +144,7 @@ def renamed(relation: Relation, new: Names) -> Relation:
 
 
 def computed(rows: Rows) -> Rows:
-    """The same rows, each of their columns a plan column: what is computed of others is computed here."""
+    """Rows whose columns are all columns of the plan: a Project computes those that are expressions."""
     own = columns_of(rows.relation)
     made: dict[Expr, str] = {}
     for e in rows.columns.values():
@@ -158,7 +158,7 @@ def computed(rows: Rows) -> Rows:
 
 
 def renamed_public(relation: PublicTable | Given, new: Names) -> PublicTable | Given:
-    """The same rows under other plan names."""
+    """A public relation under other plan names."""
     return replace(relation, columns=tuple((new.get(plan, plan), column) for plan, column in relation.columns))
 
 

@@ -411,7 +411,7 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
 
 
 def _looked_up(builder: Builder, built: exp.Query, written: exp.Select, mine: list[Expr], rows: Rows) -> Expr:
-    """The same of everybody's rows, by keys: a release that is answered first, and whose group each row looks up.
+    """A correlated aggregate over everybody's rows: a release by key, answered first, where each row looks up its own.
 
     Its noisy values are constants of this step (Theorem STEP-1); that a key has one group bounds nothing.
     """

@@ -151,7 +151,10 @@ class Policy:
     def from_dict(
         cls, policy: Mapping[str, object], *, folder: str | Path | None = None, sources: Iterable[str] | None = None
     ) -> Policy:
-        """The same structure as the file's. Without `sources`, tables may lack a source: whoever opens them checks."""
+        """Read a policy from a mapping with the structure of a file.
+
+        Without `sources`, tables may lack a source: whoever opens them checks.
+        """
         from dpsql.policy.read import read
 
         return read(policy, path=None, base=None if folder is None else Path(folder).absolute(), sources=sources)

@@ -37,7 +37,7 @@ def read_engine(top: Section) -> EngineSettings:
 
 
 def from_environment(settings: EngineSettings, environment: Mapping[str, str]) -> EngineSettings:
-    """The same with the limits that the environment names."""
+    """The settings with those replaced that the environment names (DPSQL_ENGINE_…)."""
     found: dict[str, Any] = {}
     for key, (parse, example) in READERS.items():
         name = f"DPSQL_ENGINE_{key.upper()}"

@@ -121,7 +121,7 @@ def range_stage(column: Automatic, ask: Ask, catalog: Catalog) -> Stage:
 
 
 def _open(policy: Policy, column: Automatic) -> Policy:
-    """The same policy, in which the column may be a key: of its buckets, nothing but their noisy counts leaves."""
+    """A policy in which the column may be a key: of its buckets, nothing but their noisy counts leaves."""
     name, lower = column.key
     table = policy.tables[name]
     columns = {**table.columns, lower: replace(table.columns[lower], private=False)}

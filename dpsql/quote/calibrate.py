@@ -127,7 +127,7 @@ def _losses(drafts: Sequence[Draft], chosen: Sequence[Strategy], split: Split, d
 
 
 def _one_by_one(drafts: Sequence[Draft], split: Split, delta: Fraction) -> list[float]:
-    """The same, were each aggregate (and each selection) measured by itself, with an equal share of ε."""
+    """The relative variance of each aggregate (and selection), were it measured by itself with an equal share of ε."""
     variances = _variances(split, [(d, c) for d in drafts for c in d.alone])
     losses = []
     for draft in drafts:

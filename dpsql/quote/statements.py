@@ -73,7 +73,7 @@ def matching_of(draft: Draft, tally: Tally) -> Matching:
 
 
 def histogram_of(draft: Draft, spectrum: Spectrum) -> Histogram:
-    """The same rows and weights as the statement's, counted by value."""
+    """The statement that counts rows by value, with the weights that they have in the release."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     rows = _rows(draft)

@@ -13,15 +13,13 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
-from dpsql.sql.flatten_joins import flattened
 from dpsql.sql.google import UNIT_COLUMN
-from dpsql.sql.grouping import group, group_keys
-from dpsql.sql.interval_compare import compared_gap
-from dpsql.sql.membership import spelt_out
-from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
+from dpsql.sql.grouping import group, group_keys, grouping_sets
+from dpsql.sql.names import UNWRITTEN, Scope, Unlisted, aliased, column, lookup, output_name, unique_names
 from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
+from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
 from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
 from dpsql.sql.stars import expand_columns, is_star, star
@@ -52,7 +50,7 @@ def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted |
     unlisted: tables of which only those columns exist that the policy lists, for the message.
     """
     binder = _Binder(schema, unlisted or frozenset())
-    root, _ = binder.query(tree.root, {}, None)
+    root, _ = binder.query(rewrite(tree.root), {}, None)
     for cte in binder.ctes:  # one that nobody reads is checked like the others, and leaves no trace
         if cte.bound is None:
             binder.query(cte.node.this, cte.visible, None)
@@ -70,11 +68,9 @@ class _Binder(Sources):
             case exp.SetOperation():
                 return self.set_operation(node, ctes, outer)
             case exp.Subquery():
-                return self.parenthesised(node, ctes, outer)
+                return self.query(node.this, ctes, outer)
             case exp.Pivot():
                 return self.query(self.pivot(node, node.this, ctes, outer), ctes, outer)
-            case exp.Values():
-                return self.select(exp.select("*").from_(exp.alias_(node.copy(), "v", table=True)), ctes, outer)
             case _:
                 raise refuse(
                     SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
@@ -97,26 +93,6 @@ class _Binder(Sources):
             visible[cte.alias.lower()] = CTE(cte, dict(visible))
             self.ctes.append(visible[cte.alias.lower()])
         return visible
-
-    def parenthesised(
-        self, node: exp.Subquery, ctes: Mapping[str, CTE], outer: Scope | None
-    ) -> tuple[exp.Query, tuple[str, ...]]:
-        modifiers = {k: v for k, v in node.args.items() if v and k not in ("this", "alias", "with_")}
-        if not modifiers:
-            return self.query(node.this, ctes, outer)
-        if set(modifiers) - {"order", "limit", "offset"}:
-            raise refuse(
-                SQLError,
-                "a query in parentheses takes ORDER BY, LIMIT and OFFSET only",
-                node,
-                code="unsupported",
-                hint="put the rest into a SELECT around it: SELECT … FROM (…) AS q",
-            )
-        inner = exp.Subquery(this=node.this.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
-        wrapped = exp.select("*").from_(inner)
-        for key, value in modifiers.items():
-            wrapped.set(key, value.copy())
-        return self.select(wrapped, ctes, outer)
 
     def set_operation(
         self, node: exp.SetOperation, ctes: Mapping[str, CTE], outer: Scope | None
@@ -154,7 +130,7 @@ class _Binder(Sources):
         return bound, names
 
     def rearranged(self, query: exp.Query, names: tuple[str, ...], wanted: tuple[str, ...]) -> exp.Query:
-        """The same rows with these columns, in this order; NULL for a column that the query lacks."""
+        """A query's rows with the wanted columns, in that order; NULL for a column that the query lacks."""
         if names == wanted:
             return query
         alias = self.fresh("side")
@@ -184,7 +160,6 @@ class _Binder(Sources):
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
                 raise unsupported(part, value, node)
-        node = flattened(node)
         bound = exp.Select()
         scope = Scope([], outer)
         self.sources(node, bound, scope, ctes)
@@ -204,7 +179,7 @@ class _Binder(Sources):
             for name, output in self.outputs(item, scope, ctes, aliases):
                 outputs.append(output)
                 names.append(name)
-                if isinstance(item, exp.Alias):
+                if isinstance(item, exp.Alias) and not item.meta.get(UNWRITTEN):
                     aliases.setdefault(name.lower(), output)
         if where := node.args.get("where"):
             bound.set("where", exp.Where(this=resolve(where.this, aliases, None)))
@@ -255,7 +230,7 @@ class _Binder(Sources):
                 code="group-by",
                 hint="write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b)",
             )
-        if len(clause.expressions) > MAX_OUTPUTS:
+        if max(len(keys) for keys in grouping_sets(clause)) > MAX_OUTPUTS:
             raise SQLError(f"GROUP BY takes at most {MAX_OUTPUTS} keys", code="too-large", hint="group by fewer")
 
         def key(item: exp.Expr) -> exp.Expr:
@@ -272,7 +247,7 @@ class _Binder(Sources):
                 )
             return bound
 
-        return group(clause.expressions, key, self.counted)
+        return group(clause, key, self.counted)
 
     def distinct(self, clause: exp.Expr, outputs: list[exp.Expr], resolve: Rewrite) -> exp.Distinct:
         """DISTINCT, or DISTINCT ON (…), whose expressions are outputs by number, or anything that ORDER BY takes."""
@@ -327,11 +302,6 @@ class _Binder(Sources):
             clause = node.args.get(part)
             if clause is None:
                 continue
-            if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY
-                options = clause.args.get("limit_options")
-                plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
-                count = clause.args.get("count") or exp.Literal.number(1)
-                clause = exp.Limit(expression=count.copy()) if plain else clause
             value = clause.expression
             if not (isinstance(clause, exp.Limit | exp.Offset) and isinstance(value, exp.Literal) and value.is_int):
                 raise refuse(
@@ -384,9 +354,6 @@ class _Binder(Sources):
                 raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             if isinstance(e, exp.Explode) and not scope.sources and (series := series_of(e)) is not None:
                 return checked_series(series, e)
-            if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
-                e = e.this  # which it does in DuckDB anyway
-            e = compared_gap(spelt_out(e))
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 

@@ -2,7 +2,7 @@
 
 Neither is part of DuckDB's SQL. Both are lifted out of the tokens before the parser sees them, so that every other
 token keeps its place in the text; afterwards they are attached to the nodes that they were written for: a SELECT
-knows its privacy_unit_column, and an aggregate its Bounds.
+knows its privacy_unit_column, and an aggregate its Bounds. No pass of rewrite: at first there is no tree.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class _Lifter:
         return False
 
     def argument(self, i: int) -> int:
-        """From the name to the bracket that closes its value; the comma before it goes, too."""
+        """Take an argument out, with the comma before it and the bracket that closes its value; gives what is next."""
         name = self.tokens[i]
         per = next(p for p, written in _BOUNDS.items() if written == name.text.lower())
         hint = f"write SUM(x, {_BOUNDS[per]} => (0, 100))"

@@ -11,11 +11,14 @@ from dpsql.core.errors import SQLError, nearest
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.refuse import refuse
 
+UNWRITTEN = "unwritten"  # in the meta of an output's alias: nobody wrote it, so nothing refers to it
 Unlisted = frozenset[str]  # tables of which only those columns exist that the policy lists, lower case
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
+    """A source of a FROM, as names are looked up in it."""
+
     name: str  # as the query spells it
     alias: str  # unique in the whole query
     columns: tuple[str, ...]
@@ -23,7 +26,9 @@ class Source:
 
 @dataclass(slots=True)
 class Scope:
-    sources: list[Source]
+    """The sources whose columns a name can mean, and the scope around them."""
+
+    sources: list[FromItem]
     outer: Scope | None
     merged: dict[str, str] = field(default_factory=dict)  # USING: lower name -> alias of the side that is kept
 
@@ -100,7 +105,7 @@ def output_name(item: exp.Expr) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The same names, apart from case all different."""
+    """The names of outputs, with a number after each that another one has already, whatever its case."""
     seen: set[str] = set()
     unique: list[str] = []
     for name in names:

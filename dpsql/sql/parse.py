@@ -17,7 +17,6 @@ from dpsql.core.errors import Span, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import quiet
 from dpsql.sql.google import Option, attach, lift
-from dpsql.sql.ordered_set import ordered_inside
 from dpsql.sql.pivot import statement
 
 DIALECT = "duckdb"
@@ -94,14 +93,17 @@ def _parsed(text: str) -> Tree:
     _check_calls(text, root, tokens)
     now = datetime.now(UTC).replace(tzinfo=None)
     timed = any(_clock(node, now) is not node for node in root.walk())
-    frozen = ordered_inside(_freeze(root, now) if timed else root)
+    frozen = _freeze(root, now) if timed else root
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
     return Tree(text, frozen, lifted.options, timed)
 
 
 def _freeze(root: exp.Query, now: datetime) -> exp.Query:
-    """Replace the clock by a constant, so that one query sees one time and the engine no clock at all."""
+    """Replace the clock by a constant, so that one query sees one time and the engine no clock at all.
+
+    No pass of rewrite: the types that DuckDB gives a query must be those of the constant.
+    """
     frozen = root.transform(_clock, now)
     assert isinstance(frozen, exp.Query)
     return frozen

@@ -1,6 +1,7 @@
 """PIVOT and UNPIVOT, written as what they stand for: aggregates with FILTER, and a UNION ALL of one SELECT a column.
 
-DuckDB compares the values of a PIVOT as text, so the same is done here.
+DuckDB compares the values of a PIVOT as text, so the same is done here. No pass of rewrite: what a PIVOT stands for
+depends on the columns of its source, which are known once that is resolved.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def statement(root: exp.Pivot) -> exp.Select:
     return query
 
 
-def rewritten(pivot: exp.Pivot, source: exp.Expr, columns: Callable[[], Sequence[str]]) -> exp.Query:
+def pivot_query(pivot: exp.Pivot, source: exp.Expr, columns: Callable[[], Sequence[str]]) -> exp.Query:
     """The query that a PIVOT or UNPIVOT of this source stands for; `columns` finds those of the source."""
     return _unpivoted(pivot, source, columns()) if pivot.args.get("unpivot") else _pivoted(pivot, source, columns)
 

@@ -13,7 +13,7 @@ from dpsql.core.errors import Error, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.sql.as_sql import as_sql
-from dpsql.sql.functions import FUNCTIONS, Function, lookup, refusal
+from dpsql.sql.functions import lookup, refusal
 from dpsql.sql.functions.base import Scalar, null
 from dpsql.sql.functions.casts import convert
 from dpsql.sql.functions.constants import literal, literal_as
@@ -74,15 +74,6 @@ class _Scope:
         if known.type.is_null:  # NULL AS x: there is nothing else that it could be
             return null()
         return replace(known, sql=exp.column(exp.to_identifier(node.name, quoted=True)))
-
-
-# The allow-list by itself
-
-
-def check_function(node: exp.Expr) -> None:
-    """Refuses a call that the table doesn't name, with the reason and the nearest name that it does."""
-    if lookup(node) is None:
-        raise refusal(node)
 
 
 # Bounds on the tree itself
@@ -258,10 +249,7 @@ def _constant(node: exp.Expr, column: Scalar) -> Scalar | None:
 
 
 __all__ = [
-    "FUNCTIONS",
-    "Function",
     "Scalar",
-    "check_function",
     "post",
     "scalar",
     "tighten",

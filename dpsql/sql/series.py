@@ -1,4 +1,7 @@
-"""range() and generate_series(): rows of numbers or times between two constants, as spines to join results to."""
+"""range() and generate_series(): rows of numbers or times between two constants, as spines to join results to.
+
+No pass of rewrite: in FROM a series is a source, whose name and columns the binder gives it.
+"""
 
 from __future__ import annotations
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.core.errors import SQLError, nearest
-from dpsql.sql.names import Scope, Source, Unlisted, aliased, column, lookup, unique_names
-from dpsql.sql.pivot import rewritten
+from dpsql.sql.names import FromItem, Scope, Unlisted, aliased, column, lookup, unique_names
+from dpsql.sql.pivot import pivot_query
 from dpsql.sql.refuse import offsets, refuse
+from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
 
 MAX_NODES = 20_000
@@ -129,7 +130,7 @@ class Sources(ABC):
             self.source(source, found, ctes)
             return found.sources[0].columns
 
-        return rewritten(pivot, source.copy(), columns)
+        return rewrite(pivot_query(pivot, source.copy(), columns))
 
     def pivoted(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, CTE]) -> exp.Subquery:
         """FROM t PIVOT (…) AS p."""
@@ -204,7 +205,7 @@ class Sources(ABC):
                 hint=f"rename one of them: … AS {name}2",
             )
         alias = self.fresh(name)
-        scope.sources.append(Source(name, alias, shown))
+        scope.sources.append(FromItem(name, alias, shown))
         identifier = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         quoted = [exp.to_identifier(c, quoted=True) for c in shown]
         if isinstance(tree, exp.Table):
@@ -285,7 +286,7 @@ class Sources(ABC):
             )
 
     def with_names(self, query: exp.Query, names: tuple[str, ...], name: str) -> exp.Query:
-        """The same rows with other names for the columns."""
+        """A query's rows under other names of its columns."""
         if isinstance(query, exp.Select):
             for output, other in zip(query.selects, names, strict=True):
                 output.set("alias", exp.to_identifier(other, quoted=True))

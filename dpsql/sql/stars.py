@@ -1,4 +1,7 @@
-"""Outputs that stand for several columns: *, t.*, EXCLUDE, REPLACE, RENAME, and COLUMNS(…)."""
+"""Outputs that stand for several columns: *, t.*, EXCLUDE, REPLACE, RENAME, and COLUMNS(…).
+
+No pass of rewrite: which columns those are is known once the sources of a SELECT are resolved.
+"""
 
 from __future__ import annotations
 

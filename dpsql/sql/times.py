@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def as_number(value: Scalar) -> Scalar:
-    """The same as BIGINT, by total functions; what isn't finite becomes NULL."""
+    """A date or time as a BIGINT, in days or microseconds, by total functions; what isn't finite becomes NULL."""
     if value.type.is_date:
         start = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
         day = exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), start, value.sql.copy()])

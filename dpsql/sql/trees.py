@@ -34,6 +34,24 @@ def rebuilt(node: exp.Expr, rewrite: Rewrite) -> exp.Expr:
     return copy
 
 
+def replaced(tree: exp.Query, kinds: tuple[type[exp.Expr], ...], rewrite: Rewrite) -> exp.Query:
+    """The query with each node of these kinds replaced by what `rewrite` gives for it, the inner ones first.
+
+    `rewrite` gives a node as it is, or a new one that shares nothing with it. The query itself is never changed.
+    """
+    if all(rewrite(node) is node for node in tree.find_all(*kinds)):
+        return tree
+    copy = tree.copy()
+    for node in reversed(list(copy.find_all(*kinds))):  # parents come before their children there
+        new = rewrite(node)
+        if node is copy:
+            assert isinstance(new, exp.Query)
+            copy = new
+        elif new is not node:
+            node.replace(new)
+    return copy
+
+
 def as_written(node: exp.Expr) -> exp.Expr:
     """BOOL_AND and BOOL_OR without the casts that sqlglot adds to them, which would show in the names of columns."""
 
@@ -47,7 +65,7 @@ def as_written(node: exp.Expr) -> exp.Expr:
 
 
 def explicit(tree: Tree, *, copy: bool = True) -> Tree:
-    """The same tree with parentheses around each operand that is an operation itself.
+    """A tree with parentheses around each operand that is an operation itself.
 
     A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
     """

@@ -223,21 +223,3 @@ def _title(axes: Sequence[Axis], wanted: Sequence[Ask], texts: Mapping[str | Non
     where = f"{' where' if always else ' by'} {', '.join(filters)}" if filters else ""
     listed = values[0] if len(values) == 1 else f"{', '.join(values[:-1])} and {values[-1]}"
     return f"{what}{' (and rows)' if rows else ''} of {listed} jointly{where}"
-
-
-def divided(resolution: int, steps: Iterable[tuple[int, int, int]]) -> dict[tuple[int, ...], int]:
-    """What a row with these (x − L, U − L, degree) adds to each cell: what the engine computes, for tests and proofs.
-
-    Theorem MOMENTS-1: each split takes the nearest integer to its share, and leaves the rest.
-    """
-    cells: dict[tuple[int, ...], int] = {(): resolution}
-    for distance, span, degree in steps:
-        cells = {(*index, 0): mass for index, mass in cells.items()}
-        for _ in range(degree):
-            after: dict[tuple[int, ...], int] = {}
-            for (*before, high), mass in cells.items():
-                up = round(mass * (float(distance) / float(span)))
-                after[*before, high] = after.get((*before, high), 0) + mass - up
-                after[*before, high + 1] = after.get((*before, high + 1), 0) + up
-            cells = after
-    return cells

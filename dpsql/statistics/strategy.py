@@ -23,7 +23,7 @@ from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
-Place = tuple[int, int]  # (statistic, column)
+NoisyColumn = tuple[int, int]  # (statistic, column)
 MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it
 
 
@@ -31,15 +31,15 @@ MAX_PARTS = 2**10  # into which the rows of one value are cut where several quan
 class Linear:
     """A linear combination of noisy integer columns, in natural units."""
 
-    terms: tuple[tuple[Place, Fraction], ...]
+    terms: tuple[tuple[NoisyColumn, Fraction], ...]
 
     @classmethod
-    def of(cls, weights: Mapping[Place, Fraction]) -> Linear:
+    def of(cls, weights: Mapping[NoisyColumn, Fraction]) -> Linear:
         return cls(tuple(sorted((p, w) for p, w in weights.items() if w)))
 
     @classmethod
     def combine(cls, parts: Iterable[tuple[Linear, Fraction]]) -> Linear:
-        weights: dict[Place, Fraction] = {}
+        weights: dict[NoisyColumn, Fraction] = {}
         for linear, factor in parts:
             for place, weight in linear.terms:
                 weights[place] = weights.get(place, Fraction(0)) + weight * factor
@@ -249,7 +249,7 @@ def _choices(
 
 
 def _shared(wanted: Sequence[Quantity]) -> list[Quantity]:
-    """The numbers of rows that are numbers of units which are wanted, too."""
+    """Where each row is a unit: the numbers of rows that are a wanted number of units, and are counted as that."""
     return [q for q in wanted if q.kind == "rows" and Quantity("units", None, q.where) in wanted]
 
 
@@ -321,7 +321,7 @@ def _sum(parts: Iterable[tuple[Linear, Fraction | int]]) -> Linear:
     return Linear.combine((linear, Fraction(factor)) for linear, factor in parts if factor)
 
 
-def _column(linear: Linear, places: Mapping[Place, int]) -> NDArray[np.float64]:
+def _column(linear: Linear, places: Mapping[NoisyColumn, int]) -> NDArray[np.float64]:
     column = np.zeros(len(places))
     for place, weight in linear.terms:
         if place in places:

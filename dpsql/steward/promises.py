@@ -210,10 +210,6 @@ def _column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _present(node: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=node, expression=exp.Null()))
-
-
 def _kind(type_: Type) -> str:
     return "VARCHAR" if type_.is_text else type_.sql
 

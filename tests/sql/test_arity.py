@@ -14,8 +14,9 @@ from sqlglot import exp
 import dpsql
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
+from dpsql.sql.functions import FUNCTIONS
 from dpsql.sql.parse import parse
-from dpsql.sql.scalar import FUNCTIONS, Scalar, scalar
+from dpsql.sql.scalar import Scalar, scalar
 
 AGGREGATES = [
     "COUNT",

@@ -21,8 +21,10 @@ from sqlglot import exp, parse_one
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
+from dpsql.sql.functions import FUNCTIONS
+from dpsql.sql.nodes import check_node
 from dpsql.sql.refuse import offsets
-from dpsql.sql.scalar import FUNCTIONS, Scalar, check_function, post, scalar
+from dpsql.sql.scalar import Scalar, post, scalar
 
 LONG = "x" * 100_000
 
@@ -763,7 +765,7 @@ def test_what_no_rule_knows_is_refused_with_its_reason(text: str, code: str) -> 
 
 def test_a_misspelt_function_gets_the_nearest_name() -> None:
     with pytest.raises(SQLError) as caught:
-        check_function(parse_one("coalesc(i, 0)", dialect="duckdb"))
+        check_node(parse_one("coalesc(i, 0)", dialect="duckdb"))
     assert caught.value.hint == "did you mean COALESCE?"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import product
 from math import comb, prod
@@ -19,7 +19,7 @@ from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Quantity, Value, power_sum
 from dpsql.statistics.count import Count
 from dpsql.statistics.joint import Joint
-from dpsql.statistics.moments import Ask, Moments, asked, divided, moments
+from dpsql.statistics.moments import Ask, Moments, asked, moments
 from dpsql.statistics.strategy import Fine, Linear, Strategy, _reconciled, strategies
 
 TEXTS: dict[str | None, str] = {None: "", "f": " where f", "g": " where g"}
@@ -40,6 +40,24 @@ def cells(statistic: Moments, names: Sequence[str], rows: Sequence[tuple[Any, ..
     sql = divided_sql(source, [statistic]).sql(dialect="duckdb")
     with duckdb.connect() as db:
         return [list(row) for row in db.execute(f"SELECT {columns} FROM ({sql}) ORDER BY r").fetchall()]
+
+
+def divided(resolution: int, steps: Iterable[tuple[int, int, int]]) -> dict[tuple[int, ...], int]:
+    """What a row with these (x − L, U − L, degree) adds to each cell, computed apart from the engine.
+
+    Theorem MOMENTS-1: each split takes the nearest integer to its share, and leaves the rest.
+    """
+    cells: dict[tuple[int, ...], int] = {(): resolution}
+    for distance, span, degree in steps:
+        cells = {(*index, 0): mass for index, mass in cells.items()}
+        for _ in range(degree):
+            after: dict[tuple[int, ...], int] = {}
+            for (*before, high), mass in cells.items():
+                up = round(mass * (float(distance) / float(span)))
+                after[*before, high] = after.get((*before, high), 0) + mass - up
+                after[*before, high + 1] = after.get((*before, high + 1), 0) + up
+            cells = after
+    return cells
 
 
 @pytest.mark.parametrize("degrees", [(1,), (2,), (3,), (4,), (1, 1), (2, 1), (2, 2), (1, 1, 1)])

@@ -79,7 +79,7 @@ class Cursor:
         return self._stoppable(lambda: self._connection.sql(text).to_arrow_table())
 
     def typed(self, text: str) -> tuple[Any, list[str]]:
-        """The same with the DuckDB types of its columns."""
+        """A statement's result as an Arrow table, and the DuckDB type of each column."""
 
         def run() -> tuple[Any, list[str]]:
             relation = self._connection.sql(text)

@@ -16,13 +16,13 @@ def select(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
 
 
 def where(query: exp.Select, condition: exp.Expr) -> exp.Select:
-    """The same query with a WHERE."""
+    """Give a query its WHERE."""
     query.set("where", exp.Where(this=condition))
     return query
 
 
 def grouped(query: exp.Select, keys: Sequence[exp.Expr], having: exp.Expr | None = None) -> exp.Select:
-    """The same query with a GROUP BY, if there are keys, and a HAVING."""
+    """Give a query its GROUP BY, if there are keys, and its HAVING, if there is one."""
     if keys:
         query.set("group", exp.Group(expressions=list(keys)))
     if having is not None:
@@ -31,7 +31,7 @@ def grouped(query: exp.Select, keys: Sequence[exp.Expr], having: exp.Expr | None
 
 
 def joined(query: exp.Select, other: exp.Expr, on: exp.Expr | None, kind: Kind = "INNER") -> exp.Select:
-    """The same query with another table joined to it."""
+    """Join another table to a query."""
     how = {"side": kind} if kind == "LEFT" else {"kind": kind}
     query.append("joins", exp.Join(this=other, on=on, **how))
     return query

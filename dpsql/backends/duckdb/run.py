@@ -110,7 +110,7 @@ def _columns(result: Any) -> dict[str, Integers]:
 
 
 def _rows(text: str, cells: Any, cursor: Cursor) -> dict[str, Integers]:
-    """The same for a result of integers that is known to be small: rows are there sooner than an Arrow table."""
+    """The columns of a small result of integers. It is fetched as rows, which are there sooner than an Arrow table."""
     with _registered(cells, cursor):
         names, rows = cursor.rows(text)
     return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}

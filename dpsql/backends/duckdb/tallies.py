@@ -40,7 +40,7 @@ def row_tally(name: str, tally: Tally) -> exp.Expr:
 
 
 def weighted_tally(name: str, tally: Tally) -> exp.Expr:
-    """The same with each row counted as its integer weight; units are never weighted."""
+    """A tally as an aggregate in which each row counts as its integer weight; units are never weighted."""
     assert tally.clip is None, "a unit is clipped as a whole"
     match tally.kind:
         case "units":

@@ -30,7 +30,7 @@ def post(expr: exp.Query) -> exp.Query: ...
 @overload
 def post(expr: exp.Expr) -> exp.Expr: ...
 def post(expr: exp.Expr) -> exp.Expr:
-    """The same query with every scalar part total: a division by 0 is NULL, a cast that fails is NULL."""
+    """A copy of a query in which every scalar part is total: a division by 0 is NULL, a cast that fails is NULL."""
     tree = expr.copy()
     for node in reversed(list(tree.dfs())):  # children before their parents
         total = _total(node)

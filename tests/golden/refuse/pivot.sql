@@ -206,3 +206,12 @@ error: this UNPIVOT is not supported
    1 | FROM (SELECT 1 AS a, 2 AS b) UNPIVOT ((v, w) FOR n IN ((a, b)))
      |                                        ^^^^^^^^^^^^^^^^^^^^^^
 help: write UNPIVOT (value FOR name IN (a, b))
+----
+-- pivot after parentheses around a table
+SELECT * FROM (people) PIVOT (COUNT(*) FOR region IN ('north', 'south'))
+
+SQLError unsupported at 1:16+6
+error: only a SELECT can stand here
+   1 | SELECT * FROM (people) PIVOT (COUNT(*) FOR region IN ('north', 'south'))
+     |                ^^^^^^
+help: write SELECT … FROM …

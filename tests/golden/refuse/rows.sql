@@ -134,6 +134,33 @@ error: sampling rows has no bound on what one person changes
      |                                                                  ^^
 help: leave it out: noise protects each person
 ----
+-- TABLESAMPLE after parentheses around a table
+SELECT COUNT(*) FROM (people) TABLESAMPLE 10%
+
+SQLError unsupported at 1:43+2
+error: sampling rows has no bound on what one person changes
+   1 | SELECT COUNT(*) FROM (people) TABLESAMPLE 10%
+     |                                           ^^
+help: leave it out: noise protects each person
+----
+-- FETCH FIRST of a share of the rows
+SELECT region, COUNT(*) FROM people GROUP BY region FETCH FIRST 3 PERCENT ROWS ONLY
+
+SQLError limit at 1:65+1
+error: LIMIT takes a whole number
+   1 | SELECT region, COUNT(*) FROM people GROUP BY region FETCH FIRST 3 PERCENT ROWS ONLY
+     |                                                                 ^
+help: write a constant: LIMIT 10
+----
+-- FETCH FIRST with ties
+SELECT region, COUNT(*) FROM people GROUP BY region FETCH FIRST 3 ROWS WITH TIES
+
+SQLError limit at 1:65+1
+error: LIMIT takes a whole number
+   1 | SELECT region, COUNT(*) FROM people GROUP BY region FETCH FIRST 3 ROWS WITH TIES
+     |                                                                 ^
+help: write a constant: LIMIT 10
+----
 -- row number below a release
 SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER () AS i FROM people) WHERE i < 10
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpsql.sql.trees import replaced
+
 _COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 _MICROSECONDS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3_600 * 10**6,
@@ -12,10 +14,12 @@ _MICROSECONDS = {
 _LARGEST = 10**18
 
 
-def compared_gap(node: exp.Expr) -> exp.Expr:
-    """The same comparison in microseconds; anything else as it stands. Months have no length, and stay as they are."""
-    if not isinstance(node, _COMPARED):
-        return node
+def interval_compare(tree: exp.Query) -> exp.Query:
+    """The query with such comparisons made in microseconds. Months have no length: one with them stays as it is."""
+    return replaced(tree, _COMPARED, _in_microseconds)
+
+
+def _in_microseconds(node: exp.Expr) -> exp.Expr:
     left, right = _gap(node.this), _gap(node.expression)
     if (left is None) == (right is None):
         return node

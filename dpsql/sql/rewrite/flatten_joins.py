@@ -6,10 +6,16 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import replaced
 
 
-def flattened(node: exp.Select) -> exp.Select:
-    """The same SELECT without parentheses around the tables and joins of its FROM."""
+def flatten_joins(tree: exp.Query) -> exp.Query:
+    """The query without parentheses around the tables and joins of a FROM."""
+    return replaced(tree, (exp.Select,), _flattened)
+
+
+def _flattened(node: exp.Expr) -> exp.Expr:
+    assert isinstance(node, exp.Select)
     from_ = node.args.get("from_")
     joins = node.args.get("joins") or []
     if from_ is None or not any(_is_joined(s) for s in [from_.this, *(j.this for j in joins)]):
@@ -44,8 +50,10 @@ def flattened(node: exp.Select) -> exp.Select:
 
 
 def _is_joined(node: exp.Expr) -> bool:
-    """Is it a table, or several joined, in parentheses?"""
+    """Is it a table, or several joined, in parentheses, and nothing that is done to them there, such as a PIVOT?"""
     inner = node.this if isinstance(node, exp.Subquery) else None
+    if any(value for part, value in node.args.items() if part not in ("this", "alias", "joins")):
+        return False
     return isinstance(inner, exp.Table) or (isinstance(inner, exp.Subquery) and bool(inner.args.get("joins")))
 
 

@@ -6,16 +6,21 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import replaced
 
 MAX_PAIRS = 500
 
 
-def spelt_out(node: exp.Expr) -> exp.Expr:
-    """The same test as an IN of values or of a subquery, or as comparisons; anything else as it stands."""
+def membership(tree: exp.Query) -> exp.Query:
+    """The query with such tests written as an IN of values, an IN of a subquery, or comparisons."""
+    return replaced(tree, (exp.EQ, exp.NEQ, exp.In), _spelt_out)
+
+
+def _spelt_out(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.EQ | exp.NEQ):
         return _quantified(node)
-    if not isinstance(node, exp.In) or node.args.get("query") is not None:
-        return node
+    if not isinstance(node, exp.In) or node.args.get("query") is not None or isinstance(node.parent, exp.Pivot):
+        return node  # a PIVOT's values are no test
     listed = list(node.expressions)
     if len(listed) == 1 and isinstance(listed[0], exp.Values):
         rows = listed[0].expressions

@@ -1,0 +1,24 @@
+-- a number of rows
+SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS ONLY
+
+SELECT a FROM t ORDER BY a NULLS LAST LIMIT 3
+----
+-- one row
+SELECT a FROM t FETCH FIRST ROW ONLY
+
+SELECT a FROM t LIMIT 1
+----
+-- after some others, in a subquery
+SELECT * FROM (SELECT a FROM t OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY) AS q
+
+SELECT * FROM (SELECT a FROM t LIMIT 3 OFFSET 2) AS q
+----
+-- a share of the rows stays for bind, which refuses it
+SELECT a FROM t FETCH FIRST 3 PERCENT ROWS ONLY
+
+SELECT a FROM t FETCH FIRST 3 PERCENT ROWS ONLY
+----
+-- ties stay for bind, which refuses them
+SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES
+
+SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES

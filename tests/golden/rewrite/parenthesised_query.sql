@@ -1,0 +1,34 @@
+-- a limit after parentheses
+(SELECT a FROM t) LIMIT 3
+
+(SELECT * FROM (SELECT a FROM t) AS q LIMIT 3)
+----
+-- both inside and after them
+(SELECT a FROM t ORDER BY a LIMIT 9) ORDER BY 1 DESC LIMIT 3 OFFSET 1
+
+(SELECT * FROM (SELECT a FROM t ORDER BY a LIMIT 9) AS q ORDER BY 1 DESC LIMIT 3 OFFSET 1)
+----
+-- in each other
+((SELECT a FROM t) LIMIT 3) LIMIT 2
+
+(SELECT * FROM ((SELECT * FROM (SELECT a FROM t) AS q LIMIT 3)) AS q LIMIT 2)
+----
+-- a CTE that both see
+WITH c AS (SELECT a FROM t) (SELECT a FROM c) LIMIT 3
+
+WITH c AS (SELECT a FROM t) (SELECT * FROM (SELECT a FROM c) AS q LIMIT 3)
+----
+-- in FROM, in a CTE and as a scalar
+WITH c AS ((SELECT a FROM t) LIMIT 9) SELECT ((SELECT MAX(a) FROM c) LIMIT 1) AS most FROM ((SELECT a FROM t) LIMIT 8) AS q
+
+WITH c AS ((SELECT * FROM (SELECT a FROM t) AS q LIMIT 9)) SELECT ((SELECT * FROM (SELECT MAX(a) FROM c) AS q LIMIT 1)) AS most FROM ((SELECT * FROM (SELECT a FROM t) AS q LIMIT 8)) AS q
+----
+-- on a side of a UNION
+SELECT a FROM t UNION ALL ((SELECT a FROM t) LIMIT 2)
+
+SELECT a FROM t UNION ALL ((SELECT * FROM (SELECT a FROM t) AS q LIMIT 2))
+----
+-- parentheses with nothing after them stay
+(SELECT a FROM t LIMIT 3) UNION ALL (SELECT a FROM t)
+
+(SELECT a FROM t LIMIT 3) UNION ALL (SELECT a FROM t)

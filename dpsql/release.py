@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.aggregates.base import Call, Rational
-from dpsql.backends.duckdb.codes import ExactCodes
-from dpsql.backends.duckdb.run import Exact
+from dpsql.backends.base import Codes, Exact
 from dpsql.core.exact import Integers, plus, times
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.budget import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
+from dpsql.mechanisms.response import RandomizedResponse, shuffled
 from dpsql.quote.model import Measurement, Step
 from dpsql.quote.responses import ResponseStep
 from dpsql.statistics.base import Choice, Quantity
@@ -80,7 +79,7 @@ class Randomized:
     values: Any  # an Arrow array
     type: str
     mechanism: RandomizedResponse
-    codes: Codes
+    codes: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +90,7 @@ class Responded:
     columns: tuple[Randomized, ...]
 
 
-def respond(step: ResponseStep, exact: ExactCodes) -> Responded:
+def respond(step: ResponseStep, exact: Codes) -> Responded:
     """Move each value of each row by a draw of its own, around the end of its list; then shuffle the rows."""
     order = shuffled(len(exact.columns[0]))
     columns = []

@@ -21,10 +21,7 @@ from dpsql.analyze.checked import Checked
 from dpsql.answer.finish import finish, publish
 from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import rehearse, too_deep
-from dpsql.backends.duckdb.codes import encode
-from dpsql.backends.duckdb.cursor import Deadline
-from dpsql.backends.duckdb.run import execute
-from dpsql.backends.duckdb.versions import untested
+from dpsql.backends.base import Backend, Deadline
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, Error, LedgerError, PrivacyError
 from dpsql.core.stoppable import to_the_end
@@ -128,7 +125,7 @@ class Session:
 
     def _rehearse(self, quote: Quote, together: Batch) -> None:
         for one in quotes(quote, together):
-            rehearse(one, self._engine.public)
+            rehearse(one, self._engine.backend)
 
     def _fitted(self, quote: Quote) -> Quote:
         ledger = self._engine.ledger
@@ -163,7 +160,7 @@ class Session:
             return known
         wanted, tree = options_of(options), parse(sql)
         quote = self._priced(tree, wanted)
-        rehearse(quote, engine.public)
+        rehearse(quote, engine.backend)
         if not tree.timed and key == key_of(sql, options, engine.known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
@@ -242,8 +239,9 @@ class Session:
     def _reserve(self, spends: Sequence[tuple[Cost, dict[str, object]]]) -> list[Receipt]:
         """Pay, before a row is read. Whoever interrupts this finds all of it done, or nothing: `charged` tells."""
         engine, who = self._engine, self._analyst
-        engine.check_running()
-        told = {"untested": untested()} if untested() else {}
+        engine.backend.check_running()
+        untested = engine.backend.versions.untested
+        told = {"untested": untested} if untested else {}
         noted = [(price, {**note, **told}) for price, note in spends]
 
         def pay() -> list[Receipt]:
@@ -254,7 +252,7 @@ class Session:
                 self.paying = False  # nothing was recorded; of other errors only the ledger knows
                 raise
             self.charged, self.paying = receipts[-1], False
-            return [replace(receipt, untested=untested()) for receipt in receipts]
+            return [replace(receipt, untested=untested) for receipt in receipts]
 
         return to_the_end(pay)
 
@@ -293,26 +291,23 @@ class Session:
     def _measure(self, quote: Quote, until: Deadline) -> list[Noisy]:
         """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
         noisy: list[Noisy] = []
-        cursor = self._engine.cursor()
-        cursor.until = until
-        try:
+        with self._engine.backend.measuring(until) as rows:
             for step in quote.steps:
-                exact = execute(step, cursor, publish(step, noisy, self._engine.public))
+                exact = rows.execute(step, publish(step, noisy, self._engine.public))
                 noisy.append(release(step, exact))
-        finally:
-            cursor.close()
         return noisy
 
     def _respond(self, quote: Quote, until: Deadline) -> list[Responded]:
         """The same for rows that leave one by one, randomised."""
         if not quote.responses:
             return []
-        cursor = self._engine.cursor()
-        cursor.until = until
-        try:
-            return [respond(step, encode(step, cursor)) for step in quote.responses]
-        finally:
-            cursor.close()
+        with self._engine.backend.measuring(until) as rows:
+            return [respond(step, rows.encode(step)) for step in quote.responses]
+
+    @property
+    def backend(self) -> Backend:
+        """What reads the rows, and writes the statements that `explain` shows."""
+        return self._engine.backend
 
     @property
     def budget(self) -> Balance:

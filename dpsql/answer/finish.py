@@ -19,9 +19,8 @@ from dpsql.aggregates.base import saturated
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
 from dpsql.answer.model import SET_SIZE, Answer, Origin, intervals
-from dpsql.backends.duckdb.rows import relation
 from dpsql.core.arrow import column
-from dpsql.core.errors import DataError
+from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import CONFIDENCE
 from dpsql.mechanisms.response import RandomizedResponse
@@ -29,7 +28,7 @@ from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.plan.rows import plan_column
+from dpsql.plan.rows import given_rows, plan_column
 from dpsql.quote.cut_estimate import may_cut
 from dpsql.quote.model import Quote, Step
 from dpsql.release import Noisy, Responded
@@ -43,8 +42,6 @@ Arrow = Any
 
 def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
     """Answer the query from its noisy tables."""
-    import duckdb
-
     measured = tuple(n for n in noisy if isinstance(n, Noisy))
     responded = [n for n in noisy if isinstance(n, Responded)]
     tables = {n.step.name: noisy_table(n, quote.plan.post) for n in measured}
@@ -59,10 +56,10 @@ def finish(quote: Quote, noisy: Sequence[Noisy | Responded], receipt: Receipt, p
     tables |= {n.name: randomized_rows(n) for n in responded}
     try:
         result, made = public.run(post(root), tables)
-    except duckdb.Error as error:
+    except EngineError as error:
         # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
         raise DataError(
-            f"the query over the noisy results failed: {str(error).splitlines()[0]}",
+            f"the query over the noisy results failed: {error}",
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
@@ -96,8 +93,6 @@ def _shown(quote: Quote, tables: Mapping[str, Arrow]) -> Arrow | None:
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
     """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
-    import duckdb
-
     found: dict[str, Arrow] = {}
     try:
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
@@ -118,9 +113,9 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
                     code="post-processing",
                     hint="the query stays charged; order its rows before a LIMIT, and leave random values out",
                 )
-    except duckdb.Error as error:
+    except EngineError as error:
         raise DataError(
-            f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
+            f"a subquery over public or noisy values failed: {error}",
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
@@ -129,7 +124,7 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
 
 def _repeated(one: Given, columns: tuple[str, ...]) -> exp.Select:
     """Values of these columns that several rows have, as the statement reads them."""
-    rows = exp.Subquery(this=relation(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
+    rows = exp.Subquery(this=given_rows(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
     return several(rows, [plan_column(c) for c in columns])
 
 

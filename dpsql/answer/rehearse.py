@@ -16,10 +16,8 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.finish import CELL
-from dpsql.backends.duckdb.distinct import render_matching
-from dpsql.backends.duckdb.render import render, render_histogram, text_of
-from dpsql.backends.duckdb.run import DIALECT
-from dpsql.core.errors import SQLError
+from dpsql.backends.base import Backend
+from dpsql.core.errors import EngineError, SQLError
 from dpsql.plan.google import interval_of
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import Quote, Step
@@ -31,14 +29,14 @@ SPARE = 150  # frames: more than lie between here and where a statement is writt
 SHALLOW = 12  # a tree of so few levels never comes near the stack's end
 
 
-def rehearse(quote: Quote, public: PublicEngine) -> None:
+def rehearse(quote: Quote, backend: Backend) -> None:
     """Refuses a query that can't be run whatever is measured, before anything is paid; it sees public values only."""
     try:
-        _with_less_stack(SPARE, lambda: _write(quote))
+        _with_less_stack(SPARE, lambda: _write(quote, backend))
     except RecursionError:
         raise too_deep() from None
     if not quote.responses:
-        _run(quote, public)
+        _run(quote, backend.public)
 
 
 def too_deep() -> SQLError:
@@ -57,30 +55,23 @@ def _with_less_stack(frames: int, work: Callable[[], None]) -> None:
         work()
 
 
-def _write(quote: Quote) -> None:
+def _write(quote: Quote, backend: Backend) -> None:
     for step in quote.steps:
-        if DIALECT not in step.texts:
-            step.texts[DIALECT] = text_of(render(step.statement))
-        for histogram in step.histograms:
-            text_of(render_histogram(histogram))
-        for matching in step.matchings:
-            text_of(render_matching(matching))
+        backend.written(step)
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
             _write_post(one.query)
     _write_post(quote.plan.post)
 
 
 def _run(quote: Quote, public: PublicEngine) -> None:
-    import duckdb
-
     queries = [p.query for s in quote.steps for p in parts_of(s.checked.relation) if isinstance(p, Given)]
     queries.append(quote.plan.post)
     try:
         for query in queries:
             if query.find(exp.Literal) is not None:  # without constants there is nothing that fails by itself
                 public.table(post(query.copy()), {s.name: _stand_in(s, query, public) for s in quote.steps})
-    except duckdb.Error as error:
-        message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+    except EngineError as error:
+        message = str(error).partition("Error: ")[2] or "it can't run this query"
         raise SQLError(
             f"DuckDB: {message}",
             code="duckdb",

@@ -164,11 +164,11 @@ def _accept_policy_change(policy: Policy) -> None:
 
 
 def _accept_data_change(policy: Policy) -> None:
-    from dpsql.backends.duckdb.sources import locate
+    from dpsql.backends.choose import kind_of
     from dpsql.engine import open_ledger
 
     click.echo("this reads the data's files in full", err=True)
-    sources = [one.source for one in locate(policy, {}) if not one.table.public]
+    sources = [one.source for one in kind_of(policy).locate(policy, {}) if not one.table.public]
     with open_ledger(policy) as ledger:
         lines = ledger.accept_data_change(sources)
     for line in lines or ["the data is what the ledger records: nothing to accept"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dpsql.backends.base import Backend
 from dpsql.core.cost import show_rounded
 from dpsql.explain.facts import CONFIDENCE, Facts, as_dict
 from dpsql.explain.responses import response_head, response_lines, response_rows
@@ -14,9 +15,9 @@ from dpsql.quote.model import Quote
 __all__ = ["as_dict", "show"]
 
 
-def show(quote: Quote, *, verbose: bool = False) -> str:
-    """The quote for people."""
-    facts = as_dict(quote, verbose=verbose)
+def show(quote: Quote, *, backend: Backend | None = None) -> str:
+    """The quote for people; a backend adds the SQL that it runs."""
+    facts = as_dict(quote, backend=backend)
     price = quote.price
     lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
     if price.rho is not None:
@@ -41,7 +42,7 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
     for rows in facts["responses"]:
         lines += ["", *response_head(rows, len(facts["responses"]) > 1), *_aligned(response_rows(rows), left=(0, 1, 4))]
     lines += ["", "output", *_output_lines(facts)]
-    if verbose:
+    if backend is not None:
         for release in (*facts["releases"], *facts["responses"]):
             lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
         lines += ["", "on the noisy results", _indented(facts["post_processing"])]

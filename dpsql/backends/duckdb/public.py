@@ -14,8 +14,9 @@ from sqlglot import exp
 from dpsql.backends.duckdb.cursor import Cursor, Health
 from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
-from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
-from dpsql.core.errors import SQLError
+from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, lock
+from dpsql.backends.located import Located
+from dpsql.core.errors import EngineError, SQLError
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.trees import as_written, explicit
@@ -49,8 +50,12 @@ class PublicDatabase:
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
-        with self._cursor(tables) as cursor:
-            return cursor.typed(as_sql(explicit(query), copy=False))
+        try:
+            with self._cursor(tables) as cursor:
+                return cursor.typed(as_sql(explicit(query), copy=False))
+        except duckdb.Error as error:
+            # Public and noisy values only: the message can't leak.
+            raise EngineError(str(error).splitlines()[0]) from None
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:

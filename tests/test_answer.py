@@ -60,7 +60,7 @@ def answers(session: dpsql.Session, sql: str, epsilon: object, runs: int) -> lis
     engine = session._engine
     quote = session.explain(sql, epsilon=epsilon)
     receipt = engine.ledger.reserve(quote.price, {"sql": sql})
-    cursor = engine.cursor()
+    cursor = engine.backend.cursor()
     exact = [execute(step, cursor) for step in quote.steps]
     cursor.close()
     return [

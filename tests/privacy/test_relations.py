@@ -105,7 +105,7 @@ def measured(data: Data, sql: str, verified: bool, constants: list[Noisy], **opt
     privacy = tuple((k, options.pop(k)) for k in ("min_units", "adjacency") if k in options)
     session = shared(verified, privacy)
     engine = session._engine
-    cursor = engine.cursor()
+    cursor = engine.backend.cursor()
     for name, table in tables(data).items():
         cursor.register(name, table)
     found = []

@@ -22,6 +22,7 @@ from dpsql.plan.google import interval_of
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import Quote, Step
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import post
 from dpsql.sql.trees import explicit
 
@@ -89,7 +90,7 @@ def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:
         keys = {name: step.cells.column(name) for name in step.cells.column_names}
         columns |= {k: v.slice(0, 1) if len(v) else pa.nulls(1, v.type) for k, v in keys.items()}
     else:
-        kinds = [exp.cast(exp.Null(), key.type.sql, dialect="duckdb") for key in step.checked.keys]
+        kinds = [exp.cast(exp.Null(), data_type(key.type.sql)) for key in step.checked.keys]
         nulls = public.table(exp.select(*(exp.alias_(k, f"k{i}") for i, k in enumerate(kinds))), {}) if kinds else None
         columns |= {} if nulls is None else {name: nulls.column(name) for name in nulls.column_names}
     for i, call in enumerate(step.calls):

@@ -34,6 +34,7 @@ from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.quote.calibrate import check_columns
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.release import Noisy, Responded
+from dpsql.sql.dialect import DIALECT
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.statistics.base import Statistic
@@ -46,7 +47,7 @@ from dpsql.store.archive import view
 
 MOST = 100  # statements
 
-_DUCKDB = Dialect.get_or_raise("duckdb")
+_DUCKDB = Dialect.get_or_raise(DIALECT)
 Result = tuple[tuple[str, str], ...]
 
 

@@ -15,6 +15,8 @@ from dpsql.core.types import Type
 from dpsql.engine import Engine
 from dpsql.plan.build import scan_of
 from dpsql.policy.model import Column, ColumnUnit, Table
+from dpsql.sql.dialect import data_type
+from dpsql.sql.functions.base import call
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +133,13 @@ def _beyond(column: Column, type_: Type) -> exp.Expr | None:
 
 
 def _finite(column: Column) -> exp.Expr:
-    return exp.Anonymous(this="isfinite", expressions=[_column(column.name)])
+    return call("isfinite", _column(column.name))
 
 
 def _unlisted(column: Column, type_: Type) -> exp.Expr | None:
     if column.values is None:
         return None
-    listed = [exp.cast(_literal(v), _kind(type_), dialect="duckdb") for v in column.values]
+    listed = [exp.cast(_literal(v), data_type(_kind(type_))) for v in column.values]
     return exp.Not(this=exp.In(this=_column(column.name), expressions=listed))
 
 
@@ -146,7 +148,7 @@ def values_problem(engine: Engine, table: Table, column: Column, type_: Type) ->
     path = f"tables.{table.name}.columns.{column.name}.values"
     seen: dict[Any, object] = {}
     for value in column.values or ():
-        cast = exp.TryCast(this=_literal(value), to=exp.DataType.build(_kind(type_), dialect="duckdb"))
+        cast = exp.TryCast(this=_literal(value), to=data_type(_kind(type_)))
         (found,) = engine.public.table(exp.select(exp.alias_(cast, "k")), {}).column("k").to_pylist()
         if found is None:
             return PolicyError(f"{path}: {value} is no {type_}", code="values", hint=f"list values of type {type_}")

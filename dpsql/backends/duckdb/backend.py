@@ -16,6 +16,7 @@ from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engin
 from dpsql.backends.duckdb.codes import encode, render_codes
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.distinct import render_matching
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
@@ -162,7 +163,7 @@ class DuckDB:
         """One row, for the steward, who may see the engine's own words."""
         with closing(self.cursor()) as cursor:
             try:
-                row = cursor.execute(as_sql(query)).fetchone()
+                row = cursor.execute(as_sql(query, dialect=DUCKDB.name)).fetchone()
             except duckdb.Error as error:
                 raise EngineError(str(error)) from None
         assert row is not None

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
 from dpsql.backends.duckdb.rows import CELL, CELLS
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dpsql.plan.nodes import Histogram, Matching
     from dpsql.quote.model import Step
 
-DIALECT = "duckdb"
 FEW = 1_000  # cells
 
 
@@ -48,7 +48,7 @@ def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) 
 
 def statement_text(step: Step) -> str:
     """The text of a step's main statement, written once."""
-    return step.texts.get(DIALECT) or step.texts.setdefault(DIALECT, text_of(render(step.statement)))
+    return step.texts.get(DUCKDB.name) or step.texts.setdefault(DUCKDB.name, text_of(render(step.statement)))
 
 
 def _tallied(step: Step, cursor: Cursor) -> Exact:

@@ -40,7 +40,7 @@ def compare(session: dpsql.Session, bare: duckdb.DuckDBPyConnection, sql: str) -
     """CPU seconds over the bare view, and the ratio."""
     (step,) = session.explain(sql, epsilon=1).steps
     text = text_of(render(step.statement))
-    fitted = session._engine._private.cursor()
+    fitted = session._engine.backend._private.cursor()
     engines: list[Any] = [bare, fitted]
     if step.cells is not None:
         numbers = pa.array(range(step.cells.num_rows), pa.int64())
@@ -98,7 +98,7 @@ def csv(path: Path) -> None:
             opened = time.perf_counter() - start
             seconds, ratio = compare(session, bare, QUERIES["all rows"])
             clocks = []
-            for engine in (bare, session._engine._private.cursor()):
+            for engine in (bare, session._engine.backend._private.cursor()):
                 start = time.perf_counter()
                 engine.execute("SELECT COUNT(*), SUM(amount) FROM events").fetchall()
                 clocks.append(time.perf_counter() - start)

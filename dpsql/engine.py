@@ -1,71 +1,48 @@
-"""What the sessions of one process share: the policy, the locked databases, the ledger. Thread-safe."""
+"""What the sessions of one process share: the policy, the backend, the ledger, the plans. Thread-safe."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 from time import monotonic
 from typing import Any
-from weakref import finalize
 
 from dpsql.accounting.opening import open_ledger
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.ownership import SCAN
-from dpsql.backends.duckdb.csv_files import LONGEST
-from dpsql.backends.duckdb.cursor import Cursor, Deadline, Health, engine_ended, one_message
-from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
-from dpsql.backends.duckdb.scan import Proven
-from dpsql.backends.duckdb.sources import (
-    Located,
-    create_view,
-    file_marks,
-    guard,
-    locate,
-    open_private,
-    prove,
-    read_schema,
-)
-from dpsql.backends.duckdb.spill import make_spill
-from dpsql.backends.duckdb.versions import require_tested
+from dpsql.backends.base import Deadline
+from dpsql.backends.choose import kind_of
+from dpsql.backends.located import Located, file_marks
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
 from dpsql.quote.plan_cache import PlanCache
 
-FACTS = tuple(field.name for field in fields(Proven))
-
 
 class Engine:
-    """Opened once; each query takes a cursor of its own."""
+    """Opened once, for all sessions."""
 
     def __init__(
         self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None, *, strict: bool = False
     ) -> None:
         _check_names(policy)
+        kind = kind_of(policy)
         if strict or policy.engine.untested == "refuse":
-            require_tested()
+            kind.versions().require()
         self.policy = policy
         self.settings = from_environment(policy.engine, os.environ)
-        self.located = locate(policy, sources)
-        spill = make_spill(self.settings, policy.folder)
-        self._remove_spill = (lambda: None) if spill is None else finalize(self, spill.remove)
-        folder = None if spill is None else spill.path
+        self.located = kind.locate(policy, sources)
         self._marks = file_marks(self.located)
-        self._health = Health()
-        self._private = open_private(self.located, self.settings, folder)
-        self.schema = read_schema(self._private, self.located)
+        self.backend = kind.open_backend(self.located, self.settings, policy.folder)
+        self.schema = self.backend.schema
         _check_units(policy, self.schema)
         _check_links(policy, self.schema)
         _check_automatic(policy, self.schema)
         _check_references(policy, self.schema)
-        self.public = PublicDatabase(self.located, folder)
-        self.twin = TwinDatabase(self.public, self.schema)
+        self.public, self.twin = self.backend.public, self.backend.twin
         self.ledger = open_ledger(policy, ledger)
-        self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
         self._prove()
         # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
         self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
@@ -84,18 +61,13 @@ class Engine:
             version = self.ledger.recognise([one.source])[name]
             said = next((p for p in self.ledger.promises(name, version) if p.startswith(SCAN)), None)
             if said is None:
-                with closing(Cursor(self._private.cursor(), self._health)) as cursor:
-                    found = prove(cursor, one)
+                found = self.backend.examine(one)
                 self._require_same(one, version)  # what was read must be what the finding is recorded for
-                said = " ".join([SCAN, *(fact for fact in FACTS if getattr(found, fact, False))])
+                said = " ".join([SCAN, *(found or ())])
                 self.ledger.record_promise(name, said, version, found is not None)
                 if found is None:
-                    raise _unreadable(one)
-            proven = Proven(**{fact: fact in said.split() for fact in FACTS})
-            if one.object is None:
-                create_view(self._private, one, proven)
-            elif not proven.fits:
-                self._misfits.add(name)
+                    raise self.backend.unreadable(one)
+            self.backend.trust(one, said.removeprefix(SCAN).split())
 
     def _require_same(self, one: Located, version: str) -> None:
         name = one.table.name.lower()
@@ -135,7 +107,7 @@ class Engine:
         """
         files = [one.source for one in self._guarded if one.object is None]
         found = {**self._objects, **self.ledger.recognise(files)}
-        relied = [one for one in self.located if self._opened is None or one.table.kind == "duckdb"]
+        relied = [one for one in self.located if self._opened is None or one.stays_open]
         replaced = any(self._marks[file] != mark for file, mark in file_marks(relied).items())
         if self._opened is None and not replaced:
             self._opened = found
@@ -188,49 +160,15 @@ class Engine:
         """What analyze knows besides the query."""
         return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types, self.unlisted)
 
-    def cursor(self) -> Cursor:
-        """A cursor on the private engine, which is locked."""
-        with one_message():
-            cursor = Cursor(self._private.cursor(), self._health)
-            for one in self.located:
-                if one.object is not None and one.table.name.lower() in self._misfits:
-                    guard(cursor, one)
-                elif one.object is not None:
-                    cursor.register(one.table.name.lower(), one.object)
-        return cursor
-
     def deadline(self) -> Deadline:
         """When the statements of a query that begins now must have ended."""
         limit = self.settings.timeout
         return Deadline(monotonic() + float(limit.seconds), limit.text)
 
-    def check_running(self) -> None:
-        """Refuse, before anything is charged, what can't be measured any more (Theorem TOTAL-1, Resources)."""
-        if self._health.failed or self.public.health.failed:
-            raise engine_ended()
-
     def close(self) -> None:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
-        self._private.close()
-        self._remove_spill()
-        self.twin.close()
-        self.public.close()
+        self.backend.close()
         self.ledger.close()
-
-
-def _unreadable(one: Located) -> DataError:
-    if one.object is None and one.table.kind == "csv":
-        return DataError(
-            f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
-            code="malformed-csv",
-            hint="save it as UTF-8, close every quote, double quotes inside of quoted fields, end all lines alike, "
-            f"and keep records below {LONGEST:,} bytes",
-        )
-    return DataError(
-        f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
-        code="unreadable",
-        hint="write the file again with values that their types hold; `SELECT MAX(column)` over each finds the column",
-    )
 
 
 def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:

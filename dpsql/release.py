@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.aggregates.noisy import Noisy, Randomized, Responded
-from dpsql.backends.duckdb.codes import ExactCodes
-from dpsql.backends.duckdb.run import Exact
+from dpsql.backends.base import Codes, Exact
 from dpsql.core.exact import Integers, plus
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import shuffled
@@ -21,7 +20,7 @@ from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 
 
-def respond(step: ResponseStep, exact: ExactCodes) -> Responded:
+def respond(step: ResponseStep, exact: Codes) -> Responded:
     """Move each value of each row by a draw of its own, around the end of its list; then shuffle the rows."""
     order = shuffled(len(exact.columns[0]))
     columns = []

@@ -17,10 +17,7 @@ from dpsql.accounting.opening import quota
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.answer.finish import answer_from, finish, publish
 from dpsql.answer.model import Answer
-from dpsql.backends.duckdb.codes import encode
-from dpsql.backends.duckdb.cursor import Deadline
-from dpsql.backends.duckdb.run import execute
-from dpsql.backends.duckdb.versions import untested
+from dpsql.backends.base import Deadline
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.core.stoppable import stoppable
 from dpsql.engine import Engine
@@ -72,17 +69,13 @@ def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) ->
 def _measure(stage: Stage, engine: Engine, until: Deadline) -> tuple[Noisy | Responded, ...]:
     """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
     noisy: list[Noisy | Responded] = []
-    cursor = engine.cursor()
-    cursor.until = until
-    try:
+    with engine.backend.measuring(until) as rows:
         for step in stage.steps:
             if isinstance(step, ResponseStep):
-                noisy.append(respond(step, encode(step, cursor)))
+                noisy.append(respond(step, rows.encode(step)))
             else:
                 tables = [one for one in noisy if isinstance(one, Noisy)]
-                noisy.append(release(step, execute(step, cursor, publish(step, tables, engine.public))))
-    finally:
-        cursor.close()
+                noisy.append(release(step, rows.execute(step, publish(step, tables, engine.public))))
     return tuple(noisy)
 
 
@@ -116,13 +109,14 @@ class Payer:
         """
         engine = self.engine
         asked = [stage for stage in quote.stages if not fresh or stage.kind == "range"]
+        untested = engine.backend.versions.untested
         given_up: list[bool] = []
 
         def spends(known: Known) -> list[Spend]:
             wanted = [stage for stage in quote.stages if stage not in known]
             if wanted:
-                engine.check_running()
-            told = {"untested": untested()} if untested() else {}
+                engine.backend.check_running()
+            told = {"untested": untested} if untested else {}
             return [Spend(s.cost, {**s.note, **told}, claim_of(s, data) if s in asked else b"") for s in wanted]
 
         def pay() -> tuple[dict[Stage, Released], list[Receipt]]:
@@ -145,7 +139,7 @@ class Payer:
             self.paying = False
             if receipts:
                 self.charged = receipts[-1]
-            return known, [replace(receipt, untested=untested()) for receipt in receipts]
+            return known, [replace(receipt, untested=untested) for receipt in receipts]
 
         try:
             return stoppable(pay, lambda: given_up.append(True))

@@ -24,6 +24,7 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import rehearse, too_deep
+from dpsql.backends.base import Backend
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.engine import Engine
 from dpsql.explain.show import Explanation
@@ -167,7 +168,7 @@ class Session:
             quote = quote_of(sql, checked, asks[0][0], catalog, estimate=request.clipping)
         else:
             quote = self._accurate(goal, sql, trees[0], checked, request, catalog)
-        rehearse(quote, engine.public)
+        rehearse(quote, engine.backend)
         return quote
 
     def _statement(self, tree: Tree, limits: Limits, catalog: Catalog) -> Statement:
@@ -241,6 +242,11 @@ class Session:
     def replays(self, id: str) -> list[Answer]:
         """All answers of an earlier batch once more, by its receipt's id; they are free."""
         return replays(self._engine.ledger, id)
+
+    @property
+    def backend(self) -> Backend:
+        """What reads the rows, and writes the statements that `explain` shows."""
+        return self._engine.backend
 
     @property
     def budget(self) -> Balance:

@@ -12,6 +12,9 @@ from golden_files import Case, rewrite
 from support import WHOLE, Connect
 
 import dpsql
+from dpsql.backends.choose import read_constants
+
+read_constants()  # of expressions that are looked at without a session
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

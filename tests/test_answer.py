@@ -220,7 +220,7 @@ def test_a_histogram_over_10_000_names_is_within_12_for_all_cells_with_95_percen
     assert noise.within(0.95, 10_000) == 12
     assert noise.laplace_within(0.95, 10_000) == pytest.approx(12.2, abs=0.01)
     assert "12.2 for all 10,000 cells with 95%" in str(quote)
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     exact = execute(step, cursor)
     cursor.close()
     true = np.array(counts)

@@ -216,7 +216,7 @@ def moves(
     for step in aside.releases:
         seen = []
         for rows in (with_me, neighbour):
-            cursor = session._engine.cursor()
+            cursor = session._engine.backend.cursor()
             cursor.register("t", small(rows))
             exact = execute(step, cursor)
             cursor.close()

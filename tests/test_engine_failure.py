@@ -38,12 +38,12 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def end(session: dpsql.Session) -> None:
     """End the private engine, as a time that DuckDB can't hold does."""
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     cursor.register("bad", pa.table({"x": pa.array([2**62], pa.timestamp("s"))}))
     with pytest.raises(duckdb.InternalException):
         cursor.arrow("SELECT CAST(x AS VARCHAR) FROM bad")
     with pytest.raises(duckdb.FatalException):
-        session._engine._private.cursor().execute("SELECT 1")
+        session._engine.backend._private.cursor().execute("SELECT 1")
     cursor.close()
 
 
@@ -69,7 +69,7 @@ def test_after_an_internal_error_queries_are_refused_before_they_are_charged(ses
 def test_the_query_that_ends_the_engine_stays_charged_and_shows_nothing_of_the_engines_words(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = session._engine.cursor
+    real = session._engine.backend.cursor
 
     def ending() -> Cursor:
         cursor = real()
@@ -79,7 +79,7 @@ def test_the_query_that_ends_the_engine_stays_charged_and_shows_nothing_of_the_e
         monkeypatch.setattr(cursor, "arrow", lambda _: Cursor.arrow(cursor, bad))
         return cursor
 
-    monkeypatch.setattr(session._engine, "cursor", ending)
+    monkeypatch.setattr(session._engine.backend, "cursor", ending)
     with pytest.raises(dpsql.DataError) as failed:
         session.query("SELECT SUM(x) FROM t")
     assert failed.value.code == "engine" and "stays charged" in failed.value.message
@@ -95,7 +95,7 @@ def test_the_query_that_ends_the_engine_stays_charged_and_shows_nothing_of_the_e
 def test_an_error_that_says_so_ends_the_engine_even_if_it_still_answers(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
 
     def fail(*_: object) -> None:
         raise getattr(duckdb, kind)("INTERNAL Error: value n77")
@@ -107,7 +107,7 @@ def test_an_error_that_says_so_ends_the_engine_even_if_it_still_answers(
             return getattr(real, name)
 
     real, cursor._connection = cursor._connection, Failing()  # type: ignore[assignment]
-    monkeypatch.setattr(session._engine, "cursor", lambda: cursor)
+    monkeypatch.setattr(session._engine.backend, "cursor", lambda: cursor)
     for code in ("engine", "engine-failed"):
         with pytest.raises(dpsql.DataError) as failed:
             session.query("SELECT SUM(x) FROM t")
@@ -119,7 +119,7 @@ def test_registering_rows_in_an_engine_that_has_ended_says_nothing_of_the_engine
     session: dpsql.Session,
 ) -> None:
     end(session)
-    session._engine._health.failed = False  # as if it had ended while this query was being paid for
+    session._engine.backend._health.failed = False  # as if it had ended while this query was being paid for
     with pytest.raises(dpsql.DataError) as failed:
         session.query("SELECT SUM(x) FROM t")
     assert failed.value.code == "engine" and "invalidated" not in str(failed.value)
@@ -130,7 +130,7 @@ def test_registering_rows_in_an_engine_that_has_ended_says_nothing_of_the_engine
 
 
 def test_an_ordinary_error_leaves_the_engine_usable(session: dpsql.Session) -> None:
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     with pytest.raises(duckdb.ConversionException):
         cursor.arrow("SELECT CAST('n77' AS INTEGER)")
     cursor.close()

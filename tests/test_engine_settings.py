@@ -32,7 +32,7 @@ def running(loaded: dpsql.Policy) -> Iterator[dict[str, Any]]:
     """What the private engine says of itself."""
     with dpsql.connect(loaded, sources={"t": ROWS}, ledger=":memory:") as session:
         names = ("memory_limit", "threads", "temp_directory", "max_temp_directory_size")
-        cursor = session._engine.cursor()
+        cursor = session._engine.backend.cursor()
         yield {n: cursor.rows(f"SELECT current_setting('{n}')")[1][0][0] for n in names}
         cursor.close()
 

@@ -154,7 +154,7 @@ def test_no_range_is_too_small_or_too_large_for_an_answer_that_was_paid_for(conn
 def drawn(session: dpsql.Session, sql: str, runs: int, epsilon: int = 1) -> Iterator[tuple[float, Any]]:
     """The first aggregate of a query, and its 90% interval, again and again: measured once, with other noise each."""
     (step,) = session.explain(sql, epsilon=epsilon).steps
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     exact = execute(step, cursor)
     cursor.close()
     for _ in range(runs):

@@ -237,7 +237,7 @@ def test_explain_and_prices_say_it_in_plain_values(connect: Connect) -> None:
 
     session = open_poll(connect)
     quote = session.explain(f"SELECT RR_FREQUENCY(x) FROM ({ROWS})", epsilon=2)
-    facts = as_dict(quote, verbose=True)
+    facts = as_dict(quote, backend=session.backend)
     (rows,) = facts["responses"]
     first = rows["aggregates"][0]
     assert (first["mechanism"], first["values"], first["epsilon"], first["share"]) == ("randomized response", 2, 1, 0.5)
@@ -245,7 +245,7 @@ def test_explain_and_prices_say_it_in_plain_values(connect: Connect) -> None:
     assert first["standard_error"]["frequency"] == pytest.approx(0.0096, rel=0.01)
     assert "age" not in rows["statement"] and "AVG(" in facts["post_processing"]
     assert "RR_" not in facts["post_processing"]
-    assert show(quote, verbose=True)
+    assert show(quote, backend=session.backend)
     assert len(session.prices(ROWS)) > 3
 
 

@@ -20,6 +20,7 @@ from dpsql import run as loop
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.answer import finish as finishing
+from dpsql.backends.duckdb import backend
 
 N = 3_000
 RANDOM = np.random.default_rng(3)
@@ -122,11 +123,13 @@ def test_a_reply_that_is_lost_can_be_had_again_by_its_receipt(session: dpsql.Ses
 # ---------------------------------------------------------------- what fails before is lost, and nothing else is
 
 
-@pytest.mark.parametrize("what", ["execute", "release", "publish", "keep"])
+@pytest.mark.parametrize(
+    ("where", "what"), [(backend, "execute"), (loop, "release"), (loop, "publish"), (loop, "keep")]
+)
 def test_what_fails_before_it_was_recorded_stays_spent_and_the_retry_pays(
-    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, what: str
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, where: Any, what: str
 ) -> None:
-    monkeypatch.setattr(loop, what, failing(1, getattr(loop, what)))
+    monkeypatch.setattr(where, what, failing(1, getattr(where, what)))
     with pytest.raises(Broken):
         session.query(PLAIN, epsilon=1)
     assert spends(session) == [(PLAIN, "reserved", 1)]

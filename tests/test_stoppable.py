@@ -11,7 +11,8 @@ import time
 import duckdb
 import pytest
 
-from dpsql.backends.duckdb.cursor import Cursor, Deadline
+from dpsql.backends.base import Deadline
+from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.core.errors import DataError
 from dpsql.core.stoppable import TimeUp, stoppable, to_the_end
 

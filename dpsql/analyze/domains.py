@@ -20,6 +20,7 @@ from sqlglot import exp
 from dpsql.core.errors import PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.policy.model import Column
+from dpsql.sql.dialect import DIALECT, data_type
 from dpsql.sql.scalar import Scalar, scalar
 
 MAX_IMPLIED = 10_000
@@ -116,7 +117,7 @@ def leaf_domain(column: KeyColumn, public: PublicEngine) -> Domain | None:
     if said is not None and said.references is not None and not known.type.is_null:
         ref = said.references
         # A value that the column can't have is no key of it.
-        kind = exp.DataType.build(known.type.sql, dialect="duckdb")
+        kind = data_type(known.type.sql)
         value = exp.TryCast(this=_identifier(ref.column), to=kind)
         query = (
             exp.select(exp.alias_(value, "k"))
@@ -155,7 +156,7 @@ def _together(parts: Sequence[Domain], known: Scalar, nulls: list[None], public:
     """The values of several domains, in one type."""
     import pyarrow as pa
 
-    kind = exp.DataType.build("VARCHAR" if known.type.is_text else known.type.sql, dialect="duckdb")
+    kind = data_type("VARCHAR" if known.type.is_text else known.type.sql)
     tables = {f"d{i}": pa.table({"k": d.values}) for i, d in enumerate(parts)}
     sides = [exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).from_(name) for name in tables]
     whole: exp.Query = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=True)
@@ -205,7 +206,7 @@ def _structural(key: exp.Expr, known: Mapping[str, Scalar], total: Scalar, publi
                 return None
             parts.append(part.values)
         # Each arm in the type of the whole: a number may stand beside a decimal, a text beside NULL.
-        kind = exp.DataType.build(total.type.sql, dialect="duckdb")
+        kind = data_type(total.type.sql)
         typed = exp.select(exp.alias_(exp.cast(_identifier("k"), kind), "k")).from_("arm")
         cast = [public.table(typed, {"arm": pa.table({"k": p})}).column("k").combine_chunks() for p in parts]
         query = exp.select(_identifier("k")).distinct().from_("arms")
@@ -266,11 +267,11 @@ def _truncated(
         exp.cast(exp.Literal.string(begin.isoformat(sep=" ")), "TIMESTAMP"),
         exp.cast(exp.Literal.string(end.isoformat(sep=" ")), "TIMESTAMP"),
         exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this=step)),
-        dialect="duckdb",
+        dialect=DIALECT,
     )
-    truncated = type(key)(**{**key.args, "this": exp.cast(column, inner.type.sql, dialect="duckdb")})
+    truncated = type(key)(**{**key.args, "this": exp.cast(column, data_type(inner.type.sql))})
     source = exp.Subquery(
-        this=exp.select(exp.alias_(exp.func("unnest", moments, dialect="duckdb"), name)),
+        this=exp.select(exp.alias_(exp.func("unnest", moments, dialect=DIALECT), name)),
         alias=exp.TableAlias(this=exp.to_identifier("s")),
     )
     query = exp.select(exp.alias_(truncated, "k")).distinct().from_(source)
@@ -309,7 +310,7 @@ def _cast(values: Arrow, known: Scalar, said: Column, public: PublicEngine) -> A
 
     table = pa.table({"k": values})
     kind = "VARCHAR" if known.type.is_text else known.type.sql
-    target = exp.DataType.build(kind, dialect="duckdb")
+    target = data_type(kind)
     query = exp.select(exp.alias_(exp.TryCast(this=_identifier("k"), to=target), "k"))
     query = query.from_("listed").distinct().order_by(exp.Ordered(this=_identifier("k"), nulls_first=False))
     cast = public.table(query, {"listed": table}).column("k").combine_chunks()

@@ -17,7 +17,8 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.grid import choose_grid
 from dpsql.core.ranges import Range
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, Type, decimal, whole_digits
-from dpsql.sql.functions.base import Scalar, wrap
+from dpsql.sql.dialect import data_type
+from dpsql.sql.functions.base import Scalar, call, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_name, is_aggregate
@@ -140,7 +141,7 @@ class _Call:
     def _average(self, value: Scalar, total: Scalar, distinct: bool, wrapped: Wrap) -> Scalar:
         counted: Expr = value.sql.copy()
         if value.type.is_float:
-            finite = exp.Anonymous(this="isfinite", expressions=[value.sql.copy()])
+            finite = call("isfinite", value.sql)
             counted = exp.Case(ifs=[exp.If(this=finite, true=exp.Literal.number(1))])
         if distinct:
             counted = exp.Distinct(expressions=[counted])
@@ -232,7 +233,7 @@ def _narrow(value: Scalar, written: Expr) -> Scalar:
                 for end, decimal_end in zip((low, high), ends, strict=True)
             )
             inside = exp.Between(this=wrap(value.sql), low=floor, high=ceiling)
-            narrow = exp.TryCast(this=value.sql.copy(), to=exp.DataType.build(to.sql, dialect="duckdb"))
+            narrow = exp.TryCast(this=value.sql.copy(), to=data_type(to.sql))
             cases = [
                 exp.If(this=inside, true=narrow),
                 exp.If(this=exp.GT(this=wrap(value.sql), expression=ceiling.copy()), true=ends[1].copy()),
@@ -256,7 +257,7 @@ def _decimal(end: Fraction, to: Type) -> Expr:
     scale = to.scale or 0
     digits = str(abs(int(end * 10**scale))).rjust(scale + 1, "0")
     text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
-    return exp.cast(exp.Literal.string(f"-{text}" if end < 0 else text), to.sql, dialect="duckdb")
+    return exp.cast(exp.Literal.string(f"-{text}" if end < 0 else text), data_type(to.sql))
 
 
 def _comparable(value: Scalar, written: Expr) -> Scalar:
@@ -276,7 +277,7 @@ def canonical(value: Scalar) -> Expr:
     if not value.type.is_float:
         return value.sql.copy()
     zero = exp.If(this=exp.EQ(this=wrap(value.sql), expression=exp.Literal.number(0)), true=cast_double("0"))
-    strange = exp.If(this=exp.Anonymous(this="isnan", expressions=[value.sql.copy()]), true=cast_double("nan"))
+    strange = exp.If(this=call("isnan", value.sql), true=cast_double("nan"))
     return exp.Case(ifs=[zero, strange], default=value.sql.copy())
 
 
@@ -293,7 +294,7 @@ def ties(values: Sequence[Scalar]) -> list[exp.Expr]:
         sql = value.sql.copy() if value.type.is_key else cast(value.sql.copy(), "VARCHAR")
         found.append(exp.Ordered(this=sql, desc=False, nulls_first=False))
         if value.type.is_float:  # −0.0 and 0.0 are equal in an order
-            sign = exp.Anonymous(this="signbit", expressions=[value.sql.copy()])
+            sign = call("signbit", value.sql)
             found.append(exp.Ordered(this=sign, desc=False, nulls_first=False))
     return found
 

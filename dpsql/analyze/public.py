@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
-from dpsql.core.errors import SQLError
+from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
@@ -84,14 +84,12 @@ class PublicFacts:
 
     def ask(self, query: exp.Query, about: PublicTable | Given, rows: dict[str, Any]) -> Any:
         """The answer to a query over public rows; where DuckDB can't give one, the analyst's query is refused."""
-        import duckdb
-
         try:
             return self.engine.table(query, rows)
-        except duckdb.Error as error:
+        except EngineError as error:
             raise refuse(
                 SQLError,
-                f"a query over public tables fails: {str(error).splitlines()[0]}",
+                f"a query over public tables fails: {error}",
                 about.written if isinstance(about, Given) else None,
                 code="public-data",
                 hint="guard it, for instance with TRY_CAST; a subquery that stands for a value has one row",

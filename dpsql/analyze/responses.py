@@ -16,6 +16,7 @@ from dpsql.core.types import Type
 from dpsql.plan.estimates import CODE, SOURCE, ResponseColumn, estimates
 from dpsql.plan.nodes import Expr, Plan, Responses
 from dpsql.policy.model import Column, Table
+from dpsql.sql.dialect import data_type
 from dpsql.sql.refuse import Place, offsets, refuse, shown
 from dpsql.sql.scalar import post
 
@@ -105,7 +106,7 @@ def _values(said: Column, kind: str, public: PublicEngine) -> Arrow:
     assert said.values is not None
     listed = [str(v) for v in said.values]
     place, value = exp.column(exp.to_identifier("i", quoted=True)), exp.column(exp.to_identifier("k", quoted=True))
-    typed = exp.alias_(exp.TryCast(this=value, to=exp.DataType.build(kind, dialect="duckdb")), "k")
+    typed = exp.alias_(exp.TryCast(this=value, to=data_type(kind)), "k")
     first = exp.alias_(exp.Min(this=place.copy()), "i")
     query = exp.select(typed, first).from_("listed").group_by(typed.this.copy()).order_by(exp.Min(this=place))
     table = pa.table({"k": pa.array(listed), "i": pa.array(range(len(listed)), pa.int64())})
@@ -132,7 +133,7 @@ def _check_value(call: exp.Anonymous, columns: Mapping[ResponseColumn, Response]
             )
         return
     given = call.expressions[1]
-    typed = exp.TryCast(this=given.copy(), to=exp.DataType.build(column.type, dialect="duckdb"))
+    typed = exp.TryCast(this=given.copy(), to=data_type(column.type))
     found = public.table(post(exp.select(exp.alias_(typed, "v"))), {}).column("v").to_pylist()[0]
     if found is None or found not in values:
         shortened = ", ".join(_literal(v) for v in values[:5]) + (", …" if len(values) > 5 else "")

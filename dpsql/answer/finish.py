@@ -21,9 +21,8 @@ from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
 from dpsql.answer.model import SET_SIZE, Answer, Origin, intervals
-from dpsql.backends.duckdb.rows import relation
 from dpsql.core.arrow import column
-from dpsql.core.errors import DataError
+from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import CONFIDENCE
 from dpsql.mechanisms.response import RandomizedResponse
@@ -31,7 +30,7 @@ from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.plan.rows import plan_column
+from dpsql.plan.rows import given_rows, plan_column
 from dpsql.quote.cut_estimate import may_cut, read_cuts
 from dpsql.quote.model import Known, Part, Quote, Released, Step
 from dpsql.sql.scalar import post
@@ -68,8 +67,6 @@ def _views(released: Released, part: int) -> Iterator[Noisy | Responded]:
 
 def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
     """The answer that a statement gives over its noisy tables."""
-    import duckdb
-
     measured = tuple(n for n in noisy if isinstance(n, Noisy))
     responded = [n for n in noisy if isinstance(n, Responded)]
     tables = {n.step.name: noisy_table(n, part.plan.post) for n in measured}
@@ -83,10 +80,10 @@ def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt
     tables |= {n.name: randomized_rows(n) for n in responded}
     try:
         result, made = public.run(post(root), tables)
-    except duckdb.Error as error:
+    except EngineError as error:
         # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
         raise DataError(
-            f"the query over the noisy results failed: {str(error).splitlines()[0]}",
+            f"the query over the noisy results failed: {error}",
             code="post-processing",
             hint="the query stays charged, and what it released is stored: asking for it in another way is free; guard "
             "the expression, for instance with TRY_CAST or CASE",
@@ -121,8 +118,6 @@ def _shown(part: Part, tables: Mapping[str, Arrow]) -> Arrow | None:
 
 def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[str, Arrow]:
     """What a step's statement is given: values of public tables and of earlier releases, which are constants to it."""
-    import duckdb
-
     found: dict[str, Arrow] = {}
     try:
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
@@ -143,9 +138,9 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
                     code="post-processing",
                     hint="the query stays charged; order its rows before a LIMIT, and leave random values out",
                 )
-    except duckdb.Error as error:
+    except EngineError as error:
         raise DataError(
-            f"a subquery over public or noisy values failed: {str(error).splitlines()[0]}",
+            f"a subquery over public or noisy values failed: {error}",
             code="post-processing",
             hint="the query stays charged; guard the expression, for instance with TRY_CAST or CASE",
         ) from None
@@ -154,7 +149,7 @@ def publish(step: Step, noisy: Sequence[Noisy], public: PublicEngine) -> dict[st
 
 def _repeated(one: Given, columns: tuple[str, ...]) -> exp.Select:
     """Values of these columns that several rows have, as the statement reads them."""
-    rows = exp.Subquery(this=relation(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
+    rows = exp.Subquery(this=given_rows(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
     return several(rows, [plan_column(c) for c in columns])
 
 

@@ -130,21 +130,19 @@ class Answer:
 
 def values(column: Arrow) -> list[Any]:
     """A column's Python values; what none can hold (an infinite date, or the year 20000) as DuckDB writes it."""
-    import duckdb
     import pyarrow as pa
 
     try:
         found: list[Any] = column.to_pylist()
         return found
     except (OverflowError, ValueError):
+        from dpsql.backends.choose import as_texts
+
         plain = column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
-        with duckdb.connect() as connection:
-            connection.register("c", pa.table({"v": plain}))
-            texts = connection.execute("SELECT CAST(v AS VARCHAR) FROM c").fetchall()
-        return [_value(one, text) for one, (text,) in zip(column, texts, strict=True)]
+        return [_value(one, text) for one, text in zip(column, as_texts(plain), strict=True)]
 
 
-def _value(one: Arrow, text: str) -> Any:
+def _value(one: Arrow, text: str | None) -> Any:
     try:
         return one.as_py()
     except (OverflowError, ValueError):

@@ -17,14 +17,13 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.finish import CELL
-from dpsql.backends.duckdb.distinct import render_matching
-from dpsql.backends.duckdb.render import render, render_histogram, text_of
-from dpsql.backends.duckdb.run import DIALECT
-from dpsql.core.errors import SQLError
+from dpsql.backends.base import Backend
+from dpsql.core.errors import EngineError, SQLError
 from dpsql.plan.google import interval_of
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote.model import Quote, Stage, Step
+from dpsql.quote.model import Quote, ResponseStep, Stage, Step
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import post
 from dpsql.sql.trees import explicit
 
@@ -32,13 +31,13 @@ SPARE = 150  # frames: more than lie between here and where a statement is writt
 SHALLOW = 12  # a tree of so few levels never comes near the stack's end
 
 
-def rehearse(quote: Quote, public: PublicEngine) -> None:
+def rehearse(quote: Quote, backend: Backend) -> None:
     """Refuses a query that can't be run whatever is measured, before anything is paid; it sees public values only."""
     try:
-        _with_less_stack(SPARE, lambda: _write(quote))
+        _with_less_stack(SPARE, lambda: _write(quote, backend))
     except RecursionError:
         raise too_deep() from None
-    _run(quote, public)
+    _run(quote, backend.public)
 
 
 def too_deep() -> SQLError:
@@ -57,14 +56,11 @@ def _with_less_stack(frames: int, work: Callable[[], None]) -> None:
         work()
 
 
-def _write(quote: Quote) -> None:
-    for step in (step for stage in quote.stages for step in stage.releases):
-        if DIALECT not in step.texts:
-            step.texts[DIALECT] = text_of(render(step.statement))
-        for histogram in step.histograms:
-            text_of(render_histogram(histogram))
-        for matching in step.matchings:
-            text_of(render_matching(matching))
+def _write(quote: Quote, backend: Backend) -> None:
+    for step in (step for stage in quote.stages for step in stage.steps):
+        backend.written(step)
+        if isinstance(step, ResponseStep):
+            continue
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
             _write_post(one.query)
     for part in quote.parts:
@@ -73,8 +69,6 @@ def _write(quote: Quote) -> None:
 
 def _run(quote: Quote, public: PublicEngine) -> None:
     """Tables of randomised rows have no stand-in: a statement over them is not rehearsed."""
-    import duckdb
-
     main = quote.main
     queries = [
         (p.query, main.releases) for s in main.releases for p in parts_of(s.checked.relation) if isinstance(p, Given)
@@ -87,8 +81,8 @@ def _run(quote: Quote, public: PublicEngine) -> None:
         for query, steps in queries:
             if query.find(exp.Literal) is not None:  # without constants there is nothing that fails by itself
                 public.table(post(query.copy()), {s.name: _stand_in(s, query, public) for s in steps})
-    except duckdb.Error as error:
-        message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
+    except EngineError as error:
+        message = str(error).partition("Error: ")[2] or "it can't run this query"
         raise SQLError(
             f"DuckDB: {message}",
             code="duckdb",
@@ -116,7 +110,7 @@ def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:
         keys = {name: step.cells.column(name) for name in step.cells.column_names}
         columns |= {k: v.slice(0, 1) if len(v) else pa.nulls(1, v.type) for k, v in keys.items()}
     else:
-        kinds = [exp.cast(exp.Null(), key.type.sql, dialect="duckdb") for key in step.checked.keys]
+        kinds = [exp.cast(exp.Null(), data_type(key.type.sql)) for key in step.checked.keys]
         nulls = public.table(exp.select(*(exp.alias_(k, f"k{i}") for i, k in enumerate(kinds))), {}) if kinds else None
         columns |= {} if nulls is None else {name: nulls.column(name) for name in nulls.column_names}
     for i, call in enumerate(step.calls):

@@ -165,10 +165,10 @@ def _accept_policy_change(policy: Policy) -> None:
 
 def _accept_data_change(policy: Policy) -> None:
     from dpsql.accounting.opening import open_ledger
-    from dpsql.backends.duckdb.sources import locate
+    from dpsql.backends.choose import kind_of
 
     click.echo("this reads the data's files in full", err=True)
-    sources = [one.source for one in locate(policy, {}) if not one.table.public]
+    sources = [one.source for one in kind_of(policy).locate(policy, {}) if not one.table.public]
     with open_ledger(policy) as ledger:
         lines = ledger.accept_data_change(sources)
     for line in lines or ["the data is what the ledger records: nothing to accept"]:

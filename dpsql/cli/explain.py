@@ -38,10 +38,11 @@ def explain(
     with opened(policy, analyst, strict=strict) as session:
         several = file is not None and len(statements(text)) > 1
         quote = (session.explain_batch if several else session.explain)(text, **given(options))
+        backend = session.backend if verbose else None
         if as_json:
-            shown = json.dumps(as_dict(quote, verbose=verbose), ensure_ascii=False, indent=2, allow_nan=False)
+            shown = json.dumps(as_dict(quote, backend=backend), ensure_ascii=False, indent=2, allow_nan=False)
         else:
-            shown = show(quote, verbose=verbose)
+            shown = show(quote, backend=backend)
         click.echo(shown)
         left = session.budget.remaining
         fits = quote.fits is None or quote.fits.more is None or quote.fits.more > 0

@@ -8,7 +8,8 @@
     ├── LedgerError    the ledger can't be used                                                          exit 5
     └── DataError      a source can't be read, or the engine failed on it                                exit 6
 
-No message holds anything computed from a private row.
+No message holds anything computed from a private row. EngineError is none of them: it says why an engine refused a
+query over public or noisy values, and whoever asked puts it into words.
 """
 
 from __future__ import annotations
@@ -161,6 +162,10 @@ class DataError(Error):
     """A source can't be read, or the engine failed on it (the message is then constant)."""
 
     exit_code = 6
+
+
+class EngineError(Exception):
+    """An engine refused a query; the message is its own, and never about private rows that an analyst asked about."""
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...], *, cutoff: float = 0.6) -> str | None:

@@ -18,6 +18,7 @@ from dpsql.aggregates.bool_and_or import Either
 from dpsql.aggregates.derived import Derived
 from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
+from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
 from dpsql.core.zcdp import pure_rho
 from dpsql.explain.describe import described
@@ -48,18 +49,18 @@ EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
 Facts = dict[str, Any]
 
 
-def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
-    """What `explain` says; verbose adds the SQL that runs."""
+def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
+    """What `explain` says; a backend adds the SQL that it runs."""
     epsilon, other = quote.price.epsilon, quote.main.other
     steps: dict[str, Facts] = {}
     count = sum(len(s.measurements) for s in quote.steps)
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
-        steps[step.name] = _release(step, quote.price, before, verbose, count)
+        steps[step.name] = _release(step, quote.price, before, backend, count)
     responses: dict[str, Facts] = {}
     for response in quote.responses:
         known = sum(len(r["aggregates"]) for r in responses.values())
-        responses[response.name] = response_facts(response, quote.price, known, verbose)
+        responses[response.name] = response_facts(response, quote.price, known, backend)
     lineages = lineage(quote.plan.post, {*steps, *responses})
     facts: Facts = {
         "sql": quote.plan.text,
@@ -85,7 +86,7 @@ def as_dict(quote: Quote, *, verbose: bool = False) -> Facts:
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
     if quote.fits is not None:
         facts["fits"] = {"more": quote.fits.more, **quote.fits.whole}
-    if verbose:
+    if backend is not None:
         noises = {
             ResponseColumn(r.name, i): (m, c.type)
             for r in quote.responses
@@ -121,7 +122,7 @@ def _forget(quote: Quote, releases: list[Facts]) -> None:
                 m.update(l1=None, l2=None, scale=None, grid=None)
 
 
-def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) -> Facts:
+def _release(step: Step, price: Cost, before: int, backend: Backend | None, count: int) -> Facts:
     checked = step.checked
     unit, enforced = checked.bounding.contribution, checked.bounding
     facts: Facts = {
@@ -151,14 +152,8 @@ def _release(step: Step, price: Cost, before: int, verbose: bool, count: int) ->
         ],
         "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
     }
-    if verbose:
-        from dpsql.backends.duckdb.distinct import render_matching
-        from dpsql.backends.duckdb.render import render, render_histogram, text_of
-
-        statements = [render(step.statement)] if step.tallies else []
-        statements += [render_histogram(histogram) for histogram in step.histograms]
-        statements += [render_matching(matching) for matching in step.matchings]
-        facts["statement"] = ";\n\n".join(text_of(s, pretty=True) for s in statements)
+    if backend is not None:
+        facts["statement"] = ";\n\n".join(backend.written(step, pretty=True))
     return facts
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
 from dpsql.core.zcdp import pure_rho
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
@@ -16,7 +17,7 @@ EXAMPLE_ROWS = 10_000  # a frequency's error depends on how many rows there are
 Facts = dict[str, Any]
 
 
-def response_facts(step: ResponseStep, price: Cost, before: int, verbose: bool) -> Facts:
+def response_facts(step: ResponseStep, price: Cost, before: int, backend: Backend | None) -> Facts:
     """A table whose rows leave: which columns, and how each is randomised. before: columns of earlier tables."""
     columns = [
         _column(shown(column.call), mechanism, number, price)
@@ -31,11 +32,8 @@ def response_facts(step: ResponseStep, price: Cost, before: int, verbose: bool) 
         "keys": [],
         "aggregates": columns,
     }
-    if verbose:
-        from dpsql.backends.duckdb.codes import render_codes
-        from dpsql.backends.duckdb.render import text_of
-
-        facts["statement"] = text_of(render_codes(step.statement), pretty=True)
+    if backend is not None:
+        (facts["statement"],) = backend.written(step, pretty=True)
     return facts
 
 

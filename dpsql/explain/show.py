@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from dpsql.backends.base import Backend
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import CONFIDENCE, Facts, as_dict
@@ -29,9 +30,9 @@ class Explanation(Quote):
         return cls(**{f.name: getattr(quote, f.name) for f in fields(Quote)})
 
 
-def show(quote: Quote, *, verbose: bool = False) -> str:
-    """The quote for people."""
-    facts = as_dict(quote, verbose=verbose)
+def show(quote: Quote, *, backend: Backend | None = None) -> str:
+    """The quote for people; a backend adds the SQL that it runs."""
+    facts = as_dict(quote, backend=backend)
     price = quote.price
     lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
     if price.rho is not None:
@@ -56,7 +57,7 @@ def show(quote: Quote, *, verbose: bool = False) -> str:
     for rows in facts["responses"]:
         lines += ["", *response_head(rows, len(facts["responses"]) > 1), *_aligned(response_rows(rows), left=(0, 1, 4))]
     lines += ["", "output", *_output_lines(facts)]
-    if verbose:
+    if backend is not None:
         for release in (*facts["releases"], *facts["responses"]):
             lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
         lines += ["", "on the noisy results", _indented(facts["post_processing"])]

@@ -20,6 +20,7 @@ from dpsql.plan.nodes import (
     unit_of,
 )
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import data_type
 from dpsql.sql.trees import explicit, rebuilt
 
 Names = Mapping[str, str]
@@ -69,6 +70,18 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     while candidate in used:
         candidate, n = f"{name}_{n}", n + 1
     return candidate
+
+
+def given_rows(node: Given) -> exp.Select:
+    """The rows of public values that a statement is given, in the types that it reads them as."""
+    typed = [
+        exp.Alias(
+            this=exp.TryCast(this=plan_column(source), to=data_type(kind)), alias=exp.to_identifier(name, quoted=True)
+        )
+        for (name, source), kind in zip(node.columns, node.types, strict=True)
+    ]
+    table = exp.Table(this=exp.to_identifier(node.name, quoted=True))
+    return exp.Select(expressions=typed or [exp.Literal.number(1)], from_=exp.From(this=table))
 
 
 def plan_column(name: str) -> exp.Column:

@@ -10,12 +10,16 @@ from contextvars import ContextVar
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
+from dpsql.sql.dialect import DIALECT
+
 _QUIET: ContextVar[bool] = ContextVar("dpsql_quiet", default=False)
 
 
-def as_sql(node: exp.Expr, *, copy: bool = True, pretty: bool = False, comments: bool = True) -> str:
-    """A tree as DuckDB reads it. What DuckDB lacks is refused by our own rules, so sqlglot's warnings are left out."""
-    return node.sql(dialect="duckdb", copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE)
+def as_sql(
+    node: exp.Expr, *, dialect: str = DIALECT, copy: bool = True, pretty: bool = False, comments: bool = True
+) -> str:
+    """A tree as text. What an engine lacks is refused by our own rules, so sqlglot's warnings are left out."""
+    return node.sql(dialect=dialect, copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE)
 
 
 @contextmanager

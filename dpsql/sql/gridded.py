@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 from typing import assert_never
 
 from sqlglot import exp
 
 from dpsql.core.grid import Grid
-from dpsql.sql.functions.base import wrap
+from dpsql.sql.dialect import data_type
+from dpsql.sql.functions.base import call, wrap
 
 
 def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
@@ -38,7 +38,7 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
         case "any":
             return exp.Case(ifs=[exp.If(this=present(value), true=exp.Literal.number(1))])
         case "finite":
-            finite_test = exp.Anonymous(this="isfinite", expressions=[value.copy()])
+            finite_test = call("isfinite", value)
             return exp.Case(ifs=[exp.If(this=finite_test, true=exp.Literal.number(1))])
         case _:
             assert_never(grid.source)
@@ -92,9 +92,4 @@ def _decimal(integer: int, step: Fraction) -> exp.Expr:
 
 def cast(e: exp.Expr, to: str) -> exp.Expr:
     """CAST(e AS to)."""
-    return exp.Cast(this=e, to=_type(to).copy())
-
-
-@cache
-def _type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="duckdb")
+    return exp.Cast(this=e, to=data_type(to))

@@ -16,10 +16,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.core.errors import Span, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import quiet
+from dpsql.sql.dialect import DIALECT
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.pivot import statement
 
-DIALECT = "duckdb"
 MAX_LENGTH = 100_000
 
 _DUCKDB = Dialect.get_or_raise(DIALECT)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.core.errors import SQLError
-from dpsql.sql.functions.constants import ask, constant_text
+from dpsql.sql.dialect import constants
+from dpsql.sql.functions.constants import constant_text
 from dpsql.sql.names import Scope, column
 from dpsql.sql.refuse import refuse, shown
 
@@ -92,7 +93,7 @@ def _chosen(call: exp.Expr, scope: Scope) -> list[tuple[str, str]]:
         missing = wanted - {name.lower() for name, _ in chosen}
     else:
         pattern = constant_text(inner, "the pattern of COLUMNS")
-        chosen = [c for c in every if (ask("SELECT regexp_matches(?, ?)", c[0], pattern) or (False,))[0]]
+        chosen = [c for c in every if constants().matches(c[0], pattern)]
         missing = set() if chosen else {f"like '{pattern}'"}
     if missing:
         hint = f"columns here: {', '.join(name for name, _ in every[:20]) or 'none'}"

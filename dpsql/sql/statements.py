@@ -7,17 +7,18 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.core.errors import SQLError
+from dpsql.sql.dialect import DIALECT
 from dpsql.sql.parse import Tree
 
 MOST = 100  # statements
 
-_DUCKDB = Dialect.get_or_raise("duckdb")
+_DIALECT = Dialect.get_or_raise(DIALECT)
 
 
 def statements(text: str) -> list[str]:
     """The statements of a text, each in its place: what comes before it is blank, so that errors point right."""
     try:
-        tokens = _DUCKDB.tokenize(text)
+        tokens = _DIALECT.tokenize(text)
     except TokenError:
         return [text]  # parse says what is wrong
     ends = [t.start for t in tokens if t.token_type is TokenType.SEMICOLON]

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import BIGINT
-from dpsql.sql.functions.base import Scalar
+from dpsql.sql.functions.base import Scalar, call
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -19,13 +19,13 @@ def as_number(value: Scalar) -> Scalar:
     """A date or time as a BIGINT, in days or microseconds, by total functions; what isn't finite becomes NULL."""
     if value.type.is_date:
         start = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
-        day = exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), start, value.sql.copy()])
+        day = call("date_diff", exp.Literal.string("day"), start, value.sql)
         number: exp.Expr = day
     else:
         # Seconds and milliseconds may not fit into microseconds: those become NULL.
         fitting = value.type.name == "TIMESTAMP" or value.type.has_zone
         moment = value.sql.copy() if fitting else exp.TryCast(this=value.sql.copy(), to=exp.DataType.build("TIMESTAMP"))
-        number = exp.Anonymous(this="epoch_us", expressions=[moment])
+        number = call("epoch_us", moment)
     days = value.type.is_date
     found = value.range
     low, high = (None if end is None else _number(end, days) for end in (found.low, found.high))

@@ -64,8 +64,10 @@ def as_written(node: exp.Expr) -> exp.Expr:
     return node.transform(plain) if node.find(exp.LogicalAnd, exp.LogicalOr) else node
 
 
-def explicit(tree: Tree, *, copy: bool = True) -> Tree:
+def explicit(tree: Tree, *, copy: bool = True, calls: Callable[[exp.Anonymous], None] | None = None) -> Tree:
     """A tree with parentheses around each operand that is an operation itself.
+
+    calls is shown each call of a function by name, and may replace it.
 
     A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
     """
@@ -77,4 +79,6 @@ def explicit(tree: Tree, *, copy: bool = True) -> Tree:
                 chained = type(operand) is type(node) and isinstance(node, _LOGIC if key == "expression" else _CHAINS)
                 if isinstance(operand, _OPERATORS) and not chained:
                     node.set(key, exp.Paren(this=operand))
+        elif calls is not None and isinstance(node, exp.Anonymous):
+            calls(node)
     return tree

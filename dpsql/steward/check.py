@@ -15,7 +15,6 @@ from dpsql.accounting.opening import account
 from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
-from dpsql.backends.duckdb.versions import untested, warning
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -63,7 +62,7 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
             (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
             for name, table in policy.tables.items()
         )
-        return Report((*_heading(policy), *_untested(), *_other_accounts(engine)), tables, tuple(broken))
+        return Report((*_heading(policy), *_untested(engine), *_other_accounts(engine)), tables, tuple(broken))
     finally:
         engine.close()
 
@@ -98,9 +97,10 @@ def _heading(policy: Policy) -> Iterator[Line]:
     yield "ledger", str(policy.ledger_path)
 
 
-def _untested() -> Iterator[Line]:
-    if untested():
-        yield "WARNING", f"{warning()}: that its statements mean what the proofs assume was not tried"
+def _untested(engine: Engine) -> Iterator[Line]:
+    versions = engine.backend.versions
+    if versions.untested:
+        yield "WARNING", f"{versions.warning}: that its statements mean what the proofs assume was not tried"
 
 
 def _other_accounts(engine: Engine) -> Iterator[Line]:

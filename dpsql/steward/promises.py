@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
-import duckdb
 from sqlglot import exp
 
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
-from dpsql.backends.duckdb.cursor import Cursor
-from dpsql.backends.duckdb.rows import relation
-from dpsql.backends.duckdb.sources import rejecting
-from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.errors import DataError, EngineError, PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.engine import Engine
 from dpsql.plan.build import scan_of
 from dpsql.policy.model import Column, ColumnUnit, Table
-from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import data_type
+from dpsql.sql.functions.base import call
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def _rows_per_unit(engine: Engine, table: Table, limit: int, promise: str) -> Fi
     unit = scan.owner
     counts = (
         exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(relation(scan).subquery("owned"))
+        .from_(engine.backend.rows(scan).subquery("owned"))
         .group_by(_column(scan.unit))
     )
     over = exp.Filter(
@@ -102,34 +99,17 @@ def outside(engine: Engine, table: Table, types: Mapping[str, Type]) -> Iterator
         count = _count(engine, table, _unlisted(column, type_))
         if count:
             yield f"{_rows(count)} with {column.name} not among its values: GROUP BY {column.name} drops them"
-    yield from _csv_trouble(engine, table)
+    yield from _misread(engine, table)
 
 
-def _csv_trouble(engine: Engine, table: Table) -> Iterator[str]:
-    """Lines of a CSV file that aren't rows, and fields that don't fit their type: queries pass over both in silence."""
-    if table.kind != "csv":
-        return
-    located = next(one for one in engine.located if one.table is table)
-    rows = rejecting(located)
-    typed = [c for c in table.columns.values() if c.type is not None and not Type.parse(c.type).is_text]
-    misfits = "".join(
-        f", COUNT(*) FILTER ({name} IS NOT NULL AND TRY_CAST({name} AS {c.type}) IS NULL)"
-        for c in typed
-        if (name := as_sql(_column(c.name)))
-    )
-    connection = Cursor(duckdb.connect(":memory:"))
-    try:
-        # Fetch all of it: the rejects are there once the scan has ended.
-        found = connection.execute(f"SELECT COUNT(*){misfits} FROM ({rows})").fetchall()[0]
-        query = "SELECT COUNT(DISTINCT (file_id, line)) FROM reject_errors"
-        rejected = connection.execute(query).fetchall()[0][0]
-    finally:
-        connection.close()
-    if rejected:
-        yield f"{_rows(rejected)} of {table.source} malformed: they are left out"
-    for column, count in zip(typed, found[1:], strict=True):
+def _misread(engine: Engine, table: Table) -> Iterator[str]:
+    """Records that aren't rows, and fields that don't fit their type: queries pass over both in silence."""
+    found = engine.backend.misread(next(one for one in engine.located if one.table is table))
+    if found.records:
+        yield f"{_rows(found.records)} of {table.source} malformed: they are left out"
+    for name, count in found.fields:
         if count:
-            yield f"{_rows(count)} with {column.name} not of type {column.type}: it counts as NULL"
+            yield f"{_rows(count)} with {name} not of type {table.columns[name.lower()].type}: it counts as NULL"
 
 
 def _count(engine: Engine, table: Table, condition: exp.Expr | None) -> int:
@@ -153,13 +133,13 @@ def _beyond(column: Column, type_: Type) -> exp.Expr | None:
 
 
 def _finite(column: Column) -> exp.Expr:
-    return exp.Anonymous(this="isfinite", expressions=[_column(column.name)])
+    return call("isfinite", _column(column.name))
 
 
 def _unlisted(column: Column, type_: Type) -> exp.Expr | None:
     if column.values is None:
         return None
-    listed = [exp.cast(_literal(v), _kind(type_), dialect="duckdb") for v in column.values]
+    listed = [exp.cast(_literal(v), data_type(_kind(type_))) for v in column.values]
     return exp.Not(this=exp.In(this=_column(column.name), expressions=listed))
 
 
@@ -168,7 +148,7 @@ def values_problem(engine: Engine, table: Table, column: Column, type_: Type) ->
     path = f"tables.{table.name}.columns.{column.name}.values"
     seen: dict[Any, object] = {}
     for value in column.values or ():
-        cast = exp.TryCast(this=_literal(value), to=exp.DataType.build(_kind(type_), dialect="duckdb"))
+        cast = exp.TryCast(this=_literal(value), to=data_type(_kind(type_)))
         (found,) = engine.public.table(exp.select(exp.alias_(cast, "k")), {}).column("k").to_pylist()
         if found is None:
             return PolicyError(f"{path}: {value} is no {type_}", code="values", hint=f"list values of type {type_}")
@@ -188,18 +168,13 @@ def _rows(count: int) -> str:
 
 
 def _one(engine: Engine, query: exp.Select) -> tuple[Any, ...]:
-    cursor = engine.cursor()
     try:
-        row = cursor.execute(as_sql(query)).fetchone()
-    except duckdb.Error as error:
+        return engine.backend.look(query)
+    except EngineError as error:
         # The steward may see the engine's own words.
         raise DataError(
             f"the data can't be read: {error}", code="engine", hint="see the sources of the policy"
         ) from None
-    finally:
-        cursor.close()
-    assert row is not None
-    return tuple(row)
 
 
 def _table(table: Table) -> exp.Table:

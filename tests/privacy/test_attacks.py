@@ -112,7 +112,7 @@ def exact(rows: Sequence[Row], sql: str, *, unit: str = "row") -> list[tuple[Any
     """Each measurement with its exact columns."""
     session = shared(tuple(rows), unit)
     quote = session.explain(sql, epsilon=1)
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     found = []
     for step in quote.steps:
         tallies = execute(step, cursor).tallies
@@ -136,17 +136,17 @@ def refused(sql: str, *codes: str, unit: str = "row") -> None:
     """Refused before anything is read: the private engine isn't asked, and the ledger doesn't move."""
     session = shared((*OTHERS, PERSON), unit)
     before = session._engine.ledger.history()
-    cursor = session._engine.cursor
+    cursor = session._engine.backend.cursor
 
     def never() -> None:
         raise AssertionError("a refused query opened a cursor on private data")
 
-    session._engine.cursor = never
+    session._engine.backend.cursor = never
     try:
         with pytest.raises(dpsql.Error) as error:
             session.query(sql, epsilon=1)
     finally:
-        session._engine.cursor = cursor
+        session._engine.backend.cursor = cursor
     assert error.value.code in codes, (error.value.code, str(error.value))
     assert error.value.exit_code == 3
     assert session._engine.ledger.history() == before
@@ -303,8 +303,8 @@ class Broken:
 
 def test_09_and_10_an_engine_error_stays_charged_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_session([*OTHERS, PERSON]) as session:
-        cursor = session._engine.cursor
-        monkeypatch.setattr(session._engine, "cursor", lambda: Broken(cursor()))
+        cursor = session._engine.backend.cursor
+        monkeypatch.setattr(session._engine.backend, "cursor", lambda: Broken(cursor()))
         messages = set()
         for sql in ("SELECT COUNT(*) FROM t", "SELECT k, SUM(v) FROM t GROUP BY k", "SELECT MEDIAN(v) FROM t"):
             with pytest.raises(dpsql.DataError) as failed:
@@ -327,7 +327,7 @@ def test_10_nothing_is_refunded_whatever_fails_after_the_reservation(
         raise MemoryError
 
     with open_session(OTHERS) as session:
-        monkeypatch.setattr(loop, stage, fail)
+        monkeypatch.setattr(backend_module if stage == "execute" else loop, stage, fail)
         with pytest.raises(MemoryError):
             session.query("SELECT COUNT(*) FROM t", epsilon=1)
         assert session.budget.spent.epsilon == 1
@@ -341,7 +341,7 @@ def test_10_the_price_is_durable_before_the_first_row_is_read(monkeypatch: pytes
             spent.append(session.budget.spent.epsilon)
             return run_module.execute(step, cursor, given)
 
-        monkeypatch.setattr(loop, "execute", spy)
+        monkeypatch.setattr(backend_module, "execute", spy)
         session.query("SELECT (SELECT COUNT(*) FROM t) + (SELECT SUM(i) FROM t)", epsilon=1)
         assert spent == [1, 1]
 
@@ -919,7 +919,7 @@ def test_37_one_row_of_a_csv_file_moves_a_count_by_no_more_than_one(row: str, cs
     for lines in (base, [*base, row], [row, *base]):
         session = csv_session(lines)
         quote = session.explain("SELECT COUNT(*) FROM t", epsilon=1)
-        cursor = session._engine.cursor()
+        cursor = session._engine.backend.cursor()
         counts.append(next(iter(execute(quote.steps[0], cursor).tallies.values()))[0])
         cursor.close()
     assert abs(counts[1] - counts[0]) <= 1

@@ -96,7 +96,7 @@ def closed_at_the_end() -> Iterator[None]:
 
 def counted(kind: str, adjacency: str, column: str, data: Sequence[tuple[Any, ...]]) -> list[int]:
     one = step(kind, adjacency, column)
-    cursor = session(kind, adjacency)._engine.cursor()
+    cursor = session(kind, adjacency)._engine.backend.cursor()
     cursor.register("t", table(data))
     exact = execute(one, cursor)
     cursor.close()

@@ -104,7 +104,7 @@ def test_a_collation_merges_no_keys(tmp_path: Path) -> None:
     )
     with dpsql.connect(tmp_path / "policy.toml", ledger=":memory:") as session:
         step = session.explain("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1).steps[0]
-        cursor = session._engine.cursor()
+        cursor = session._engine.backend.cursor()
         assert sum(next(iter(execute(step, cursor).tallies.values()))) == 1
         cursor.close()
 

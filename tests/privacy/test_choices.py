@@ -87,7 +87,7 @@ class Listener:
 
 
 def measured(kind: str, adjacency: str, rows: Sequence[tuple[Any, ...]], step: Step) -> Any:
-    cursor = session(kind, adjacency)._engine.cursor()
+    cursor = session(kind, adjacency)._engine.backend.cursor()
     cursor.register("t", table(rows))
     try:
         return execute(step, cursor)

@@ -87,7 +87,7 @@ def closed_at_the_end() -> Iterator[None]:
 
 def counts(kind: str, adjacency: str, sql: str, rows: Sequence[tuple[Any, ...]]) -> list[dict[Any, int]]:
     """For each count of distinct values: the number in each cell, by its key."""
-    cursor = session(kind, adjacency)._engine.cursor()
+    cursor = session(kind, adjacency)._engine.backend.cursor()
     cursor.register("t", table(rows))
     found = []
     try:

@@ -116,14 +116,14 @@ def quoted(sql: str, by_unit: bool) -> Quote:
 
 def run(data: Sequence[tuple[Any, ...]], sql: str, *, by_unit: bool) -> Seen:
     """The exact stage on these rows. The quote can't depend on them: it is made before they are there."""
-    cursor = shared(by_unit)._engine.cursor()
+    cursor = shared(by_unit)._engine.backend.cursor()
     cursor.register("t", table(data))
     return measure(quoted(sql, by_unit), cursor)
 
 
 def measured(session: dpsql.Session, sql: str) -> Seen:
     """The exact stage on a session's own data."""
-    return measure(session.explain(sql, epsilon=1), session._engine.cursor())
+    return measure(session.explain(sql, epsilon=1), session._engine.backend.cursor())
 
 
 def measure(quote: Quote, cursor: Any) -> Seen:

@@ -106,7 +106,7 @@ def share(pair: Pair, sql: str, **options: Any) -> float:
     found = []
     for session in pair:
         step = session.explain(sql, epsilon=1, **options).steps[0]
-        cursor = session._engine.cursor()
+        cursor = session._engine.backend.cursor()
         exact = execute(step, cursor, publish(step, [], session._engine.public))
         cursor.close()
         measured = [(m, [exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements]

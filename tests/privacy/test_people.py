@@ -153,7 +153,7 @@ Cells = dict[tuple[Any, ...], list[int]]  # key -> the integers of one measureme
 
 def measured(step: Step, replace: bool, **tables: pa.Table) -> list[Cells]:
     """The integers that get noise, by key, for each measurement."""
-    cursor = shared(replace)._engine.cursor()
+    cursor = shared(replace)._engine.backend.cursor()
     for name, value in tables.items():
         cursor.register(name, value)
     exact = execute(step, cursor)

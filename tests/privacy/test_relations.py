@@ -106,7 +106,7 @@ def measured(data: Data, sql: str, verified: bool, constants: list[Noisy], **opt
     privacy = tuple((k, options.pop(k)) for k in ("min_units", "adjacency") if k in options)
     session = shared(verified, privacy)
     engine = session._engine
-    cursor = engine.cursor()
+    cursor = engine.backend.cursor()
     for name, table in tables(data).items():
         cursor.register(name, table)
     found = []
@@ -274,7 +274,7 @@ def test_a_column_with_the_name_of_a_window_is_not_taken_for_it() -> None:
                 "QUALIFY ROW_NUMBER() OVER (PARTITION BY uid ORDER BY COUNT(*)) <= 1)",
                 epsilon=1,
             )
-            exact = execute(quote.steps[0], session._engine.cursor())
+            exact = execute(quote.steps[0], session._engine.backend.cursor())
             assert [int(v) for v in next(iter(exact.tallies.values()))] == [3]
 
 

@@ -15,7 +15,8 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql.backends.duckdb.codes import ExactCodes, encode
+from dpsql.backends.base import Codes
+from dpsql.backends.duckdb.codes import encode
 from dpsql.quote.model import Quote
 from dpsql.release import respond
 
@@ -46,7 +47,7 @@ def table(rows: list[Row]) -> pa.Table:
 def codes(session: dpsql.Session, sql: str = SQL) -> tuple[Quote, list[tuple[int, ...]]]:
     quote = session.explain(sql, epsilon=1)
     (step,) = quote.responses
-    exact = encode(step, session._engine.cursor())
+    exact = encode(step, session._engine.backend.cursor())
     return quote, list(zip(*(c.tolist() for c in exact.columns), strict=True))
 
 
@@ -103,7 +104,7 @@ def test_one_row_leaves_with_the_probabilities_of_the_formula_whatever_it_holds(
     n, kept = 120_000, math.e / (math.e + 2)
     laws = []
     for value in range(3):
-        (column,) = respond(step, ExactCodes((np.full(n, value, dtype=np.uint32),))).columns
+        (column,) = respond(step, Codes((np.full(n, value, dtype=np.uint32),))).columns
         counts = np.bincount(column.codes, minlength=3)
         expected = n * np.array([kept if y == value else (1 - kept) / 2 for y in range(3)])
         assert float(np.sum((counts - expected) ** 2 / expected)) < chi_squared_limit(2)
@@ -118,7 +119,7 @@ def test_columns_of_a_row_are_randomised_independently(connect: Connect) -> None
     (step,) = connect({"t": table(DATA)}, POLICY).explain(sql, epsilon=1).responses
     n = 200_000
     zeros = np.zeros(n, dtype=np.uint32)
-    b, i = (c.codes for c in respond(step, ExactCodes((zeros, zeros))).columns)
+    b, i = (c.codes for c in respond(step, Codes((zeros, zeros))).columns)
     odds = math.exp(-0.5)
     expected = n * np.outer([1, odds], [1, odds, odds, odds]) / ((1 + odds) * (1 + 3 * odds))
     counts = np.bincount(4 * b + i, minlength=8).reshape(2, 4)
@@ -128,7 +129,7 @@ def test_columns_of_a_row_are_randomised_independently(connect: Connect) -> None
 def test_rows_stay_whole_and_leave_in_every_order_equally_often(connect: Connect) -> None:
     sql = "SELECT RANDOMIZED_RESPONSE(s) AS s, RANDOMIZED_RESPONSE(i) AS i FROM t"
     (step,) = connect({"t": table(DATA)}, POLICY).explain(sql, epsilon=10**7).responses
-    exact = ExactCodes((np.array([0, 1, 2], np.uint32), np.array([3, 1, 2], np.uint32)))
+    exact = Codes((np.array([0, 1, 2], np.uint32), np.array([3, 1, 2], np.uint32)))
     n = 12_000
     orders: Counter[tuple[int, ...]] = Counter()
     for _ in range(n):

@@ -150,7 +150,7 @@ def unfiltered(tree: exp.Select) -> exp.Select:
 
 def run(session: dpsql.Session, step: Step) -> None:
     """The statement as it is, and without its filters."""
-    cursor = session._engine.cursor()
+    cursor = session._engine.backend.cursor()
     try:
         for name, rows in publish(step, [], session._engine.public).items():
             cursor.register(name, rows)

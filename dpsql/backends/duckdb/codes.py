@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpsql.backends.base import Codes
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.pieces import alias, column, grouped, joined, or_zero, select, subquery, table
 from dpsql.backends.duckdb.render import text_of
 from dpsql.backends.duckdb.rows import relation
-from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.response import Codes
 from dpsql.plan.nodes import Encode
 from dpsql.sql.gridded import cast
 
@@ -23,14 +23,7 @@ LISTED = "dpsql_listed"  # + the number of a column: the Arrow table of its publ
 KIND = "UINTEGER"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExactCodes:
-    """For each column the codes of all rows, in the order in which they were read. Only release.py may look."""
-
-    columns: tuple[Codes, ...]
-
-
-def encode(step: ResponseStep, cursor: Cursor) -> ExactCodes:
+def encode(step: ResponseStep, cursor: Cursor) -> Codes:
     """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9)."""
     import pyarrow as pa
 
@@ -46,7 +39,7 @@ def encode(step: ResponseStep, cursor: Cursor) -> ExactCodes:
         finally:
             for name in lists:
                 cursor.unregister(name)
-    return ExactCodes(tuple(_codes(result.column(name)) for name, _, _ in step.statement.columns))
+    return Codes(tuple(_codes(result.column(name)) for name, _, _ in step.statement.columns))
 
 
 def render_codes(statement: Encode) -> exp.Select:
@@ -72,7 +65,7 @@ def render_codes(statement: Encode) -> exp.Select:
     return query
 
 
-def _codes(found: Any) -> Codes:
+def _codes(found: Any) -> NDArray[np.uint32]:
     """An Arrow column of codes without NULLs."""
     parts = [np.frombuffer(c.buffers()[1], dtype=np.uint32)[c.offset :][: len(c)] for c in found.chunks if len(c)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)

@@ -12,19 +12,11 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from dpsql.backends.base import Deadline, engine_failed, timed_out
 from dpsql.core.errors import DataError
-from dpsql.core.frozen import dataclass
 from dpsql.core.stoppable import TimeUp, stoppable
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """When a query's statements must have ended, and the limit that this comes from, as people write it."""
-
-    at: float
-    limit: str
 
 
 class Health:
@@ -132,30 +124,3 @@ def one_message() -> Iterator[None]:
         yield
     except duckdb.Error:
         raise engine_failed() from None
-
-
-def engine_failed() -> DataError:
-    """What is said whenever a statement over private rows fails."""
-    return DataError(
-        "the engine failed while it read the data; the query stays charged",
-        code="engine",
-        hint="the steward can look at the sources with dpsql check --steward",
-    )
-
-
-def engine_ended() -> DataError:
-    """What is said from then on, before anything is charged."""
-    return DataError(
-        "the engine of this session failed earlier and can't be used any more; nothing was charged",
-        code="engine-failed",
-        hint="open a new session; if it fails again, the steward can look at the sources with dpsql check --steward",
-    )
-
-
-def timed_out(limit: str) -> DataError:
-    """What is said when a query's time is up. The limit is public."""
-    return DataError(
-        f"the query took longer than {limit} and was stopped; it stays charged",
-        code="timeout",
-        hint="ask for less at once; the steward can give queries more time: [engine] timeout",
-    )

@@ -6,6 +6,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.backends.duckdb.bounding import keyed_hash
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.render import rows_in_cells
 from dpsql.backends.duckdb.rows import CELL, CELLS, public_cells
 from dpsql.plan.nodes import Matching
@@ -88,7 +89,7 @@ def _shares(node: Matching, mass: int) -> exp.Select:
 
 
 def _parsed(text: str) -> exp.Expr:
-    return exp.maybe_parse(text, dialect="duckdb")
+    return exp.maybe_parse(text, dialect=DUCKDB.name)
 
 
 def _equal(left: str, right: str, *names: str) -> str:

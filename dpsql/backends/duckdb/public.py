@@ -12,10 +12,12 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.backends.duckdb.cursor import Cursor, Health
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
-from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Located, Schema, attach, create_view, lock
-from dpsql.core.errors import SQLError
+from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, lock
+from dpsql.backends.located import Located
+from dpsql.core.errors import EngineError, SQLError
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.rewrite.ordered_set import ordered_set
@@ -50,8 +52,12 @@ class PublicDatabase:
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The same with the DuckDB types of its columns."""
-        with self._cursor(tables) as cursor:
-            return cursor.typed(as_sql(explicit(query), copy=False))
+        try:
+            with self._cursor(tables) as cursor:
+                return cursor.typed(as_sql(explicit(query), dialect=DUCKDB.name, copy=False))
+        except duckdb.Error as error:
+            # Public and noisy values only: the message can't leak.
+            raise EngineError(str(error).splitlines()[0]) from None
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:
@@ -113,7 +119,7 @@ class TwinDatabase:
 
     def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
         """Names and types of a query, or of a part of one. They depend on its text alone: the tables stay the same."""
-        text = as_sql(explicit(as_written(query)), copy=False)
+        text = as_sql(explicit(as_written(query)), dialect=DUCKDB.name, copy=False)
         found = self._known.get(text)
         if found is None:
             found = self._described(text)
@@ -138,6 +144,15 @@ class TwinDatabase:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def as_texts(column: Arrow) -> list[str | None]:
+    """The values of an Arrow column as DuckDB writes them."""
+    import pyarrow as pa
+
+    with duckdb.connect() as connection:
+        connection.register("c", pa.table({"v": column}))
+        return [text for (text,) in connection.execute("SELECT CAST(v AS VARCHAR) FROM c").fetchall()]
 
 
 def _quoted_place(message: str, text: str) -> tuple[int, int] | None:

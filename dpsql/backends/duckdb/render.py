@@ -8,6 +8,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from dpsql.backends.duckdb.bounding import units, weight, weight_rows
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.pieces import (
     alias,
     column,
@@ -37,15 +38,13 @@ from dpsql.plan.nodes import (
     WeightRows,
     WeightUnits,
 )
-from dpsql.sql.as_sql import as_sql
 from dpsql.sql.gridded import cast, number, present
-from dpsql.sql.trees import explicit
 from dpsql.statistics.tally import Tally
 
 
 def text_of(query: exp.Query, *, pretty: bool = False) -> str:
-    """A statement's text, which says what the tree says: operands in parentheses."""
-    return as_sql(explicit(query, copy=False), copy=False, pretty=pretty)
+    """A statement's text. The tree is used up."""
+    return DUCKDB.text(query, pretty=pretty)
 
 
 def render(statement: Statement) -> exp.Select:

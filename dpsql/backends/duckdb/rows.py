@@ -38,7 +38,7 @@ from dpsql.plan.nodes import (
     Windows,
     columns_of,
 )
-from dpsql.plan.rows import conjuncts
+from dpsql.plan.rows import conjuncts, given_rows
 from dpsql.sql.gridded import cast, gridded, present
 
 CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
@@ -88,11 +88,7 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
         case PublicTable():
             return select([alias(column(source), name) for name, source in node.columns], table(node.table))
         case Given():
-            typed = [
-                alias(exp.TryCast(this=column(source), to=exp.DataType.build(kind, dialect="duckdb")), name)
-                for (name, source), kind in zip(node.columns, node.types, strict=True)
-            ]
-            return select(typed, table(node.name))
+            return given_rows(node)
         case Filter():
             return _filter(node, needed)
         case Project():

@@ -4,53 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
+from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
 from dpsql.backends.duckdb.rows import CELL, CELLS
 from dpsql.core.arrow import column
-from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Group
 from dpsql.statistics.base import Integers
-from dpsql.statistics.tally import Spectrum, Tally
 
 if TYPE_CHECKING:
     from dpsql.plan.nodes import Histogram, Matching
     from dpsql.quote.model import Step
 
-DIALECT = "duckdb"
 FEW = 1_000  # cells
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Counts:
-    """A spectrum: how often each value occurs in each cell, in the order of cells and values."""
-
-    cells: Integers
-    values: Integers
-    counts: Integers
-
-    def cell(self, index: int) -> tuple[Integers, Integers]:
-        """The values that occur in one cell, ascending, and how often."""
-        start, end = np.searchsorted(self.cells, [index, index + 1])
-        return self.values[start:end], self.counts[start:end]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Exact:
-    """Exact integers computed from private rows, one array per tally, in the order of the cells.
-
-    cells is the Arrow table of the keys that occur, where they are private. Nothing but release.py may read this.
-    """
-
-    tallies: dict[Tally, Integers]
-    cells: Any = None
-    spectra: dict[Spectrum, Counts] = field(default_factory=dict)
 
 
 def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) -> Exact:
@@ -73,9 +46,14 @@ def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) 
                 cursor.unregister(name)
 
 
+def statement_text(step: Step) -> str:
+    """The text of a step's main statement, written once."""
+    return step.texts.get(DUCKDB.name) or step.texts.setdefault(DUCKDB.name, text_of(render(step.statement)))
+
+
 def _tallied(step: Step, cursor: Cursor) -> Exact:
     cells = step.cells
-    text = step.texts.get(DIALECT) or step.texts.setdefault(DIALECT, text_of(render(step.statement)))
+    text = statement_text(step)
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
         result = _run(text, None, cursor)
         keys = [name for name in result.column_names if name.startswith("k")]

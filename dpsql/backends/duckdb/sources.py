@@ -9,7 +9,7 @@ Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import duckdb
 
-from dpsql.accounting.fingerprint import Source
+from dpsql.backends.base import Misread
 from dpsql.backends.duckdb.csv_files import examine_csv, read_csv
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.limits import limit
@@ -33,9 +33,10 @@ from dpsql.backends.duckdb.scan import (
     in_folder,
     read_parquet,
 )
+from dpsql.backends.located import Located
 from dpsql.core.errors import DataError, PolicyError, nearest
-from dpsql.core.frozen import dataclass
-from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, Table
+from dpsql.core.types import Type
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Table
 from dpsql.policy.settings import EngineSettings
 
 Connection = duckdb.DuckDBPyConnection
@@ -55,126 +56,16 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """A policy table and where its rows are: files, or an Arrow table passed from Python."""
-
-    table: Table
-    files: tuple[Path, ...]
-    object: Arrow | None
-
-    @property
-    def place(self) -> str:
-        """The name under which an engine knows what the table's view reads: a database, or an object."""
-        return quoted(self.held)
-
-    @property
-    def held(self) -> str:
-        """The same without quotes."""
-        return f"dpsql_source_{self.table.name.lower()}"
-
-    @property
-    def source(self) -> Source:
-        """What the ledger fingerprints."""
-        if self.object is None:
-            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "")
-        return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object))
-
-
-def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
-    """Find each table's files, or take the object that was passed for it."""
-    given = {name.lower(): value for name, value in objects.items()}
-    unknown = set(given) - set(policy.tables)
-    if unknown:
-        name = sorted(unknown)[0]
-        near = nearest(name, tuple(policy.tables))
-        raise PolicyError(
-            f"sources has a table {name} that the policy doesn't name",
-            code="unknown-source",
-            hint=f"did you mean {near}?" if near else f"tables of the policy: {', '.join(policy.tables)}",
-        )
-    located = []
-    for name, table in policy.tables.items():
-        if name in given:
-            located.append(Located(table, (), to_arrow(name, given[name])))
-        elif table.source is None:
-            raise PolicyError(
-                f"tables.{table.name}: no source, and no object was passed for it",
-                code="missing-key",
-                hint=f'add source = "{table.name}.parquet", or pass sources={{"{table.name}": table}} to connect()',
-            )
-        else:
-            located.append(Located(table, _files(policy, table, table.source), None))
-    return tuple(located)
-
-
-def to_arrow(name: str, value: Any) -> Arrow:
-    """A pyarrow, pandas or polars object as an Arrow table whose values are what their types say."""
-    import pyarrow as pa
-
-    try:
-        table = _converted(name, value)
-        table.validate(full=True)  # invalid text would make functions fail on single rows
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their texts quote values
-        raise DataError(
-            f"sources[{name!r}] holds invalid values, or values of several types in one column",
-            code="unreadable",
-            hint="pyarrow.Table.from_pandas(…) or to_arrow(), then validate(full=True), say more",
-        ) from None
-    return table
-
-
-def _converted(name: str, value: Any) -> Arrow:
-    import pyarrow as pa
-
-    if isinstance(value, pa.Table):
-        return value
-    if isinstance(value, pa.RecordBatch):
-        return pa.Table.from_batches([value])
-    module = type(value).__module__.split(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(value, preserve_index=False)
-    if module == "polars":
-        return value.to_arrow() if hasattr(value, "to_arrow") else value.collect().to_arrow()
-    raise PolicyError(
-        f"sources[{name!r}] is a {type(value).__name__}",
-        code="bad-source",
-        hint="pass a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame",
-    )
-
-
-def _ipc(table: Arrow) -> Iterator[bytes]:
-    """Bytes that determine an Arrow table's rows."""
-    import pyarrow as pa
-
-    yield table.schema.remove_metadata().serialize().to_pybytes()
-    for batch in table.combine_chunks().to_batches(max_chunksize=1 << 20):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        yield sink.getvalue().to_pybytes()
-
-
-def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
-    path = Path(source)
-    base = path if path.is_absolute() else policy.folder / path
-    if any(c in source for c in "*?["):
-        root = Path(base.anchor) if base.is_absolute() else Path()
-        found = sorted(p for p in root.glob(str(base.relative_to(root))) if p.is_file())
-    else:
-        found = [base] if base.is_file() else []
-    if not found:
-        raise DataError(
-            f"tables.{table.name}.source: there is no file {source}",
-            code="no-file",
-            hint=f"paths are relative to the policy's folder, {policy.folder}",
-        )
-    if table.kind == "duckdb":
-        found += [wal for f in found if (wal := f.with_name(f.name + ".wal")).is_file()]
-    return tuple(p.resolve() for p in found)
-
-
 # ---------------------------------------------------------------- the private engine
+
+
+def _held(one: Located) -> str:
+    """The name under which an engine knows what the table's view reads: a database, or an object."""
+    return f"dpsql_source_{one.table.name.lower()}"
+
+
+def _place(one: Located) -> str:
+    return quoted(_held(one))
 
 
 def open_private(located: tuple[Located, ...], settings: EngineSettings, spill: Path | None) -> Connection:
@@ -198,23 +89,11 @@ def lock(connection: Connection, files: list[Path]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
-    """Which files are behind the sources: an open session keeps reading the DuckDB files that it attached."""
-    found: dict[Path, tuple[int, ...]] = {}
-    for file in (f for one in located for f in one.files):
-        try:
-            stat = file.stat()
-            found[file] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        except OSError:
-            found[file] = ()
-    return found
-
-
 def attach(connection: Connection, one: Located) -> None:
     """Open the database that a source is a table of; files of other kinds are opened when they are read."""
     with _opening(one):
         if one.table.kind == "duckdb":
-            connection.execute(f"ATTACH {literal(str(one.files[0]))} AS {one.place} (READ_ONLY)")
+            connection.execute(f"ATTACH {literal(str(one.files[0]))} AS {_place(one)} (READ_ONLY)")
         elif one.table.kind == "parquet":
             _same_schemas(connection, one)
 
@@ -253,7 +132,7 @@ def _raw(connection: Runs, one: Located, proven: Proven) -> str:
         made = ", ".join(f"{in_folder(name, 'dpsql_file')} AS {quoted(name)}" for name in folders)
         files = read_parquet(one.files, ", filename = 'dpsql_file'")
         return f"SELECT * EXCLUDE (dpsql_file), {made} FROM {files}{whole}"
-    return f"SELECT * FROM {one.place}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
+    return f"SELECT * FROM {_place(one)}.{'.'.join(quoted(p) for p in (one.table.table or '').split('.'))}"
 
 
 def folder_columns(connection: Runs, one: Located) -> tuple[str, ...]:
@@ -291,11 +170,11 @@ def _read(connection: Runs, one: Located) -> Iterator[str]:
     if one.object is None:
         yield _raw(connection, one, NOTHING)
         return
-    connection.register(one.held, one.object)
+    connection.register(_held(one), one.object)
     try:
-        yield f"SELECT * FROM {one.place}"
+        yield f"SELECT * FROM {_place(one)}"
     finally:
-        connection.unregister(one.held)
+        connection.unregister(_held(one))
 
 
 def _columns(connection: Connection, one: Located, proven: Proven) -> str:
@@ -321,17 +200,33 @@ def _columns(connection: Connection, one: Located, proven: Proven) -> str:
     return ", ".join(columns)
 
 
-def rejecting(one: Located) -> str:
-    """A query of a CSV source that stores which records aren't rows."""
-    return read_csv(one.table, one.files, _used(one.table), unquoted=False, errors="store_rejects")
+def misread(one: Located) -> Misread:
+    """Lines of a CSV file that aren't rows, and fields that don't fit their type: queries pass over both in silence."""
+    if one.object is not None or one.table.kind != "csv":
+        return Misread(0)
+    rows = read_csv(one.table, one.files, _used(one.table), unquoted=False, errors="store_rejects")
+    typed = [c for c in one.table.columns.values() if c.type is not None and not Type.parse(c.type).is_text]
+    misfits = "".join(
+        f", COUNT(*) FILTER ({quoted(c.name)} IS NOT NULL AND TRY_CAST({quoted(c.name)} AS {c.type}) IS NULL)"
+        for c in typed
+    )
+    connection = Cursor(duckdb.connect(":memory:"))
+    try:
+        # Fetch all of it: the rejects are there once the scan has ended.
+        found = connection.execute(f"SELECT COUNT(*){misfits} FROM ({rows})").fetchall()[0]
+        query = "SELECT COUNT(DISTINCT (file_id, line)) FROM reject_errors"
+        rejected = connection.execute(query).fetchall()[0][0]
+    finally:
+        connection.close()
+    return Misread(rejected, tuple((c.name, count) for c, count in zip(typed, found[1:], strict=True)))
 
 
 def guard(cursor: Cursor, one: Located) -> None:
     """A view over an object from Python, some of whose values don't fit their types: those are NULL."""
     columns = raw_columns(cursor, one)
     fitted = ", ".join(f"{c.fitted(None, NOTHING)} AS {quoted(c.name)}" for c in columns)
-    cursor.register(one.held, one.object)
-    cursor.execute(f"CREATE TEMP VIEW {quoted(one.table.name.lower())} AS SELECT {fitted} FROM {one.place}")
+    cursor.register(_held(one), one.object)
+    cursor.execute(f"CREATE TEMP VIEW {quoted(one.table.name.lower())} AS SELECT {fitted} FROM {_place(one)}")
 
 
 def prove(connection: Cursor, one: Located) -> Proven | None:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import DOUBLE, FLOAT, HUGEINT, MAX_DIGITS, Type, decimal, integer_for, whole_digits
+from dpsql.sql.dialect import data_type
 from dpsql.sql.functions import dates
 from dpsql.sql.functions.base import (
     Function,
@@ -200,7 +201,7 @@ def _negative_literal(inner: exp.Literal) -> Scalar:
         size = integer_for(value, value)
         if size is not None and value <= 0:
             known = Range(value, value, nullable=False)
-            sql = exp.Cast(this=exp.Neg(this=inner.copy()), to=exp.DataType.build(size.sql, dialect="duckdb"))
+            sql = exp.Cast(this=exp.Neg(this=inner.copy()), to=data_type(size.sql))
             return Scalar(exp.Neg(this=inner.copy()) if value > -(2**31) else sql, size, known, known)
     s = literal(inner)
     return Scalar(exp.Neg(this=wrap(s.sql)), s.type, s.range.neg(), s.hard.neg() if s.extent else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Protocol
 
 from sqlglot import exp
@@ -13,6 +12,8 @@ from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import BOOLEAN, NULL, Type
+from dpsql.sql.dialect import data_type
+from dpsql.sql.functions.primitives import PRIMITIVES
 from dpsql.sql.refuse import refuse, shown
 
 
@@ -132,7 +133,8 @@ def arguments(node: exp.Expr, least: int, most: int | None = None) -> list[exp.E
 
 
 def call(name: str, *args: exp.Expr) -> exp.Expr:
-    """name(args), spelt for DuckDB as it is."""
+    """A call of a primitive."""
+    assert name in PRIMITIVES, name
     return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
 
 
@@ -176,15 +178,10 @@ def between_or_null(node: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=test, true=node.copy())])
 
 
-@lru_cache(maxsize=256)
-def _data_type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="duckdb")
-
-
 def cast_node(node: exp.Expr, to: Type, total: bool) -> exp.Expr:
     """CAST where it can't fail, TRY_CAST elsewhere."""
     kind = exp.Cast if total else exp.TryCast
-    return kind(this=node.copy(), to=_data_type(to.sql).copy())
+    return kind(this=node.copy(), to=data_type(to.sql))
 
 
 def null() -> Scalar:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import BIGINT, DATE, DOUBLE, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, Type
+from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -25,7 +26,7 @@ from dpsql.sql.functions.base import (
     only,
 )
 from dpsql.sql.functions.casts import as_double, convert
-from dpsql.sql.functions.constants import ask, constant_text
+from dpsql.sql.functions.constants import constant_text
 from dpsql.sql.functions.dates import Part, as_moment, epoch, interval_literal, shifted, take, tame
 from dpsql.sql.refuse import offsets, refuse, shown
 
@@ -178,7 +179,7 @@ def zone_of(node: exp.Expr) -> str:
     """A literal time zone that there is."""
     only(node, "this", "zone")
     zone = constant_text(node.args["zone"], "a time zone")
-    if ask("SELECT TIMESTAMP '2024-01-01 00:00:00' AT TIME ZONE ? IS NULL", zone) is None:
+    if not constants().accepts("timezone", zone):
         hint = "write it like 'Europe/Berlin', 'America/New_York' or 'UTC'"
         raise refuse(SQLError, f"'{zone}' isn't a time zone", node.args["zone"], code="bad-literal", hint=hint)
     return zone

@@ -11,7 +11,7 @@ from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
 from dpsql.core.types import BOOLEAN, DATE, Type
 from dpsql.sql.as_sql import as_sql
-from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, mismatch, only, wrap
+from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, call, mismatch, only, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert, merged, number_of_date
 from dpsql.sql.functions.constants import literal_as
 from dpsql.sql.refuse import refuse, shown
@@ -191,7 +191,7 @@ def extreme(name: str, combine: Callable[[list[Range]], Range]) -> Callable[[exp
         known = combine([p.range for p in firm]) if firm else Range()
         to = parts[0].type
         hard = combine([p.hard for p in firm]) if firm and to.limits else None
-        return Scalar(exp.Anonymous(this=name, expressions=[p.sql.copy() for p in parts]), to, known, hard)
+        return Scalar(call(name, *(p.sql for p in parts)), to, known, hard)
 
     return rule
 

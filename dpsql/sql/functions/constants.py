@@ -1,39 +1,19 @@
-"""Literals: typed as DuckDB types them, and checked on an empty engine before any row is read."""
+"""Literals: typed as DuckDB types them, and checked before any row is read."""
 
 from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
 
-import duckdb
 from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer_for
+from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import Scalar, cast_node, mismatch
 from dpsql.sql.refuse import refuse, shown
-
-
-@lru_cache(maxsize=1)
-def _engine() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-@lru_cache(maxsize=4096)
-def ask(sql: str, *parameters: str) -> tuple[Any, ...] | None:
-    """One row of constants from an engine that holds no data; None if it objects. Text goes in as parameters only."""
-    try:
-        return _engine().cursor().execute(sql, list(parameters)).fetchone()
-    except duckdb.Error:
-        return None
 
 
 def constant_text(node: exp.Expr, what: str) -> str:
@@ -135,8 +115,8 @@ def literal_as(s: Scalar, to: Type, node: exp.Expr) -> Scalar:
             f"'{text}' can't be read as {to}",
             f"only IS NULL and COUNT work on {to}; it compares with nothing here",
         )
-    row = ask(f"SELECT CAST(TRY_CAST(? AS {to.sql}) AS VARCHAR)", text)
-    if row is None or row[0] is None:
+    read = constants().read(text, to)
+    if read is None:
         other = "it like '2024-01-31 12:00:00'" if to.is_timestamp else "a number: 5"
         example = _EXAMPLES.get(to.name, other)
         raise refuse(
@@ -146,13 +126,13 @@ def literal_as(s: Scalar, to: Type, node: exp.Expr) -> Scalar:
             code="bad-literal",
             hint=f"write {example}",
         )
-    value = _python(str(row[0]), to)
+    value = _python(read, to)
     bounds = Range(value, value, nullable=False)
     return Scalar(cast_node(s.sql, to, True), to, bounds, bounds if to.limits else None)
 
 
 def _python(text: str, to: Type) -> Value | None:
-    """DuckDB's text for a constant as a value of a range; None where Python can't say it (BC, infinity, NaN)."""
+    """The text of a constant as a value of a range; None where Python can't say it (BC, infinity, NaN)."""
     try:
         if to.is_date:
             return date.fromisoformat(text)

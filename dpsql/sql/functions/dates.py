@@ -17,6 +17,7 @@ from dpsql.core.errors import SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import BIGINT, DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, TIMESTAMPTZ, VARCHAR
+from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -31,7 +32,7 @@ from dpsql.sql.functions.base import (
     only,
 )
 from dpsql.sql.functions.casts import as_text, convert
-from dpsql.sql.functions.constants import ask, constant_text, literal_as
+from dpsql.sql.functions.constants import constant_text, literal_as
 from dpsql.sql.functions.lengths import LONGEST_LITERAL, cut
 from dpsql.sql.refuse import offsets, refuse, shown
 
@@ -366,15 +367,10 @@ def interval_literal(node: exp.Interval) -> tuple[str, int, timedelta]:
     while isinstance(inner, exp.Neg):
         sign, inner = ("" if sign else "-"), inner.this.unnest()
     text = f"{sign}{inner.name} {unit.name if isinstance(unit, exp.Var) else ''}".strip()
-    row = ask(
-        "SELECT date_part('year', i) * 12 + date_part('month', i), date_part('day', i), "
-        "(date_part('hour', i) * 60 + date_part('minute', i)) * 60000000 + date_part('microsecond', i) "
-        "FROM (SELECT CAST(? AS INTERVAL) AS i)",
-        text,
-    )
-    if row is None or row[0] is None:
+    found = constants().interval(text)
+    if found is None:
         raise refuse(SQLError, f"'{text}' isn't an INTERVAL", node, code="bad-literal", hint="write INTERVAL 30 DAY")
-    months, whole_days, micros = (int(v) for v in row)
+    months, whole_days, micros = found
     if abs(months) > 1_200_000 or abs(whole_days) > _MOST_DAYS or abs(micros) > _MOST_DAYS * 86_400_000_000:
         raise refuse(
             SQLError,
@@ -408,8 +404,7 @@ def parse(node: exp.Expr, scope: Scope) -> Scalar:
         x, layout = arguments(node, 2)
     s = as_text(scope(x), x)
     text = constant_text(layout, "a date format")
-    row = ask("SELECT typeof(try_strptime('', ?))", text)
-    if row is None or row[0] != "TIMESTAMP" or len(text) > LONGEST_FORMAT:
+    if not constants().accepts("try_strptime", text) or len(text) > LONGEST_FORMAT:
         raise refuse(
             SQLError,
             f"'{text}' isn't a date format that can be used here",
@@ -427,7 +422,7 @@ def write(node: exp.Expr, scope: Scope) -> Scalar:
     only(node, "this", "format")
     s = as_moment(scope(node.this), node.this)
     text = constant_text(node.args["format"], "a date format")
-    if ask("SELECT strftime(TIMESTAMP '2024-01-01 00:00:00', ?)", text) is None or len(text) > LONGEST_FORMAT:
+    if not constants().accepts("strftime", text) or len(text) > LONGEST_FORMAT:
         raise refuse(
             SQLError,
             f"'{text}' isn't a date format",

@@ -11,9 +11,10 @@ from sqlglot import exp
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
 from dpsql.core.types import INTEGER, VARCHAR
+from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import Function, Scalar, Scope, arguments, call, number, only
 from dpsql.sql.functions.casts import as_text
-from dpsql.sql.functions.constants import ask, constant_integer, constant_text
+from dpsql.sql.functions.constants import constant_integer, constant_text
 from dpsql.sql.functions.lengths import LONGEST, grown
 from dpsql.sql.functions.text import bad_regex, length, pattern_of, place, plain, short_text, text_of
 from dpsql.sql.refuse import refuse
@@ -99,12 +100,12 @@ def replacement(node: exp.Expr) -> list[str]:
     new = short_text(node.args["replacement"], "what REGEXP_REPLACE puts in") if node.args.get("replacement") else ""
     tail = [pattern, new] if options is None else [pattern, new, constant_text(options, "regex options")]
     _check_backslashes(new, node)
-    if ask("SELECT regexp_matches('', ?)", pattern) is None:
+    if not constants().accepts("regexp_matches", pattern):
         raise bad_regex(pattern, node.expression)
-    if ask("SELECT regexp_replace('', ?, ?)", pattern, new) is None:
+    if not constants().accepts("regexp_replace", pattern, new):
         what = f"'{new}' names a group that the pattern doesn't have"
         raise refuse(SQLError, what, node.args["replacement"], code="bad-pattern", hint="put (…) around it there")
-    if ask(f"SELECT regexp_replace('', {', '.join('?' for _ in tail)})", *tail) is None:
+    if not constants().accepts("regexp_replace", *tail):
         raise refuse(
             SQLError, f"unknown options '{tail[-1]}'", options, code="bad-pattern", hint="write 'g', 'i' or 'gi'"
         )

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.core.types import Type
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import data_type
 from dpsql.sql.functions import lookup
 from dpsql.sql.functions.base import arguments, between_or_null, call, wrap
 from dpsql.sql.functions.constants import constant_number, literal, literal_as
@@ -76,13 +77,13 @@ def _cast(node: exp.Cast) -> exp.Expr:
 def _above(node: exp.Expr, strict: bool) -> exp.Expr:
     """NULL where a number isn't above 0 (or, if not strict, below 0)."""
     edge = exp.Literal.number("0" if strict else "-5e-324")
-    number = exp.TryCast(this=node, to=exp.DataType.build("DOUBLE", dialect="duckdb"))
+    number = exp.TryCast(this=node, to=data_type("DOUBLE"))
     return exp.Nullif(this=call("greatest", number, edge), expression=edge)
 
 
 def _nearby(node: exp.Expr) -> exp.Expr:
     """NULL outside of 1700 to 2200: EPOCH_NS and its like raise from a column's statistics, where TRY doesn't reach."""
-    kind = exp.DataType.build("TIMESTAMP", dialect="duckdb")
+    kind = data_type("TIMESTAMP")
     low, high = (exp.Cast(this=exp.Literal.string(year), to=kind.copy()) for year in ("1700-01-01", "2200-01-01"))
     return between_or_null(exp.TryCast(this=node, to=kind), low, high)
 

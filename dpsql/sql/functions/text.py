@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
 from dpsql.core.types import BIGINT, VARCHAR
+from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
@@ -26,7 +27,7 @@ from dpsql.sql.functions.base import (
     wrap,
 )
 from dpsql.sql.functions.casts import as_text, convert
-from dpsql.sql.functions.constants import ask, constant_integer, constant_text
+from dpsql.sql.functions.constants import constant_integer, constant_text
 from dpsql.sql.functions.lengths import LONGEST, LONGEST_LITERAL, PIECES, cut, grown, joined, known_length
 from dpsql.sql.refuse import refuse, shown
 
@@ -280,8 +281,7 @@ def regex(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
         if options is not None:
             checked = (pattern, constant_text(options, "regex options"))
             tail.append(exp.Literal.string(checked[1]))
-        marks = ", ".join("?" for _ in checked)
-        if ask(f"SELECT {name}('', {marks})", *checked) is None:
+        if not constants().accepts(name, *checked):
             raise bad_regex(pattern, node.expression)
         return boolean(call(name, s.sql, *tail), s)
 
@@ -294,7 +294,7 @@ def extract(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_text(scope(node.this), node.this)
     pattern = pattern_of(node.expression)
     group = constant_integer(node.args["group"], "the group", 0, 9) if node.args.get("group") is not None else 0
-    if ask(f"SELECT regexp_extract('', ?, {group})", pattern) is None:
+    if not constants().accepts("regexp_extract", pattern, group):
         raise bad_regex(pattern, node.expression)
     return text_of(call("regexp_extract", s.sql, exp.Literal.string(pattern), number(group)), s)
 

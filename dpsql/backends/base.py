@@ -1,0 +1,245 @@
+"""The contract of a backend: what opens the sources, computes exact statistics, and answers for public data.
+
+A backend is a folder beside this file. Its `backend.py` is a Kind: it finds a policy's sources and opens them. What it
+opens is a Backend: the schema of the sources, a full reading of each, exact statistics of a step, and two engines that
+hold no private row: one for post-processing, and one of empty tables that knows names and types.
+
+What every backend promises beyond these signatures: a statement over private rows either ends or fails with a message
+that is the same whatever the rows are (ATTACKS 9); it computes exactly what the step's nodes say (Theorem TOTAL-1); and
+each record is one row, whose values depend on that record alone (Theorem SCAN-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.statistics.base import Integers
+from dpsql.statistics.tally import Spectrum, Tally
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from dpsql.analyze.domains import PublicEngine
+    from dpsql.backends.located import Located
+    from dpsql.plan.nodes import Scan
+    from dpsql.policy.model import Policy
+    from dpsql.policy.settings import EngineSettings
+    from dpsql.quote.model import ResponseStep, Step
+    from dpsql.sql.parse import Tree
+
+Schema = Mapping[str, tuple[tuple[str, str], ...]]
+"""Each table's columns and their types, as core/types.py writes them; a type that isn't there is any other text."""
+
+
+# ---------------------------------------------------------------- values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """A spectrum: how often each value occurs in each cell, in the order of cells and values."""
+
+    cells: Integers
+    values: Integers
+    counts: Integers
+
+    def cell(self, index: int) -> tuple[Integers, Integers]:
+        """The values that occur in one cell, ascending, and how often."""
+        start, end = np.searchsorted(self.cells, [index, index + 1])
+        return self.values[start:end], self.counts[start:end]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exact:
+    """Exact integers computed from private rows, one array per tally, in the order of the cells.
+
+    cells is the Arrow table of the keys that occur, where they are private. Nothing but release.py may read this.
+    """
+
+    tallies: dict[Tally, Integers]
+    cells: Any = None
+    spectra: dict[Spectrum, Counts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """For each column the codes of all rows, in the order in which they were read. Only release.py may look."""
+
+    columns: tuple[NDArray[np.uint32], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a query's statements must have ended, and the limit that this comes from, as people write it."""
+
+    at: float
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misread:
+    """What a source holds that isn't read as it stands: records that are no rows, and fields not of their type."""
+
+    records: int
+    fields: tuple[tuple[str, int], ...] = ()  # a column's name, and in how many rows
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Which engine is installed, and with which of its versions the whole suite passed."""
+
+    engine: str
+    installed: str
+    tested: tuple[str, ...]
+    package: str  # as pip calls it
+
+    @property
+    def untested(self) -> str:
+        """The installed engine, in words, if it isn't among the tested versions; else nothing."""
+        return "" if self.installed in self.tested else f"{self.engine} {self.installed}"
+
+    @property
+    def warning(self) -> str:
+        """What is said of an untested engine."""
+        return f"dpsql was not tested with {self.untested}, only with {', '.join(self.tested)}"
+
+    def require(self) -> None:
+        """Refuse an engine that dpsql was not tested with."""
+        if self.untested:
+            raise PolicyError(
+                f"the engine is refused: {self.warning}",
+                code="untested-engine",
+                hint=f'install a tested one (pip install "{self.package}=={self.tested[-1]}"); only the steward can '
+                'allow others: [engine] untested = "warn", and no --strict-engine',
+            )
+
+
+# ---------------------------------------------------------------- the contract
+
+
+class Measuring(Protocol):
+    """A way to private rows, for the steps of one query. Whatever fails, fails with one and the same message."""
+
+    def execute(self, step: Step, given: Mapping[str, Any]) -> Exact:
+        """The exact integers of a step; given: public values that it takes as constants, by name."""
+
+    def encode(self, step: ResponseStep) -> Codes:
+        """The codes of all rows of a step whose rows leave one by one."""
+
+
+class Twin(Protocol):
+    """Empty tables of the same schema: names and types of queries, with no data to leak."""
+
+    def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
+        """Names and types of a query's result; an SQLError, with its place, where the engine refuses the query."""
+
+    def types(self, query: exp.Query) -> tuple[tuple[str, str], ...]:
+        """Names and types of a part of a query."""
+
+
+class Backend(Protocol):
+    """The sources of one policy, opened and closed to everything else. Threads may use it at the same time."""
+
+    @property
+    def schema(self) -> Schema:
+        """Each table's columns and types, from metadata alone."""
+
+    @property
+    def public(self) -> PublicEngine:
+        """Where post-processing runs: it holds public tables only. Refuses with an EngineError."""
+
+    @property
+    def twin(self) -> Twin:
+        """Where names and types are asked for."""
+
+    @property
+    def versions(self) -> Versions:
+        """Which version of its engine this is."""
+
+    def examine(self, one: Located) -> tuple[str, ...] | None:
+        """What a full reading of a private source shows (Theorem SCAN-1), in words that `trust` understands, in a
+        fixed order; None where it isn't a source of records. Neighbours agree on it.
+        """
+
+    def unreadable(self, one: Located) -> DataError:
+        """What is said of a source where `examine` gave None."""
+
+    def trust(self, one: Located, shown: Sequence[str]) -> None:
+        """From now on read a source as plainly as this has shown to be sound. Unknown words mean nothing."""
+
+    def measuring(self, until: Deadline | None) -> AbstractContextManager[Measuring]:
+        """A way to private rows that ends with the context; its statements are stopped at the deadline."""
+
+    def written(self, step: Step | ResponseStep, *, pretty: bool = False) -> tuple[str, ...]:
+        """A step's statements as text, for people and to see that they can be written. Reads no row.
+
+        What this backend can't compute is refused here with an SQLError: a query is written before it is paid for.
+        """
+
+    def check_running(self) -> None:
+        """Refuse, before anything is charged, what can't be measured any more (Theorem TOTAL-1, Resources)."""
+
+    def close(self) -> None:
+        """Close everything. Never fails."""
+
+    # For the steward alone: what these give is not private.
+
+    def rows(self, scan: Scan) -> exp.Select:
+        """The rows of a table with their owners, as queries read them: a query for `look`."""
+
+    def look(self, query: exp.Select) -> tuple[Any, ...]:
+        """The one row that a query over private tables gives. Refuses with an EngineError, in the engine's words."""
+
+    def misread(self, one: Located) -> Misread:
+        """What of a source isn't read as it stands."""
+
+
+class Kind(Protocol):
+    """A kind of backend: the module `backend` of its folder. Its engine is imported with it."""
+
+    def versions(self) -> Versions:
+        """Which version of its engine is installed."""
+
+    def locate(self, policy: Policy, objects: Mapping[str, Any], /) -> tuple[Located, ...]:
+        """Find each table's source, or take the object that was passed for it. Opens nothing."""
+
+    def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path, /) -> Backend:
+        """Open the sources; folder: that of the policy."""
+
+
+# ---------------------------------------------------------------- the only words about private rows
+
+
+def engine_failed() -> DataError:
+    """What is said whenever a statement over private rows fails."""
+    return DataError(
+        "the engine failed while it read the data; the query stays charged",
+        code="engine",
+        hint="the steward can look at the sources with dpsql check --steward",
+    )
+
+
+def engine_ended() -> DataError:
+    """What is said from then on, before anything is charged."""
+    return DataError(
+        "the engine of this session failed earlier and can't be used any more; nothing was charged",
+        code="engine-failed",
+        hint="open a new session; if it fails again, the steward can look at the sources with dpsql check --steward",
+    )
+
+
+def timed_out(limit: str) -> DataError:
+    """What is said when a query's time is up. The limit is public."""
+    return DataError(
+        f"the query took longer than {limit} and was stopped; it stays charged",
+        code="timeout",
+        hint="ask for less at once; the steward can give queries more time: [engine] timeout",
+    )

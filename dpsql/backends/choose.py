@@ -1,0 +1,31 @@
+"""Which backend a policy asks for, and what needs none. The only place outside their folders that names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.backends.base import Kind
+from dpsql.policy.model import Policy
+from dpsql.sql.dialect import read_with
+
+
+def kind_of(policy: Policy) -> Kind:
+    """The kind of backend for a policy's sources: DuckDB reads them all."""
+    from dpsql.backends.duckdb import backend
+
+    read_constants()
+    return backend
+
+
+def read_constants() -> None:
+    """Let the constants of queries be read by the engine whose SQL people write."""
+    from dpsql.backends.duckdb.constants import DuckDBConstants
+
+    read_with(DuckDBConstants())
+
+
+def as_texts(column: Any) -> list[str | None]:
+    """The values of an answer's column as the engine of post-processing writes them."""
+    from dpsql.backends.duckdb import public
+
+    return public.as_texts(column)

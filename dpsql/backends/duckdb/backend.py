@@ -1,0 +1,173 @@
+"""DuckDB as a backend: its sources opened and locked, its statements run, its public engine beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
+from dpsql.backends.duckdb.codes import encode, render_codes
+from dpsql.backends.duckdb.csv_files import LONGEST
+from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
+from dpsql.backends.duckdb.dialect import DUCKDB
+from dpsql.backends.duckdb.distinct import render_matching
+from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
+from dpsql.backends.duckdb.render import render, render_histogram, text_of
+from dpsql.backends.duckdb.rows import relation
+from dpsql.backends.duckdb.run import execute, statement_text
+from dpsql.backends.duckdb.scan import Proven
+from dpsql.backends.duckdb.sources import create_view, guard, misread, open_private, prove, read_schema
+from dpsql.backends.duckdb.spill import make_spill
+from dpsql.backends.duckdb.versions import versions
+from dpsql.backends.located import Located, locate
+from dpsql.core.errors import DataError, EngineError
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Scan
+from dpsql.policy.settings import EngineSettings
+from dpsql.sql.as_sql import as_sql
+
+if TYPE_CHECKING:
+    from dpsql.quote.model import ResponseStep, Step
+
+__all__ = ["DuckDB", "locate", "open_backend", "versions"]
+
+FACTS = tuple(field.name for field in fields(Proven))
+
+
+def open_backend(located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> DuckDB:
+    """An engine over these sources."""
+    return DuckDB(located, settings, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A cursor on the private engine, for the steps of one query."""
+
+    cursor: Cursor
+
+    def execute(self, step: Step, given: Mapping[str, Any]) -> Exact:
+        """Run a step's statements."""
+        return execute(step, self.cursor, given)
+
+    def encode(self, step: ResponseStep) -> Codes:
+        """Run the statement of a step whose rows leave."""
+        return encode(step, self.cursor)
+
+
+class DuckDB:
+    """Two engines in memory: the private one, locked, and the public one with the twin. Each query takes a cursor."""
+
+    def __init__(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> None:
+        self.located = located
+        spill = make_spill(settings, folder)
+        self._remove_spill = (lambda: None) if spill is None else finalize(self, spill.remove)
+        aside = None if spill is None else spill.path
+        self._health = Health()
+        self._private = open_private(located, settings, aside)
+        self.schema = read_schema(self._private, located)
+        self.public = PublicDatabase(located, aside)
+        self.twin = TwinDatabase(self.public, self.schema)
+        self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
+
+    @property
+    def versions(self) -> Versions:
+        """Which DuckDB this is."""
+        return versions()
+
+    def examine(self, one: Located) -> tuple[str, ...] | None:
+        """The facts that a full reading shows (Theorem SCAN-1); None where it isn't a source of records."""
+        with closing(Cursor(self._private.cursor(), self._health)) as cursor:
+            found = prove(cursor, one)
+        return None if found is None else tuple(fact for fact in FACTS if getattr(found, fact))
+
+    def unreadable(self, one: Located) -> DataError:
+        """What is said of a source of which no engine reads each value."""
+        if one.object is None and one.table.kind == "csv":
+            return DataError(
+                f"tables.{one.table.name}: {one.table.source} is not well-formed CSV",
+                code="malformed-csv",
+                hint="save it as UTF-8, close every quote, double quotes inside of quoted fields, end all lines alike, "
+                f"and keep records below {LONGEST:,} bytes",
+            )
+        return DataError(
+            f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
+            code="unreadable",
+            hint="write the file again with values that their types hold; "
+            "`SELECT MAX(column)` over each finds the column",
+        )
+
+    def trust(self, one: Located, shown: Sequence[str]) -> None:
+        """Read a source as plainly as its facts allow."""
+        proven = Proven(**{fact: fact in shown for fact in FACTS})
+        if one.object is None:
+            create_view(self._private, one, proven)
+        elif not proven.fits:
+            self._misfits.add(one.table.name.lower())
+
+    def cursor(self) -> Cursor:
+        """A cursor on the private engine, which is locked."""
+        with one_message():
+            cursor = Cursor(self._private.cursor(), self._health)
+            for one in self.located:
+                if one.object is not None and one.table.name.lower() in self._misfits:
+                    guard(cursor, one)
+                elif one.object is not None:
+                    cursor.register(one.table.name.lower(), one.object)
+        return cursor
+
+    @contextmanager
+    def measuring(self, until: Deadline | None) -> Iterator[Steps]:
+        """A cursor for the steps of one query, closed behind them."""
+        cursor = self.cursor()
+        cursor.until = until
+        try:
+            yield Steps(cursor)
+        finally:
+            cursor.close()
+
+    def written(self, step: Step | ResponseStep, *, pretty: bool = False) -> tuple[str, ...]:
+        """The statements of a step in DuckDB's dialect; the main one is kept, unless it is for people."""
+        from dpsql.quote.model import ResponseStep
+
+        if isinstance(step, ResponseStep):
+            return (text_of(render_codes(step.statement), pretty=pretty),)
+        first = [text_of(render(step.statement), pretty=True) if pretty else statement_text(step)]
+        more = [render_histogram(h) for h in step.histograms] + [render_matching(m) for m in step.matchings]
+        return (*(first if step.tallies else ()), *(text_of(query, pretty=pretty) for query in more))
+
+    def check_running(self) -> None:
+        """Refuse what can't be measured, or not be answered, any more."""
+        if self._health.failed or self.public.health.failed:
+            raise engine_ended()
+
+    def close(self) -> None:
+        """Close both engines, and remove what was written aside."""
+        self._private.close()
+        self._remove_spill()
+        self.twin.close()
+        self.public.close()
+
+    def rows(self, scan: Scan) -> exp.Select:
+        """The very rows that queries read: those that belong to nobody are dropped."""
+        return relation(scan)
+
+    def look(self, query: exp.Select) -> tuple[Any, ...]:
+        """One row, for the steward, who may see the engine's own words."""
+        with closing(self.cursor()) as cursor:
+            try:
+                row = cursor.execute(as_sql(query, dialect=DUCKDB.name)).fetchone()
+            except duckdb.Error as error:
+                raise EngineError(str(error)) from None
+        assert row is not None
+        return tuple(row)
+
+    def misread(self, one: Located) -> Misread:
+        """What a CSV file holds that is passed over."""
+        return misread(one)

@@ -1,0 +1,140 @@
+"""A policy's tables and where their rows are: files, or objects passed from Python. What engines have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsql.accounting.fingerprint import Source
+from dpsql.core.errors import DataError, PolicyError, nearest
+from dpsql.core.frozen import dataclass
+from dpsql.policy.model import Policy, Table
+
+Arrow = Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """A policy table and where its rows are: files, or an Arrow table passed from Python."""
+
+    table: Table
+    files: tuple[Path, ...]
+    object: Arrow | None
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether an open session keeps reading the very file that it opened, whatever takes its place."""
+        return self.table.kind == "duckdb"
+
+    @property
+    def source(self) -> Source:
+        """What the ledger fingerprints."""
+        if self.object is None:
+            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "")
+        return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object))
+
+
+def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
+    """Find each table's files, or take the object that was passed for it."""
+    given = {name.lower(): value for name, value in objects.items()}
+    unknown = set(given) - set(policy.tables)
+    if unknown:
+        name = sorted(unknown)[0]
+        near = nearest(name, tuple(policy.tables))
+        raise PolicyError(
+            f"sources has a table {name} that the policy doesn't name",
+            code="unknown-source",
+            hint=f"did you mean {near}?" if near else f"tables of the policy: {', '.join(policy.tables)}",
+        )
+    located = []
+    for name, table in policy.tables.items():
+        if name in given:
+            located.append(Located(table, (), to_arrow(name, given[name])))
+        elif table.source is None:
+            raise PolicyError(
+                f"tables.{table.name}: no source, and no object was passed for it",
+                code="missing-key",
+                hint=f'add source = "{table.name}.parquet", or pass sources={{"{table.name}": table}} to connect()',
+            )
+        else:
+            located.append(Located(table, _files(policy, table, table.source), None))
+    return tuple(located)
+
+
+def to_arrow(name: str, value: Any) -> Arrow:
+    """A pyarrow, pandas or polars object as an Arrow table whose values are what their types say."""
+    import pyarrow as pa
+
+    try:
+        table = _converted(name, value)
+        table.validate(full=True)  # invalid text would make functions fail on single rows
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their texts quote values
+        raise DataError(
+            f"sources[{name!r}] holds invalid values, or values of several types in one column",
+            code="unreadable",
+            hint="pyarrow.Table.from_pandas(…) or to_arrow(), then validate(full=True), say more",
+        ) from None
+    return table
+
+
+def _converted(name: str, value: Any) -> Arrow:
+    import pyarrow as pa
+
+    if isinstance(value, pa.Table):
+        return value
+    if isinstance(value, pa.RecordBatch):
+        return pa.Table.from_batches([value])
+    module = type(value).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(value, preserve_index=False)
+    if module == "polars":
+        return value.to_arrow() if hasattr(value, "to_arrow") else value.collect().to_arrow()
+    raise PolicyError(
+        f"sources[{name!r}] is a {type(value).__name__}",
+        code="bad-source",
+        hint="pass a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame",
+    )
+
+
+def _ipc(table: Arrow) -> Iterator[bytes]:
+    """Bytes that determine an Arrow table's rows."""
+    import pyarrow as pa
+
+    yield table.schema.remove_metadata().serialize().to_pybytes()
+    for batch in table.combine_chunks().to_batches(max_chunksize=1 << 20):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield sink.getvalue().to_pybytes()
+
+
+def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
+    path = Path(source)
+    base = path if path.is_absolute() else policy.folder / path
+    if any(c in source for c in "*?["):
+        root = Path(base.anchor) if base.is_absolute() else Path()
+        found = sorted(p for p in root.glob(str(base.relative_to(root))) if p.is_file())
+    else:
+        found = [base] if base.is_file() else []
+    if not found:
+        raise DataError(
+            f"tables.{table.name}.source: there is no file {source}",
+            code="no-file",
+            hint=f"paths are relative to the policy's folder, {policy.folder}",
+        )
+    if table.kind == "duckdb":
+        found += [wal for f in found if (wal := f.with_name(f.name + ".wal")).is_file()]
+    return tuple(p.resolve() for p in found)
+
+
+def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:
+    """Which files are behind the sources, so that it is noticed if one is replaced."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for file in (f for one in located for f in one.files):
+        try:
+            stat = file.stat()
+            found[file] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        except OSError:
+            found[file] = ()
+    return found

@@ -124,33 +124,35 @@ class Ledger:
         until = None if patience is None else monotonic() + patience
         watch = Watch()
         while True:
-            before = self._releases()
+            with self._journal.reading():
+                before = len(self._journal.state.released)
             found = look()
             wanted = spends(found)
-            receipts: list[Receipt] = []
             if not wanted:
-                return found, receipts
-            try:
-                with self._journal.writing() as writer:
-                    if len(self._journal.state.released) != before:
-                        found = look()
-                        wanted = spends(found)
-                    keys = [spend.claim for spend in wanted if spend.claim]
-                    busy = watch.busy(writer.db, keys)
-                    if not busy:
-                        receipts += self._pay(writer, wanted, analyst, quota)
-            except BaseException:
-                if receipts:  # the anchor failed, or a signal came: nobody is at work on them
-                    self._give_back(receipts)
-                raise
+                return found, []
+            with self._claiming() as (writer, receipts):
+                if len(self._journal.state.released) != before:
+                    found = look()
+                    wanted = spends(found)
+                keys = [spend.claim for spend in wanted if spend.claim]
+                busy = watch.busy(writer.db, keys)
+                if not busy:
+                    receipts += self._pay(writer, wanted, analyst, quota)
             if not busy:
                 return found, receipts
             self._claims.wait(watch, keys, until, given_up)
 
-    def _releases(self) -> int:
-        """How many releases were recorded by now."""
-        with self._journal.reading():
-            return len(self._journal.state.released)
+    @contextmanager
+    def _claiming(self) -> Iterator[tuple[Writer, list[Receipt]]]:
+        """A write transaction, and the receipts that are given in it; their claims end with it if it fails."""
+        receipts: list[Receipt] = []
+        try:
+            with self._journal.writing() as writer:
+                yield writer, receipts
+        except BaseException:
+            if receipts:  # the anchor failed, or a signal came: nobody is at work on them
+                self._give_back(receipts)
+            raise
 
     def _pay(self, writer: Writer, spends: Sequence[Spend], analyst: str, quota: Quota | None) -> list[Receipt]:
         """Record spends and their claims, in a transaction; none: there is nothing to pay."""

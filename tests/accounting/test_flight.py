@@ -564,14 +564,15 @@ def test_whatever_is_done_to_the_claims_each_stored_table_has_a_charge_of_its_ow
         assert len(stored_under) == len(set(stored_under)) == len(released) <= spent(one) == len(one.history())
 
 
-@pytest.mark.parametrize("end", ["9999-12-31T00:00:00.000+00:00", "zzz", b"\xff"])
+@pytest.mark.parametrize("end", ["'9999-12-31T00:00:00.000+00:00'", "'zzz'", "x'ff'", "CAST(x'ff' AS TEXT)"])
 def test_a_forged_claim_is_waited_for_no_longer_than_one_lease(
-    end: object, path: Path, monkeypatch: pytest.MonkeyPatch
+    end: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Ledger(path, ACCOUNT) as ledger:
-        edit(path, "INSERT INTO claim VALUES (?, 'nobody', 'none', ?)", KEY, end)
-        with pytest.raises(LedgerError):
+        edit(path, f"INSERT INTO claim VALUES (?, 'nobody', 'none', {end})", KEY)
+        with pytest.raises(LedgerError) as busy:
             reserve(ledger, patience=0)
+        assert busy.value.code == "release-busy"
         short(monkeypatch, 0.3)
         assert answer(ledger, lambda: b"mine", patience=60) == b"mine" and spent(ledger) == 1
 

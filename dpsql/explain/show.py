@@ -176,7 +176,7 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
             f"a winner is at most {_number(below)} below the best, with {percent}",
         ]
     if (ranks := error.get("ranks")) is not None:
-        approximate = ", approximate" if aggregate["aggregate"].upper().startswith(("MIN(", "MAX(")) else ""
+        approximate = ", approximate" if error.get("approximate") else ""
         return [
             *lines,
             f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "

@@ -13,6 +13,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.aggregates import COUNT, FORMS
+from dpsql.aggregates.base import Recipe
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
@@ -255,6 +257,17 @@ class Aggregate:
     at: tuple[Fraction, ...] = ()  # of a quantile: the shares of the rows
     listed: bool = False  # they were given as a list, and are answered as one
     second: Expr | None = None  # the other argument of an aggregate of pairs
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How it is answered; None of what analyze refuses."""
+        form = FORMS[self.function]
+        return form if isinstance(form, Recipe) else None
+
+
+def counted_rows(where: Expr | None, node: Expr, recipe: str = COUNT) -> Aggregate:
+    """COUNT(*) of the rows that pass a condition; recipe: another aggregate that is made of this number."""
+    return Aggregate(recipe, None, False, where, node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dpsql.sql.grouping import group, group_keys
 from dpsql.sql.interval_compare import compared_gap
 from dpsql.sql.membership import spelt_out
 from dpsql.sql.names import Scope, Unlisted, aliased, column, lookup, output_name, unique_names
-from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
+from dpsql.sql.nodes import bare, check_node, holds_aggregate, interval_end, is_starred
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.sql.series import checked_series, series_of
@@ -379,14 +379,12 @@ class _Binder(Sources):
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
-            if isinstance(e, exp.Star) and not isinstance(e.parent, exp.Count):
+            if isinstance(e, exp.Star) and not is_starred(e.parent):
                 hint = "name one column, or choose several: COLUMNS('^a')"
                 raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             if isinstance(e, exp.Explode) and not scope.sources and (series := series_of(e)) is not None:
                 return checked_series(series, e)
-            if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
-                e = e.this  # which it does in DuckDB anyway
-            e = compared_gap(spelt_out(e))
+            e = compared_gap(spelt_out(bare(e)))
             check_node(e)
             return rebuilt(e, lambda child: walk(child, depth + 1))
 

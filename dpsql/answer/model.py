@@ -12,7 +12,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
-from dpsql.statistics.base import CHOSEN
+from dpsql.statistics.choices import CHOSEN
 
 Arrow = Any
 Interval = tuple[float, float] | None

@@ -37,7 +37,6 @@ from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
@@ -272,7 +271,7 @@ def _rank_error(step: Step, call: Call) -> Facts | None:
         for statistic, noise in chosen
         if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
     ]
-    points = max(s.value.grid.span + 1 for s, _ in chosen if isinstance(s, Quantiles | Extreme))
+    points = max(s.points for s, _ in chosen if isinstance(s, Choice))
     facts: Facts = {"ranks": max(off), "candidates": points}
     return facts if RECIPES[call.function].note is None else {**facts, "approximate": True}
 

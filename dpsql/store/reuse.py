@@ -27,7 +27,8 @@ from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import Quote, Step
 from dpsql.release import Noisy, Origin, Responded
-from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
+from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.choices import CHOSEN, UNWEIGHTED
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, Left, pack_answer, pack_release, to_bytes, unpack_release

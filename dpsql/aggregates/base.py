@@ -115,6 +115,7 @@ class Recipe(Form):
     ranks_groups: bool = False  # can the groups with the largest answers be chosen without releasing them?
     shrinks: bool = True  # does its error shrink as 1/n, where it depends on the number of rows?
     note: str | None = None  # what a reader of an answer should know of it
+    nearness: str | None = None  # of a choice: what else `explain` says of how near it is
 
     @property
     def counted(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
+from dpsql.aggregates.form import Takes
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -30,9 +31,9 @@ class Chosen(Recipe):
     at: tuple[Fraction, ...] = ()
     third_lost: tuple[str, ...] = ()
     between: bool = False  # does DuckDB interpolate between two values, so that its type is a continuous one?
+    takes: Takes = "number or boolean"
+    takes_dates: bool = True
 
-    takes = "number or boolean"
-    takes_dates = True
     ranked = True
 
     @property

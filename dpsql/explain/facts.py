@@ -273,7 +273,9 @@ def _rank_error(step: Step, call: Call) -> Facts | None:
     ]
     points = max(s.points for s, _ in chosen if isinstance(s, Choice))
     facts: Facts = {"ranks": max(off), "candidates": points}
-    return facts if RECIPES[call.function].note is None else {**facts, "approximate": True}
+    recipe = RECIPES[call.function]
+    facts |= {} if recipe.nearness is None else {"nearness": recipe.nearness}
+    return facts if recipe.note is None else {**facts, "approximate": True}
 
 
 def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:

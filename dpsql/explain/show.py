@@ -181,6 +181,7 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
             *lines,
             f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
             f"for one cell with {percent}",
+            *([error["nearness"]] if "nearness" in error else []),
         ]
     if rows := error.get("rows"):
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")

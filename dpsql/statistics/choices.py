@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dpsql.statistics.base import Choice, Making, Quantity
+from dpsql.statistics.deviation import Deviation
 from dpsql.statistics.ranks import Extreme, Quantiles
 
-CHOICES = (Extreme, Quantiles)
+CHOICES = (Extreme, Quantiles, Deviation)
 CHOSEN = tuple(kind for choice in CHOICES for kind in choice.kinds)
 """The kinds of quantities that are chosen."""
 

@@ -6,10 +6,15 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 import dpsql
 from dpsql.aggregates import FORMS, RECIPES
+from dpsql.plan.build import build
+from dpsql.sql.bind import bind
+from dpsql.sql.parse import parse
 
 PACKAGE = Path(dpsql.__file__).parent
 NAMES = {name for form in FORMS.values() for name in (form.name, *form.words)}
@@ -84,3 +89,23 @@ def test_a_spelling_stands_for_one_aggregate() -> None:
 def test_a_recipe_says_what_it_is_for_the_list_of_functions(name: str) -> None:
     forms, _, about = RECIPES[name].description.partition(": ")
     assert forms.startswith(f"{name}(") and about
+
+
+@pytest.mark.parametrize(
+    ("call", "zero"),
+    [("COUNT(*)", True), ("REGR_COUNT(n, n)", True), ("APPROX_COUNT_DISTINCT(n)", True), ("SUM(n)", False)],
+)
+def test_what_counts_is_0_where_the_group_that_is_looked_up_is_not_there(call: str, zero: bool) -> None:
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 1, "delta": 0},
+            "tables": {"t": {"unit": "id", "columns": {"n": {"min": 0, "max": 9}, "k": {"values": ["a"]}}}},
+        }
+    )
+    table = pa.table({"id": pa.array([], pa.int64()), "n": pa.array([], pa.int64()), "k": pa.array([], "string")})
+    sql = f"SELECT AVG(n - (SELECT {call} FROM t u WHERE u.k = t.k)) FROM t"
+    with dpsql.connect(policy, sources={"t": table}, ledger=":memory:") as session:
+        engine = session._engine
+        plan = build(bind(parse(sql), engine.columns, engine.unlisted), engine.policy)
+    argument = plan.releases[-1].aggregates[0].argument
+    assert argument is not None and (argument.find(exp.Coalesce) is not None) == zero

@@ -10,6 +10,7 @@ from dpsql.aggregates import (
     bool_and_or,
     count,
     covariance,
+    entropy,
     geomean,
     mad,
     mode,
@@ -24,8 +25,8 @@ from dpsql.aggregates.base import Recipe
 from dpsql.aggregates.form import Form
 
 _FILES = (
-    count, total, average, geomean, variance, shape, covariance, regression, bool_and_or, quantile, mad, any_value,
-    mode, results_only,
+    count, total, average, geomean, variance, shape, covariance, regression, bool_and_or, quantile, mad, entropy,
+    any_value, mode, results_only,
 )  # fmt: skip
 FORMS: dict[str, Form] = {form.name: form for file in _FILES for form in file.AGGREGATES}
 """Every aggregate function that SQL may call, by DuckDB's name, in the order of `dpsql functions`."""

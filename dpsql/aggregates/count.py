@@ -9,7 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, saturated
-from dpsql.aggregates.form import Form
+from dpsql.aggregates.form import Clips, Form
 from dpsql.statistics.base import Quantity
 
 
@@ -20,12 +20,12 @@ class Count(Recipe):
     description = (
         "COUNT(*), COUNT(x), COUNT(DISTINCT x): an integer, may be negative; APPROX_COUNT_DISTINCT(x) is the same"
     )
-    nodes = (exp.Count,)
-    words = ("COUNT_STAR",)
+    nodes: tuple[type[exp.Expr], ...] = (exp.Count,)
+    words: tuple[str, ...] = ("COUNT_STAR",)
     takes = "anything"
     starred = True
     zero_where_empty = True
-    clips = "rows"
+    clips: Clips = "rows"
     counts_distinct = True
     one_number = True
     ranks_groups = True

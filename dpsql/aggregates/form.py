@@ -54,9 +54,14 @@ class Form:
 class ByValue(Form):
     """Answered from noisy counts of its argument's values, which are a release of their own (plan/by_value.py)."""
 
+    clips: Clips = "nothing"
     counts: str = "COUNT"  # the recipe of the counts
     public: bool = False  # must all values be public? Else they may be selected privately
     beside_groups: tuple[str, str] | None = None  # why it can't stand beside GROUP BY, and a way out; {x}: its argument
+
+    def shown_as(self, call: exp.Expr) -> exp.Expr:
+        """What `explain` calls the counts, given the call."""
+        return call
 
     def over(self, value: exp.Expr, count: exp.Expr) -> exp.Select:
         """The query over the noisy table of one group, which has these two columns; its FROM is added to it."""

@@ -28,7 +28,6 @@ AGGREGATES = (
     ResultsOnly("STRING_AGG", (exp.GroupConcat,), ("LISTAGG",), shows_rows=True),
     ResultsOnly("HISTOGRAM", (), ("HISTOGRAM",), instead="count by value: SELECT x, COUNT(*) … GROUP BY x"),
     ResultsOnly("PRODUCT", (), ("PRODUCT",)),
-    ResultsOnly("ENTROPY", (), ("ENTROPY",)),
     ResultsOnly("RESERVOIR_QUANTILE", (), ("RESERVOIR_QUANTILE",)),
     ResultsOnly("BIT_AND", (), ("BIT_AND",)),
     ResultsOnly("BIT_OR", (), ("BIT_OR",)),

@@ -20,6 +20,7 @@ from dpsql.analyze.refusals import (
     no_number,
     no_range,
     not_distinct,
+    not_listed,
     not_public,
     second_alone,
     unlisted,
@@ -120,6 +121,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
     domains, private = _domains(release, public, catalog.public)
+    if private is not None and release.listed_for is not None:
+        raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
         raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)

@@ -238,6 +238,12 @@ def no_delta(keys: Unlisted) -> PrivacyError:
     )
 
 
+def not_listed(keys: Unlisted, name: str) -> PrivacyError:
+    """An aggregate of the counts of all values, where these aren't public."""
+    message = f"{keys.why}, and {name} needs a noisy count of each of them"
+    return refuse(PrivacyError, message, keys.place, code="private-keys", hint=keys.way.replace("group by", "take"))
+
+
 def not_public(keys: Unlisted) -> PrivacyError:
     """group_selection_strategy = PUBLIC_GROUPS where keys could only be selected privately."""
     return refuse(

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.aggregates.form import ByValue
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
-from dpsql.plan.by_value import of_counts
+from dpsql.plan.by_value import Groups, of_counts
 from dpsql.plan.correlated import Around, correlated_keys, one_row
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
@@ -68,7 +68,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
             return known
         form = aggregate_form(e.this if isinstance(e, exp.Filter) else e)
         if isinstance(form, ByValue):
-            return of_counts(builder, form, e, rows, node.args.get("group"))
+            return of_counts(builder, form, e, rows, Groups(node.args.get("group"), keys, column, len(sets) > 1))
         found = aggregate_of(builder, e, rows)
         if found not in aggregates:
             aggregates.append(found)

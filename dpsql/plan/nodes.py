@@ -292,6 +292,7 @@ class Release:
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
     winners: Winners | None = None
+    listed_for: str | None = None  # the aggregate for which all its keys must be public, if there is one
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,10 +117,28 @@ def test_a_continuous_quantile_lies_between_its_neighbours(session: dpsql.Sessio
     assert values[max(0, rank - 2)] - step <= value <= values[min(N - 1, rank + 1)] + step
 
 
+@pytest.mark.parametrize("call", ["MAD(i)", "MAD(x)", "MAD(zeros)", "MAD(price)", "MAD(i) FILTER (WHERE k = 'a')"])
+def test_without_noise_half_of_the_rows_lie_within_the_median_deviation(session: dpsql.Session, call: str) -> None:
+    ((found,),) = session.query(f"SELECT {call} FROM t", epsilon=10**6).rows
+    ((exact,),) = plain(f"SELECT {call} FROM t")
+    step = {"MAD(x)": 0.01, "MAD(price)": 0.25}.get(call, 1)  # how far apart values of neighbouring ranks are
+    assert abs(float(found) - float(exact)) <= step
+
+
+def test_the_median_deviation_of_each_group_is_near_duckdbs() -> None:
+    sql = "SELECT k, MAD(x) AS m FROM t GROUP BY k ORDER BY k"
+    with opened("row") as session:
+        found = session.query(sql, epsilon=3).rows[:3]  # a NULL key is one more public group
+        assert session.query("SELECT k, MAD(x) FROM t GROUP BY k", epsilon=1).cost.epsilon == 0  # the same once more
+    for (k, near), (same, exact) in zip(found, plain(sql), strict=True):
+        assert k == same and abs(near - exact) < 1
+
+
 def test_types_are_duckdbs() -> None:
     sql = (
         "SELECT MEDIAN(i) AS a, QUANTILE_DISC(i, 0.5) AS b, MEDIAN(d) AS c, MIN(d) AS d, MEDIAN(seen) AS e, "
-        "QUANTILE_CONT(price, 0.5) AS f, QUANTILE_CONT(i, [0.1, 0.9]) AS g, MAX(b) AS h FROM t"
+        "QUANTILE_CONT(price, 0.5) AS f, QUANTILE_CONT(i, [0.1, 0.9]) AS g, MAX(b) AS h, MAD(i) AS j, "
+        "MAD(price) AS l FROM t"
     )
     with opened("row") as session:
         answer = session.query(sql, epsilon=100)

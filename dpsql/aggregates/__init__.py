@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from dpsql.aggregates import bool_and_or, covariance, quantile, regression, shape, variance
-from dpsql.aggregates.average import Average
+from sqlglot import exp
+
+from dpsql.aggregates import (
+    any_value,
+    average,
+    bool_and_or,
+    count,
+    covariance,
+    entropy,
+    geomean,
+    mad,
+    mode,
+    quantile,
+    regression,
+    results_only,
+    shape,
+    total,
+    variance,
+)
 from dpsql.aggregates.base import Recipe
-from dpsql.aggregates.count import Count
-from dpsql.aggregates.derived import Derived
-from dpsql.aggregates.geomean import GeometricMean
-from dpsql.aggregates.regression import Pairs
-from dpsql.aggregates.total import Total
+from dpsql.aggregates.form import Form
 
-_RECIPES: tuple[Recipe, ...] = (
-    Count(), Total(), Average(), GeometricMean(), *variance.RECIPES, *shape.RECIPES, *covariance.RECIPES,
-    *regression.RECIPES, *bool_and_or.RECIPES, *quantile.RECIPES,
+_FILES = (
+    count, total, average, geomean, variance, shape, covariance, regression, bool_and_or, quantile, mad, entropy,
+    any_value, mode, results_only,
 )  # fmt: skip
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
-PAIRS = frozenset(r.name for r in _RECIPES if isinstance(r, Pairs) or (isinstance(r, Derived) and r.pair))
-"""The aggregates of two values."""
+FORMS: dict[str, Form] = {form.name: form for file in _FILES for form in file.AGGREGATES}
+"""Every aggregate function that SQL may call, by DuckDB's name, in the order of `dpsql functions`."""
 
-COUNTED = frozenset({"COUNT", "REGR_COUNT"})
-"""The aggregates whose values are only counted: they need no range."""
+RECIPES: dict[str, Recipe] = {name: form for name, form in FORMS.items() if isinstance(form, Recipe)}
+"""Those that are answered from measured statistics."""
+
+COUNT = count.Count.name
+
+_BY_NODE: dict[type, Form] = {node: form for form in FORMS.values() for node in form.nodes}
+_BY_WORD = {word: form for form in FORMS.values() for word in form.words}
 
 
-def is_moments(function: str) -> bool:
-    """Is it made of powers of values relative to their range?"""
-    return isinstance(RECIPES[function], Derived | variance.Variance)
+def form_of(node: object) -> Form | None:
+    """The aggregate function that a node of a parsed tree calls; None where it calls none."""
+    if isinstance(node, exp.Anonymous):
+        return _BY_WORD.get(node.name.upper())
+    return _BY_NODE.get(type(node))

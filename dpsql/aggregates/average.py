@@ -7,17 +7,21 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Recipe, Spread
 from dpsql.core.arrow import column
 from dpsql.statistics.base import Quantity
 
 
-class Average:
+class Average(Recipe):
     """Noisy sum over noisy count, clamped to the range; NULL where the noisy count isn't positive."""
 
     name = "AVG"
     description = "AVG(x): within x's range; NULL where the noisy count isn't positive"
+    nodes: tuple[type[exp.Expr], ...] = (exp.Avg,)
+    words: tuple[str, ...] = ("MEAN", "FAVG")
+    per_group_instead = "or divide: SUM(x, {bounds}) / COUNT(*, contribution_bounds_per_group => (0, 5))"
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         return (call.total, call.present)
@@ -54,5 +58,11 @@ class Average:
         return Spread(mean, [(call.total, per_row), (call.present, -mean * per_row)])
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
+        return self.averages(call)
+
+    def averages(self, call: Call) -> tuple[float, float]:
         low, high = self._bounds(call)
         return float(low), float(high)
+
+
+AGGREGATES = (Average(),)

@@ -1,14 +1,16 @@
-"""What a recipe promises."""
+"""What a recipe promises, and the facts that it carries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
+from dpsql.aggregates.form import Form
 from dpsql.core.arrow import column
 from dpsql.core.exact import top
 from dpsql.core.frozen import dataclass
@@ -97,29 +99,69 @@ class Spread:
     slopes: Sequence[tuple[Quantity, Floats]]
 
 
-class Recipe(Protocol):
-    """How one SQL aggregate is answered from noisy quantities."""
+class Recipe(Form):
+    """How one SQL aggregate is answered from noisy quantities, and what the stages must know of it meanwhile."""
+
+    answered = True
+
+    at: tuple[Fraction, ...] = ()  # the share of the rows that it always asks for
+    counts_distinct: bool = False  # can it be taken of DISTINCT values, and of units?
+    same_of_distinct: bool = False  # is it of DISTINCT values what it is of all?
+    ranked: bool = False  # does it choose one of a value's possible values, by rank (Theorem QUANTILE-1)?
+    takes_dates: bool = False  # and of dates and times, too?
+    powers_of_values: bool = False  # is it made of powers of values relative to their range?
+    above_zero: bool = False  # must the range of its value lie above 0?
+    one_number: bool = False  # is its answer one noisy count or sum as it stands, whose error is that of the noise?
+    ranks_groups: bool = False  # can the groups with the largest answers be chosen without releasing them?
+    shrinks: bool = True  # does its error shrink as 1/n, where it depends on the number of rows?
+    note: str | None = None  # what a reader of an answer should know of it
+    nearness: str | None = None  # of a choice: what else `explain` says of how near it is
 
     @property
-    def name(self) -> str: ...
+    def counted(self) -> bool:
+        """Are its values only counted? Then they need no range."""
+        return self.takes == "anything"
 
     @property
-    def description(self) -> str: ...
+    def ranged(self) -> bool:
+        """Must its value have a range, which it is clipped to?"""
+        return self.takes in ("number", "number or boolean")
+
+    def value(self, argument: exp.Expr) -> exp.Expr:
+        """What is measured, given what it is written of."""
+        return argument
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         """The quantities it is made of."""
+        raise NotImplementedError
 
     def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
         """Linear combinations whose variance is its error, each scaled so that errors of two aggregates compare."""
+        raise NotImplementedError
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
         """The column of answers."""
+        raise NotImplementedError
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:
         """Around what and how the answer moves with the noise."""
+        raise NotImplementedError
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
         """The range that its answers are clamped to, if any."""
+        return None
+
+    def averages(self, call: Call) -> tuple[float, float] | None:
+        """Between which averages of the value its error is looked at; None where that doesn't matter."""
+        return self.bounds(call)
+
+    def examples(self, call: Call, rows: int) -> list[dict[Quantity, float]] | None:
+        """The sums of cells with so many rows, at which its error is shown; None: it is shown for several averages."""
+        return None
+
+    def decides(self, call: Call) -> dict[Quantity, Fraction] | None:
+        """The number of rows that decide it, as a linear combination, where it is a yes or no."""
+        return None
 
 
 def saturated(numbers: NDArray[Any]) -> Arrow:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Rational, Spread
+from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread
 from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Either(Recipe):
     """Is there a row that decides (TRUE for OR, FALSE for AND)? Yes, where the noisy number of them is at least 1/2.
 
     NULL where neither the TRUE nor the FALSE rows have a noisy number of at least 1/2. One row alone is hidden by the
@@ -22,6 +23,10 @@ class Either:
 
     name: str
     deciding: bool
+    nodes: tuple[type[exp.Expr], ...]
+
+    takes = "condition"
+    clips = "nothing"
 
     @property
     def description(self) -> str:
@@ -51,8 +56,5 @@ class Either:
         nothing = np.full(len(noisy[call.total].numerators), np.nan)  # neither TRUE nor FALSE has an interval
         return Spread(nothing, [(call.total, nothing)])
 
-    def bounds(self, call: Call) -> tuple[float, float] | None:
-        return None
 
-
-RECIPES = (Either("BOOL_AND", False), Either("BOOL_OR", True))
+AGGREGATES = (Either("BOOL_AND", False, (exp.LogicalAnd,)), Either("BOOL_OR", True, (exp.LogicalOr,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sqlglot import exp
 
 from dpsql.aggregates.base import Floats
 from dpsql.aggregates.derived import Derived, Numbers, Of, positive
@@ -42,21 +43,21 @@ def _size(of: Of) -> float:
     return of.span * of.second_span / 4
 
 
-RECIPES = (
+AGGREGATES = (
     Derived(
         "COVAR_POP", "within the ranges; NULL where the noisy count of pairs isn't positive", _CROSS, _population,
-        _size, pair=True, limits=_quarter,
+        _size, pair=True, limits=_quarter, nodes=(exp.CovarPop,),
     ),
     Derived(
         "COVAR_SAMP", "within the ranges; NULL where the noisy count of pairs isn't above 1", _CROSS, _sample, _size,
-        pair=True, least=1.5, limits=_sample_quarter, fixed=False,
+        pair=True, least=1.5, limits=_sample_quarter, fixed=False, nodes=(exp.CovarSamp,),
     ),
     Derived(
         "CORR", "within [-1, 1]; NULL where a noisy variance isn't positive", _SQUARES, _correlation, lambda of: 1.0,
-        pair=True, least=1.5, limits=lambda of, n: (-1.0, 1.0),
+        pair=True, least=1.5, limits=lambda of, n: (-1.0, 1.0), nodes=(exp.Corr,),
     ),
     Derived(
         "REGR_R2", "within [0, 1]; NULL where a noisy variance isn't positive", _SQUARES, _explained, lambda of: 0.5,
-        pair=True, least=1.5, limits=lambda of, n: (0.0, 1.0),
+        pair=True, least=1.5, limits=lambda of, n: (0.0, 1.0), nodes=(exp.RegrR2,),
     ),
 )  # fmt: skip

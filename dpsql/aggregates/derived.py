@@ -12,8 +12,9 @@ from math import inf, isfinite, prod
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Recipe, Spread
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity, Value
@@ -47,7 +48,7 @@ def _ends(value: Value) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Recipe):
     """From the means of powers uⁱ·vʲ; NULL where the noisy count is too small, or the formula has no value."""
 
     name: str
@@ -60,6 +61,10 @@ class Derived:
     limits: Callable[[Of, Floats], tuple[Any, Any]] | None = None  # it is clamped to these
     fixed: bool = True  # they don't depend on the number of rows
     shrinks: bool = True  # its error is like 1/n
+    nodes: tuple[type[exp.Expr], ...] = ()
+    words: tuple[str, ...] = ()
+
+    powers_of_values = True
 
     @property
     def description(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from math import exp
 
 import numpy as np
+from sqlglot import exp
 
 from dpsql.aggregates.average import Average
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
@@ -18,6 +19,14 @@ class GeometricMean(Average):
 
     name = "GEOMEAN"
     description = "GEOMEAN(x), GEOMETRIC_MEAN(x): EXP(AVG(LN(x))); x needs a range above 0"
+    nodes = ()
+    words = ("GEOMEAN", "GEOMETRIC_MEAN")
+    clips = "nothing"
+    per_group_instead = ""
+    above_zero = True
+
+    def value(self, argument: exp.Expr) -> exp.Expr:
+        return exp.Ln(this=argument)  # Theorem POST-1: e to the average of the logarithms
 
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
         mean, positive = self._mean(call, noisy)
@@ -31,4 +40,7 @@ class GeometricMean(Average):
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
         low, high = self._bounds(call)
-        return exp(low), exp(high)
+        return math.exp(low), math.exp(high)
+
+
+AGGREGATES = (GeometricMean(),)

@@ -7,8 +7,10 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
+from dpsql.aggregates.form import Takes
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -18,15 +20,27 @@ _DAY = 86_400_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Recipe):
     """A value that was chosen near the exact one. It has no interval: how far off it is depends on the data."""
 
     name: str
-    description: str
+    about: str
+    nodes: tuple[type[exp.Expr], ...]
+    words: tuple[str, ...] = ()
+    takes_shares: bool = True
+    at: tuple[Fraction, ...] = ()
+    third_lost: tuple[str, ...] = ()
+    between: bool = False  # does DuckDB interpolate between two values, so that its type is a continuous one?
+    takes: Takes = "number or boolean"
+    takes_dates: bool = True
+
+    ranked = True
+
+    @property
+    def description(self) -> str:
+        return self.about
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
-        if self.name in ("MIN", "MAX"):
-            return (Quantity("least" if self.name == "MIN" else "greatest", call.value, call.where),)
         extremes = {Fraction(0): "least", Fraction(1): "greatest"}
         return tuple(
             Quantity(extremes[q], call.value, call.where)
@@ -44,7 +58,7 @@ class Chosen:
         import pyarrow as pa
 
         assert call.type is not None
-        columns = [_typed(noisy[need], call.type, self.name) for need in self.needs(call)]
+        columns = [_typed(noisy[need], call.type, self.between) for need in self.needs(call)]
         if not call.listed:
             return columns[0]
         rows = zip(*(c.to_pylist() for c in columns), strict=True)
@@ -55,15 +69,25 @@ class Chosen:
         unknown = np.full_like(noisy[need].floats, np.nan)
         return Spread(unknown, [(need, unknown)])
 
-    def bounds(self, call: Call) -> tuple[float, float] | None:
-        return None
+
+@dataclass(frozen=True, slots=True)
+class Extreme(Chosen):
+    """About the least or the greatest value."""
+
+    greatest: bool = False
+    takes_shares: bool = False
+
+    same_of_distinct = True
+    note = "approximate, a value that a few rows lie beyond"
+
+    def needs(self, call: Call) -> tuple[Quantity, ...]:
+        return (Quantity("greatest" if self.greatest else "least", call.value, call.where),)
 
 
-def _typed(value: Rational, type_: Type, function: str) -> Arrow:
+def _typed(value: Rational, type_: Type, between: bool) -> Arrow:
     """The chosen values in the type that DuckDB would answer with; dates and times were counted from 1970 on."""
     import pyarrow as pa
 
-    between = function in ("MEDIAN", "QUANTILE_CONT")
     if type_.is_date or type_.is_timestamp:
         whole = [int(n) for n in value.rounded()]
         if type_.is_date and not between:
@@ -82,11 +106,20 @@ def _typed(value: Rational, type_: Type, function: str) -> Arrow:
 
 
 _NEAR = "x's values near that share of the rows; x needs a range"
-RECIPES = (
-    Chosen("MEDIAN", f"MEDIAN(x): {_NEAR}"),
-    Chosen("QUANTILE_CONT", f"QUANTILE_CONT(x, q), also PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x): {_NEAR}"),
-    Chosen("QUANTILE_DISC", f"QUANTILE_DISC(x, q), also QUANTILE and PERCENTILE_DISC: {_NEAR}"),
-    Chosen("APPROX_QUANTILE", f"APPROX_QUANTILE(x, q): {_NEAR}"),
-    Chosen("MIN", "MIN(x): approximate, a small value within x's range that a few rows are below"),
-    Chosen("MAX", "MAX(x): approximate, a large value within x's range that a few rows are above"),
-)
+AGGREGATES = (
+    Chosen("MEDIAN", f"MEDIAN(x): {_NEAR}", (exp.Median,), takes_shares=False, at=(Fraction(1, 2),), between=True),
+    Chosen(
+        "QUANTILE_CONT", f"QUANTILE_CONT(x, q), also PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x): {_NEAR}",
+        (exp.PercentileCont,), ("QUANTILE_CONT",), third_lost=("QUANTILE_CONT",), between=True,
+    ),
+    Chosen(
+        "QUANTILE_DISC", f"QUANTILE_DISC(x, q), also QUANTILE and PERCENTILE_DISC: {_NEAR}",
+        (exp.PercentileDisc, exp.Quantile), ("QUANTILE_DISC",), third_lost=("QUANTILE_DISC", "QUANTILE"),
+    ),
+    Chosen("APPROX_QUANTILE", f"APPROX_QUANTILE(x, q): {_NEAR}", (exp.ApproxQuantile,)),
+    Extreme("MIN", "MIN(x): approximate, a small value within x's range that a few rows are below", (exp.Min,)),
+    Extreme(
+        "MAX", "MAX(x): approximate, a large value within x's range that a few rows are above", (exp.Max,),
+        greatest=True,
+    ),
+)  # fmt: skip

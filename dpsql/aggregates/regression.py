@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Recipe, Spread
 from dpsql.aggregates.derived import Derived, Numbers, Of, positive
 from dpsql.statistics.base import Quantity
 
@@ -48,11 +49,16 @@ def _not_negative(of: Of, n: Floats) -> tuple[float, float]:
     return 0.0, np.inf
 
 
-class Pairs:
+class Pairs(Recipe):
     """How many rows have both values: an integer, as DuckDB's type for it has none below 0."""
 
     name = "REGR_COUNT"
     description = "REGR_COUNT(y, x): the number of rows with both, not below 0"
+    nodes = (exp.RegrCount,)
+    pair = True
+    takes = "anything"
+    zero_where_empty = True
+    one_number = True
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         return (call.powers(0, 0),)
@@ -70,39 +76,40 @@ class Pairs:
         centre = noisy[call.powers(0, 0)].floats
         return Spread(centre, [(call.powers(0, 0), np.ones_like(centre))])
 
-    def bounds(self, call: Call) -> tuple[float, float] | None:
-        return None
-
 
 _TOO_SMALL = "NULL where the noisy count of pairs isn't positive"
 _FLAT = "NULL where the noisy variance of x isn't positive"
-RECIPES = (
+AGGREGATES = (
     Derived(
-        "REGR_SLOPE", f"of y on x; {_FLAT}", _LINE, _slope, lambda of: of.span / of.second_span, pair=True, least=1.5
+        "REGR_SLOPE", f"of y on x; {_FLAT}", _LINE, _slope, lambda of: of.span / of.second_span,
+        pair=True, least=1.5, nodes=(exp.RegrSlope,),
     ),
     Derived(
         "REGR_INTERCEPT", f"of y on x; {_FLAT}", _LINE, _intercept,
         lambda of: of.span * (1 + abs(of.second_low / of.second_span)), pair=True, least=1.5,
+        nodes=(exp.RegrIntercept,),
     ),
     Pairs(),
     Derived(
         "REGR_AVGX", f"AVG(x) over rows with both; {_TOO_SMALL}", ((0, 1),), _average_x, lambda of: of.second_span / 2,
-        pair=True, limits=lambda of, n: (of.second_low, of.second_low + of.second_span),
+        pair=True, limits=lambda of, n: (of.second_low, of.second_low + of.second_span), nodes=(exp.RegrAvgx,),
     ),
     Derived(
         "REGR_AVGY", f"AVG(y) over rows with both; {_TOO_SMALL}", ((1, 0),), _average_y, lambda of: of.span / 2,
-        pair=True, limits=lambda of, n: (of.low, of.low + of.span),
+        pair=True, limits=lambda of, n: (of.low, of.low + of.span), nodes=(exp.RegrAvgy,),
     ),
     Derived(
         "REGR_SXX", f"n · VAR_POP(x) over rows with both; {_TOO_SMALL}", ((0, 1), (0, 2)), _squares_x,
         lambda of: 250_000 * of.second_span**2, pair=True, limits=_not_negative, fixed=False, shrinks=False,
+        nodes=(exp.RegrSxx,),
     ),
     Derived(
         "REGR_SYY", f"n · VAR_POP(y) over rows with both; {_TOO_SMALL}", ((1, 0), (2, 0)), _squares_y,
         lambda of: 250_000 * of.span**2, pair=True, limits=_not_negative, fixed=False, shrinks=False,
+        nodes=(exp.RegrSyy,),
     ),
     Derived(
         "REGR_SXY", f"n · COVAR_POP(y, x); {_TOO_SMALL}", ((1, 0), (0, 1), (1, 1)), _products,
-        lambda of: 250_000 * of.span * of.second_span, pair=True, shrinks=False,
+        lambda of: 250_000 * of.span * of.second_span, pair=True, shrinks=False, nodes=(exp.RegrSxy,),
     ),
 )  # fmt: skip

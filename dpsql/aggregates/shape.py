@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sqlglot import exp
 
 from dpsql.aggregates.derived import Derived, Numbers, Of, positive
 
@@ -32,16 +33,21 @@ def _of_the_mean(of: Of, n: Numbers, u: Numbers, uu: Numbers) -> Numbers:
 _THREE = ((1, 0), (2, 0), (3, 0))
 _FOUR = (*_THREE, (4, 0))
 _FLAT = "NULL where the noisy variance isn't positive"
-RECIPES = (
-    Derived("SKEWNESS", f"of a sample, as in DuckDB; {_FLAT}", _THREE, _skewness, lambda of: 2.0, least=2.5),
-    Derived("KURTOSIS", f"excess, of a sample, as in DuckDB; {_FLAT}", _FOUR, _kurtosis, lambda of: 6.0, least=3.5),
-    Derived("KURTOSIS_POP", f"excess, of a population; {_FLAT}", _FOUR, _excess, lambda of: 6.0, least=1.5),
+AGGREGATES = (
     Derived(
-        "SEM",
-        f"standard error of the mean, √(VAR_POP(x)/n); {_FLAT}",
-        ((1, 0), (2, 0)),
-        _of_the_mean,
-        lambda of: of.span / 2000,
-        shrinks=False,
+        "SKEWNESS", f"of a sample, as in DuckDB; {_FLAT}", _THREE, _skewness, lambda of: 2.0, least=2.5,
+        nodes=(exp.Skewness,), words=("SKEWNESS",),
     ),
-)
+    Derived(
+        "KURTOSIS", f"excess, of a sample, as in DuckDB; {_FLAT}", _FOUR, _kurtosis, lambda of: 6.0, least=3.5,
+        nodes=(exp.Kurtosis,), words=("KURTOSIS",),
+    ),
+    Derived(
+        "KURTOSIS_POP", f"excess, of a population; {_FLAT}", _FOUR, _excess, lambda of: 6.0, least=1.5,
+        words=("KURTOSIS_POP",),
+    ),
+    Derived(
+        "SEM", f"standard error of the mean, √(VAR_POP(x)/n); {_FLAT}", ((1, 0), (2, 0)), _of_the_mean,
+        lambda of: of.span / 2000, shrinks=False, words=("SEM",),
+    ),
+)  # fmt: skip

@@ -6,19 +6,27 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Rational, Spread, decimals, saturated
+from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
 from dpsql.core.arrow import column
 from dpsql.statistics.base import Quantity
 
 BIGINT_MAGNITUDE = 2**31  # 2³² rows of it still fit BIGINT
 
 
-class Total:
+class Total(Recipe):
     """A noisy sum: an integer for integers, DECIMAL(38, s) for decimals, DOUBLE otherwise; a noisy 0 where empty."""
 
     name = "SUM"
     description = "SUM(x): x clipped to its range; integers stay integers; an empty group is a noisy 0"
+    nodes = (exp.Sum,)
+    words = ("FSUM", "KAHAN_SUM", "SUMKAHAN")
+    takes = "number or boolean"
+    skips_zero = True
+    clips = "sums"
+    one_number = True
+    ranks_groups = True
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         return (call.total,)
@@ -42,5 +50,5 @@ class Total:
         centre = noisy[call.total].floats
         return Spread(centre, [(call.total, np.ones_like(centre))])
 
-    def bounds(self, call: Call) -> tuple[float, float] | None:
-        return None
+
+AGGREGATES = (Total(),)

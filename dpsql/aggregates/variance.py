@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Spread
+from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Recipe, Spread
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Variance:
+class Variance(Recipe):
     """From noisy moments, clamped to what the range allows; NULL where the noisy count is too small."""
 
     name: str
     sample: bool  # over n − 1
     root: bool  # the standard deviation
+    nodes: tuple[type[exp.Expr], ...]
+    words: tuple[str, ...] = ()
+
+    powers_of_values = True
 
     @property
     def description(self) -> str:
@@ -86,12 +91,10 @@ class Variance:
         ]
         return Spread(answer, slopes)
 
-    def bounds(self, call: Call) -> tuple[float, float] | None:
-        return None
 
-
-RECIPES = tuple(
-    Variance(f"{stem}_{'SAMP' if sample else 'POP'}", sample, root)
-    for stem, root in (("VAR", False), ("STDDEV", True))
-    for sample in (False, True)
+AGGREGATES = (
+    Variance("VAR_POP", False, False, (exp.VariancePop,)),
+    Variance("VAR_SAMP", True, False, (exp.Variance,), ("VARIANCE",)),
+    Variance("STDDEV_POP", False, True, (exp.StddevPop,)),
+    Variance("STDDEV_SAMP", True, True, (exp.Stddev, exp.StddevSamp)),
 )

@@ -8,7 +8,7 @@ from math import prod
 
 from sqlglot import exp
 
-from dpsql.aggregates import COUNTED, is_moments
+from dpsql.aggregates.base import Recipe
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
@@ -20,6 +20,7 @@ from dpsql.analyze.refusals import (
     no_number,
     no_range,
     not_distinct,
+    not_listed,
     not_public,
     second_alone,
     unlisted,
@@ -32,13 +33,11 @@ from dpsql.core.types import Type
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
 from dpsql.sql.google import Bounds
+from dpsql.sql.nodes import aggregate_form
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.times import as_number
 from dpsql.statistics.bounds import Automatic
-
-RANKED = frozenset({"MEDIAN", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "MIN", "MAX"})
-"""Aggregates that choose one of a value's possible values, by rank (Theorem QUANTILE-1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,14 @@ class Argument:
     @property
     def ordered(self) -> bool:
         """Is a value chosen by its rank?"""
-        return self.call.function in RANKED
+        return self.recipe.ranked
+
+    @property
+    def recipe(self) -> Recipe:
+        """How its call is answered."""
+        recipe = self.call.recipe
+        assert recipe is not None, "a call without a recipe is refused before"
+        return recipe
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +121,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
     domains, private = _domains(release, public, catalog.public)
+    if private is not None and release.listed_for is not None:
+        raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
         raise not_public(private)
     keys = tuple(_key(k, known) for k in release.keys)
@@ -200,39 +208,41 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     if call.where is not None:
         where = scalar(call.where, known)
         if not where.type.is_boolean:
-            raise no_condition("FILTER" if isinstance(call.node, exp.Filter) else "COUNT_IF", call.where, where)
+            clause = "FILTER" if isinstance(call.node, exp.Filter) else aggregate_form(call.node).name
+            raise no_condition(clause, call.where, where)
         known = tighten(call.where, known)
+    recipe = call.recipe
     if call.distinct:
         if call.argument is None:  # PRIVACY_UNIT() of rows that are their own units
             return Argument(call, None, where, rows.owner.unit is not None or rows.owner.rows != 1)
-        if call.function == "COUNT" and isinstance(call.argument, exp.Column) and call.argument.name in held:
-            return Argument(call, None, where, True)
-        if call.function != "COUNT":
+        if recipe is None or not recipe.counts_distinct:
             raise not_distinct(call)
+        if isinstance(call.argument, exp.Column) and call.argument.name in held:
+            return Argument(call, None, where, True)
         value = _groupable(call.argument, known, "counted DISTINCT", "count")
         return Argument(call, value, where, False, distinct=True)
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
         return Argument(call, None, where, False, clip)
+    assert recipe is not None
     value = scalar(call.argument, known)
     kind = None
-    if call.function in RANKED and (value.type.is_date or value.type.is_timestamp):
+    if recipe.takes_dates and (value.type.is_date or value.type.is_timestamp):
         kind, value = value.type, as_number(value)
     if call.bounds is not None and clip is None and (value.type.is_numeric or value.type.is_boolean):
         # Theorem RANGE-1: what is summed is clipped to its range, so the bounds need only narrow that.
         narrowed = value.range.clip(call.bounds.low, call.bounds.high).because(call.bounds.text)
         value = replace(value, range=narrowed)
-    if call.function in ("BOOL_AND", "BOOL_OR"):
+    if recipe.takes == "condition":
         if not value.type.is_boolean:
             raise no_condition(call.function, call.argument, value)
-    elif call.function not in COUNTED:
+    elif not recipe.counted:
         # Theorem SUM-1: a number with a finite range. Missing bounds are fatal.
-        booleans = call.function == "SUM" or call.function in RANKED
-        if not (value.type.is_numeric or (value.type.is_boolean and booleans)):
+        if not (value.type.is_numeric or (value.type.is_boolean and recipe.takes == "number or boolean")):
             raise no_number(call, value)
         if clip is not None:
             check_clip(clip, value)
-        elif not value.range.is_finite or value.range.magnitude > _largest(call):
+        elif not value.range.is_finite or value.range.magnitude > _largest(recipe):
             raise no_range(call, value, known, rows.columns)
     if call.second is None:
         return Argument(call, value, where, False, clip, kind)
@@ -241,9 +251,9 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     return Argument(call, value, where, False, clip, kind, second=_argument(other, held, rows).value)
 
 
-def _largest(call: Aggregate) -> int:
+def _largest(recipe: Recipe) -> int:
     """What no double holds is no range; a variance is a square, and so is a product of two values."""
-    return 10**150 if is_moments(call.function) else 10**300
+    return 10**150 if recipe.powers_of_values else 10**300
 
 
 def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:

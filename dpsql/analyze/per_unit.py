@@ -21,7 +21,7 @@ from dpsql.sql.dialect import data_type
 from dpsql.sql.functions.base import Scalar, call, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
 from dpsql.sql.gridded import cast, gridded, number, present
-from dpsql.sql.nodes import aggregate_name, is_aggregate
+from dpsql.sql.nodes import aggregate_form, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
 
@@ -59,7 +59,7 @@ class _Call:
             filtered = e if where is None else exp.Filter(this=e, expression=exp.Where(this=where.sql.copy()))
             return self.over(filtered)
 
-        found = self._aggregate(aggregate_name(call), call, known, wrapped)
+        found = self._aggregate(aggregate_form(call).name, call, known, wrapped)
         if where is not None and not isinstance(call, exp.Count):
             found = Scalar(found.sql, found.type, found.range.with_nullable(True), found.extent)
         return found
@@ -187,7 +187,7 @@ _INSTEAD = {
 
 
 def _unsupported(call: Expr) -> PrivacyError:
-    name = aggregate_name(call) if is_aggregate(call) else shown(call)
+    name = aggregate_form(call).name if is_aggregate(call) else shown(call)
     return refuse(
         PrivacyError,
         f"{name} within a unit is not supported here",
@@ -377,7 +377,7 @@ def own_window(node: exp.Window, known: Known, unit: str, rows: int | None, seen
         value = scalar(call.this, known)
         return Scalar(over(True)(type(call)(this=value.sql)), value.type, value.range.with_nullable(True), value.extent)
     plain = call.this if isinstance(call, exp.Filter) else call
-    if is_aggregate(plain) and aggregate_name(plain) in _RUNNING:
+    if is_aggregate(plain) and aggregate_form(plain).name in _RUNNING:
         by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
         return _Call(call, known, rows, over(by_rows)).value()
     raise refuse(

@@ -10,6 +10,7 @@ from math import ceil, floor, prod
 
 from sqlglot import exp
 
+from dpsql.aggregates import FORMS
 from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
@@ -65,7 +66,7 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     found = _declared(argument, known, columns), _away_from_zero(argument, known) if here else None
     ways = [way for way in found if way is not None]
     part = _culprit(argument, known) if here else None
-    logarithms = call.function == "GEOMEAN"
+    logarithms = call.recipe is not None and call.recipe.above_zero
     clipped, place = f"CLIP({shown(written, 200)}, {1 if logarithms else 0}, 500)", written
     if part is not None:
         place, clipped, side = part, shown(_clipped(argument, part), 200), f": {shown(part)} has none"
@@ -199,7 +200,7 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
 def not_distinct(call: Aggregate) -> PrivacyError:
     """Anything but a count of distinct values."""
     text = shown(_written(call), 40)
-    shares = ", ".join(f"{float(share):g}" for share in call.at if call.function != "MEDIAN")
+    shares = ", ".join(f"{float(share):g}" for share in call.at if FORMS[call.function].takes_shares)
     further = f", [{shares}]" if call.listed else f", {shares}" if shares else ""
     return refuse(
         PrivacyError,
@@ -235,6 +236,12 @@ def no_delta(keys: Unlisted) -> PrivacyError:
         code="private-keys",
         hint=f"{keys.way}\n{select}" if keys.shared else keys.way,
     )
+
+
+def not_listed(keys: Unlisted, name: str) -> PrivacyError:
+    """An aggregate of the counts of all values, where these aren't public."""
+    message = f"{keys.why}, and {name} needs a noisy count of each of them"
+    return refuse(PrivacyError, message, keys.place, code="private-keys", hint=keys.way.replace("group by", "take"))
 
 
 def not_public(keys: Unlisted) -> PrivacyError:

@@ -12,7 +12,7 @@ from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.statistics.base import CHOSEN
+from dpsql.statistics.choices import CHOSEN
 
 Arrow = Any
 Interval = tuple[float, float] | None
@@ -62,9 +62,9 @@ class Answer:
         """What a reader should know of how values were chosen, in words."""
         found: list[str] = []
         for step in (one.step for one in self.noisy):
-            extremes = sorted({call.function for call in step.calls} & {"MIN", "MAX"})
-            if extremes:
-                found.append(f"{' and '.join(extremes)}: approximate, a value that a few rows lie beyond")
+            said = {call.function: note for call in step.calls if (note := RECIPES[call.function].note) is not None}
+            for note in dict.fromkeys(said.values()):
+                found.append(f"{' and '.join(sorted(name for name in said if said[name] == note))}: {note}")
             noises = [m.noise for m in step.measurements]
             scores = [place for q, e in step.estimates.items() if q.kind not in CHOSEN for place, _ in e.terms]
             if any(isinstance(noises[place[0]], NoisyMax) for place in scores):

@@ -6,12 +6,7 @@ import click
 
 from dpsql.cli.options import policy_option
 
-_SHORT = (
-    ("COUNT_IF(c)", "COUNT(*) FILTER (WHERE c)"),
-    ("ANY_VALUE(k)", "of what depends on the keys of GROUP BY alone: no noise, and no FILTER"),
-)
 _CHOSEN = (
-    ("MODE(x)", "the most frequent value; chosen, so that no count is paid for; x needs public values or max_groups"),
     ("ORDER BY COUNT(*) DESC LIMIT k", "where only public keys leave, the winners are chosen, by SUM(x), too"),
     ("ARG_MAX(key, n), ARG_MIN(key, n)", "over SELECT key, COUNT(*) AS n … GROUP BY key: the same"),
 )
@@ -32,15 +27,16 @@ _ROWS = (
 @policy_option
 def functions(policy: str) -> None:
     """List every aggregate and scalar function that is understood."""
-    from dpsql.aggregates import RECIPES
+    from dpsql.aggregates import FORMS, RECIPES
     from dpsql.sql.functions import FUNCTIONS
     from dpsql.sql.functions.lengths import LONGEST
 
     click.echo("Aggregates of private rows")
-    for recipe in RECIPES.values():
-        forms, _, about = recipe.description.partition(": ")
+    others = [form for name, form in FORMS.items() if name not in RECIPES and form.description]
+    for one in (*RECIPES.values(), *others):
+        forms, _, about = one.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
-    for form, about in (*_SHORT, *_CHOSEN):
+    for form, about in _CHOSEN:
         click.echo(f"  {form:<42} {about}")
     click.echo("  each may have FILTER (WHERE …)")
     click.echo('\nRows that leave one by one, each value randomised by itself (unit = "row", replace_one)')

@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
-from dpsql.aggregates.bool_and_or import Either
-from dpsql.aggregates.derived import Derived
-from dpsql.aggregates.variance import Variance
 from dpsql.analyze.checked import Argument
 from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
@@ -38,7 +35,6 @@ from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
@@ -198,7 +194,7 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
     }
     if argument.clip is not None:
         facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
-    elif argument.value is not None and call.function not in (*COUNTED, "BOOL_AND", "BOOL_OR"):
+    elif argument.value is not None and argument.recipe.ranged:
         facts["range"] = _range(argument.value)
         if argument.second is not None:
             facts["second_range"] = _range(argument.second)
@@ -223,20 +219,19 @@ def _error(step: Step, call: Call) -> Facts | None:
     if (ranks := _rank_error(step, call)) is not None:
         return {"confidence": CONFIDENCE, **ranks}
     recipe = RECIPES[call.function]
-    if isinstance(recipe, Either):
-        return _decided(step, recipe.decides(call))
-    moments = isinstance(recipe, Derived | Variance)
-    bounds = recipe.bounds(call)
-    cells = recipe.examples(call, EXAMPLE_ROWS) if isinstance(recipe, Derived | Variance) else _cells(step, call)
+    if (rows := recipe.decides(call)) is not None:
+        return _decided(step, rows)
+    examples = recipe.examples(call, EXAMPLE_ROWS)
+    cells = _cells(step, recipe.averages(call)) if examples is None else examples
     found = [terms for cell in cells if (terms := _terms(step, call, cell)) is not None]
     if not found:
         return None
     one = max(float(half_width(terms, CONFIDENCE)) for terms in found)
     every = max(float(half_width(terms, CONFIDENCE, step.count)) for terms in found) if step.count else one
     facts: Facts = {"confidence": CONFIDENCE, "one_cell": one, "all_cells": every}
-    if moments or bounds is not None:
+    if examples is not None or recipe.bounds(call) is not None:
         facts["rows"] = EXAMPLE_ROWS
-        facts["shrinks"] = not isinstance(recipe, Derived) or recipe.shrinks
+        facts["shrinks"] = recipe.shrinks
     elif len(found[0]) == 1 and isinstance(found[0][0][1], DiscreteLaplace):
         weight, noise = found[0][0]
         facts["all_cells_laplace"] = abs(weight) * noise.laplace_within(CONFIDENCE, max(step.count or 1, 1))
@@ -258,8 +253,11 @@ def _rank_error(step: Step, call: Call) -> Facts | None:
         for statistic, noise in chosen
         if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
     ]
-    points = max(s.value.grid.span + 1 for s, _ in chosen if isinstance(s, Quantiles | Extreme))
-    return {"ranks": max(off), "candidates": points}
+    points = max(s.points for s, _ in chosen if isinstance(s, Choice))
+    facts: Facts = {"ranks": max(off), "candidates": points}
+    recipe = RECIPES[call.function]
+    facts |= {} if recipe.nearness is None else {"nearness": recipe.nearness}
+    return facts if recipe.note is None else {**facts, "approximate": True}
 
 
 def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:
@@ -289,12 +287,9 @@ def _choice_epsilon(step: Step) -> float | None:
     return float(top.sensitivity(whole).l1) / float(noise) if noise else 0.0
 
 
-def _cells(step: Step, call: Call) -> list[dict[Quantity, float]]:
+def _cells(step: Step, averages: tuple[float, float] | None) -> list[dict[Quantity, float]]:
     """Cells with so many rows and the averages at which the error may be largest."""
-    bounds = RECIPES[call.function].bounds(call)
-    if call.value is not None and call.function == "GEOMEAN":  # of the logarithms, which it is an average of
-        bounds = RECIPES["AVG"].bounds(call)
-    means = [0.0] if bounds is None else [bounds[0], (bounds[0] + bounds[1]) / 2, bounds[1]]
+    means = [0.0] if averages is None else [averages[0], sum(averages) / 2, averages[1]]
     return [{q: mean * EXAMPLE_ROWS if q.kind == "total" else EXAMPLE_ROWS for q in step.estimates} for mean in means]
 
 

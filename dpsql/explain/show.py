@@ -192,11 +192,12 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
             f"a winner is at most {_number(below)} below the best, with {percent}",
         ]
     if (ranks := error.get("ranks")) is not None:
-        approximate = ", approximate" if aggregate["aggregate"].upper().startswith(("MIN(", "MAX(")) else ""
+        approximate = ", approximate" if error.get("approximate") else ""
         return [
             *lines,
             f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
             f"for one cell with {percent}",
+            *([error["nearness"]] if "nearness" in error else []),
         ]
     if rows := error.get("rows"):
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Recipe
+from dpsql.aggregates.form import Form
 from dpsql.core.errors import SQLError
 from dpsql.plan.google import contribution
-from dpsql.plan.nodes import Aggregate, Expr, Relation, unit_of
+from dpsql.plan.nodes import Aggregate, Expr, Relation, counted_rows, unit_of
 from dpsql.plan.owners import units, ways
 from dpsql.plan.pairs import second_argument
 from dpsql.plan.refusals import only_counted, unsupported_aggregate
@@ -18,7 +20,7 @@ from dpsql.plan.rows import Rows, all_of, plan_column
 from dpsql.plan.shares import shares
 from dpsql.plan.unmatched import check_unseen
 from dpsql.policy.model import Policy
-from dpsql.sql.nodes import aggregate_name, is_privacy_unit
+from dpsql.sql.nodes import aggregate_form, is_privacy_unit
 from dpsql.sql.refuse import refuse
 
 if TYPE_CHECKING:
@@ -37,13 +39,13 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if isinstance(node, exp.Filter):
         where = builder.row_level(node.expression.this, rows)
         call = node.this
-    name = aggregate_name(call)
-    distinct = name == "APPROX_COUNT_DISTINCT"  # noise is all that is approximate about it
-    name = "COUNT" if distinct else name
-    if name not in RECIPES and name != "COUNT_IF":
-        raise unsupported_aggregate(name, call)
-    at, listed = _shares(name, call)
-    second = second_argument(call, aggregate_name(call), shares=bool(at))
+    written = aggregate_form(call)
+    distinct = written.distinct_of is not None
+    form: Form = written if written.distinct_of is None else RECIPES[written.distinct_of]
+    if not form.answered:
+        raise unsupported_aggregate(form, call)
+    at, listed = _shares(form, call)
+    second = second_argument(call, written)
     argument = call.args.get("this")
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
@@ -51,53 +53,52 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         if len(argument.expressions) != 1 or isinstance(argument.expressions[0].unnest(), exp.Tuple):
             raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
         argument = argument.expressions[0]
-        distinct = name not in ("MIN", "MAX")  # theirs are the same of distinct values
-    bounds = contribution(call, name, distinct)
+        distinct = not (isinstance(form, Recipe) and form.same_of_distinct)
+    bounds = contribution(call, form, distinct)
     if is_privacy_unit(second):
         raise only_counted(call)
     if is_privacy_unit(argument):
-        return _count_units(call, name, distinct, where, node, rows)
+        return _count_units(call, form, distinct, where, node, rows)
     if isinstance(argument, exp.Order):
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
         if distinct:
             raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
         argument = None
-    if argument is None and name != "COUNT":
-        raise refuse(SQLError, f"{name} needs an argument", call, code="arity", hint=f"write {name}(x)")
+    if argument is None and not form.starred:
+        raise refuse(SQLError, f"{form.name} needs an argument", call, code="arity", hint=f"write {form.name}(x)")
     plan = builder.row_level(argument, rows) if argument is not None else None
-    if name == "COUNT_IF" and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
-        return Aggregate("COUNT", None, False, all_of([*([] if where is None else [where]), plan]), node)
-    if name == "GEOMEAN" and plan is not None:  # Theorem POST-1: e to the average of the logarithms
-        plan = exp.Ln(this=plan)
-    if name == "COUNT" and distinct and plan is not None:
+    if form.condition and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
+        return counted_rows(all_of([*([] if where is None else [where]), plan]), node)
+    if isinstance(form, Recipe) and plan is not None:
+        plan = form.value(plan)
+    if isinstance(form, Recipe) and form.counts_distinct and distinct and plan is not None:
         counted = _counted_unit(plan, rows.relation, builder.policy)
         if counted is not None:
             plan, conditions = counted
             where = all_of([*([] if where is None else [where]), *conditions])
     other = builder.row_level(second, rows) if second is not None else None
-    return Aggregate(name, plan, distinct, where, node, bounds, at=at, listed=listed, second=other)
+    return Aggregate(form.name, plan, distinct, where, node, bounds, at=at, listed=listed, second=other)
 
 
-def _shares(name: str, call: Expr) -> tuple[tuple[Fraction, ...], bool]:
+def _shares(form: Form, call: Expr) -> tuple[tuple[Fraction, ...], bool]:
     """What a quantile is asked for; nothing of other aggregates."""
-    if name == "MEDIAN":
-        return (Fraction(1, 2),), False
-    if name not in ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"):
-        return (), False
+    if not form.takes_shares:
+        return (form.at if isinstance(form, Recipe) else ()), False
+    name = form.name
     share = call.args.get("expression") or call.args.get("quantile")
     if share is None:
         raise refuse(SQLError, f"{name} needs a share of the rows", call, code="arity", hint=f"write {name}(x, 0.5)")
     return shares(share, call)
 
 
-def _count_units(call: Expr, name: str, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:
+def _count_units(call: Expr, form: Form, distinct: bool, where: Expr | None, node: Expr, rows: Rows) -> Aggregate:
     """COUNT(DISTINCT PRIVACY_UNIT()): the unit of the rows, whatever its column is called."""
-    if name != "COUNT" or not distinct:
+    if not (isinstance(form, Recipe) and form.counts_distinct and distinct):
         raise only_counted(call)
     unit = unit_of(rows.relation)
     # Without a column each row is a unit; analyze knows whether a join repeats it.
-    return Aggregate("COUNT", None if unit is None else plan_column(unit), True, where, node)
+    return Aggregate(form.name, None if unit is None else plan_column(unit), True, where, node)
 
 
 def _counted_unit(argument: Expr, relation: Relation, policy: Policy) -> tuple[Expr, list[Expr]] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.aggregates import COUNTED
+from dpsql.aggregates import FORMS
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Aggregate, Expr, Join, columns_of
@@ -116,7 +116,7 @@ def one_row(node: exp.Select, post: exp.Select, aggregates: list[Aggregate], pla
     def looked_up(e: Expr) -> Expr:
         if isinstance(e, exp.Column) and any(e is place for place in places):
             value: Expr = exp.AnyValue(this=e)
-            counts = e.name.startswith("a") and aggregates[int(e.name[1:])].function in COUNTED
+            counts = e.name.startswith("a") and FORMS[aggregates[int(e.name[1:])].function].zero_where_empty
             return exp.func("coalesce", value, exp.Literal.number(0), copy=False) if counts else value
         return rebuilt(e, looked_up)
 

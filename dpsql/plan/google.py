@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from dpsql.aggregates import PAIRS
+from dpsql.aggregates.form import Form
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Relation, scanned
 from dpsql.plan.owners import units, ways
@@ -50,33 +50,34 @@ def check_unit(column: exp.Column, plan: Expr | None, rows: Relation | None, pol
 # ---------------------------------------------------------------- contribution bounds
 
 
-def contribution(call: Expr, name: str, distinct: bool) -> Bounds | None:
+def contribution(call: Expr, form: Form, distinct: bool) -> Bounds | None:
     """The contribution bounds of an aggregate call, where they make sense."""
     bounds: Bounds | None = call.meta.get(BOUNDS)
+    name = form.name
     if bounds is None:
         return None
     if distinct:
         raise _wrong(bounds, "what is DISTINCT is counted once, so there is nothing to clip", "leave the bounds out")
-    if name in PAIRS or name in ("BOOL_AND", "BOOL_OR", "COUNT_IF", "GEOMEAN"):
-        instead = f"clip: {name}(CLIP(y, 0, 100), CLIP(x, 0, 100))" if name in PAIRS else f"leave them out: {name}(x)"
+    if form.pair or form.clips == "nothing":
+        instead = f"clip: {name}(CLIP(y, 0, 100), CLIP(x, 0, 100))" if form.pair else f"leave them out: {name}(x)"
         raise _wrong(bounds, f"contribution bounds don't say what they clip in {name}", instead)
     if bounds.per == "row":
-        if name == "COUNT":
-            example = "COUNT(*, contribution_bounds_per_group => (0, 5))"
-            raise _wrong(bounds, "COUNT counts rows, and has no value to clip", f"bound its groups: {example}")
+        if form.clips == "rows":
+            example = f"{name}(*, contribution_bounds_per_group => (0, 5))"
+            raise _wrong(bounds, f"{name} counts rows, and has no value to clip", f"bound its groups: {example}")
         return bounds
-    if name == "COUNT":
+    if form.clips == "rows":
         whole = bounds.low.denominator == bounds.high.denominator == 1
         if not whole or bounds.low < 0 or not 1 <= bounds.high <= MOST_ROWS:
             raise _wrong(
                 bounds,
-                "COUNT takes whole numbers from 0 to 2³¹ as bounds, and the upper one is at least 1",
-                "write COUNT(*, contribution_bounds_per_group => (0, 5))",
+                f"{name} takes whole numbers from 0 to 2³¹ as bounds, and the upper one is at least 1",
+                f"write {name}(*, contribution_bounds_per_group => (0, 5))",
             )
-    elif name != "SUM":
+    elif form.clips != "sums":
         instead = f"clip each row: {name}(x, contribution_bounds_per_row => (0, 100))"
-        if name == "AVG":
-            instead += f"\nor divide: SUM(x, {bounds.text}) / COUNT(*, contribution_bounds_per_group => (0, 5))"
+        if form.per_group_instead:
+            instead += f"\n{form.per_group_instead.replace('{bounds}', bounds.text)}"
         raise _wrong(bounds, f"only SUM and COUNT can be clipped per group, not {name}", instead)
     elif max(abs(bounds.low), abs(bounds.high)) > MOST:
         raise _wrong(bounds, "these bounds are too wide for any sum", "give it bounds below 1e280: (0, 500)")

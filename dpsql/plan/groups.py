@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.aggregates.form import ByValue
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.aggregates import aggregate_of
+from dpsql.plan.by_value import Groups, of_counts
 from dpsql.plan.correlated import Around, correlated_keys, one_row
 from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
-from dpsql.plan.mode import most_frequent
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
-from dpsql.plan.pairs import any_value, bare
+from dpsql.plan.pairs import any_value
 from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
 from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import (
-    aggregate_name,
+    aggregate_form,
+    bare,
     holds_aggregate,
     interval_end,
     is_aggregate,
@@ -64,8 +66,9 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     def aggregate(e: Expr) -> Expr:
         if (known := any_value(e, rewrite)) is not None:
             return known
-        if isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Mode):
-            return most_frequent(builder, e, rows, node.args.get("group"))
+        form = aggregate_form(e.this if isinstance(e, exp.Filter) else e)
+        if isinstance(form, ByValue):
+            return of_counts(builder, form, e, rows, Groups(node.args.get("group"), keys, column, len(sets) > 1))
         found = aggregate_of(builder, e, rows)
         if found not in aggregates:
             aggregates.append(found)
@@ -265,7 +268,7 @@ def _own_call(builder: Builder, node: Expr, rows: Rows) -> Expr:
         return builder.row_level(e, rows)
 
     call = node.this if isinstance(node, exp.Filter) else node
-    if contribution(call, aggregate_name(call), False) is not None:
+    if contribution(call, aggregate_form(call), False) is not None:
         raise refuse(
             PrivacyError,
             "contribution bounds belong to the aggregates that leave, and these are one unit's own",

@@ -13,6 +13,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.aggregates import COUNT, FORMS
+from dpsql.aggregates.base import Recipe
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
@@ -256,6 +258,17 @@ class Aggregate:
     listed: bool = False  # they were given as a list, and are answered as one
     second: Expr | None = None  # the other argument of an aggregate of pairs
 
+    @property
+    def recipe(self) -> Recipe | None:
+        """How it is answered; None of what analyze refuses."""
+        form = FORMS[self.function]
+        return form if isinstance(form, Recipe) else None
+
+
+def counted_rows(where: Expr | None, node: Expr, recipe: str = COUNT) -> Aggregate:
+    """COUNT(*) of the rows that pass a condition; recipe: another aggregate that is made of this number."""
+    return Aggregate(recipe, None, False, where, node)
+
 
 @dataclass(frozen=True, slots=True)
 class Winners:
@@ -279,6 +292,7 @@ class Release:
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
     winners: Winners | None = None
+    listed_for: str | None = None  # the aggregate for which all its keys must be public, if there is one
 
 
 @dataclass(frozen=True, slots=True)

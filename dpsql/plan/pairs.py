@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.aggregates import PAIRS
+from dpsql.aggregates import form_of
+from dpsql.aggregates.form import Form
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr
 from dpsql.plan.refusals import unsupported_aggregate
-from dpsql.sql.nodes import aggregate_name, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.trees import Rewrite
 
 _OTHER = ("this", "big_int")  # arguments of a node that are none of the call
-
-
-def bare(e: Expr) -> Expr:
-    """ANY_VALUE without the IGNORE NULLS that it always has, and that sqlglot spells out."""
-    if isinstance(e, exp.IgnoreNulls) and isinstance(e.this, exp.AnyValue):
-        return e.this
-    if isinstance(e, exp.Filter) and isinstance(e.this, exp.IgnoreNulls) and isinstance(e.this.this, exp.AnyValue):
-        return exp.Filter(this=e.this.this.copy(), expression=e.expression.copy())
-    return e
 
 
 def any_value(e: Expr, rewrite: Rewrite) -> Expr | None:
@@ -30,27 +21,26 @@ def any_value(e: Expr, rewrite: Rewrite) -> Expr | None:
     rewrite: an expression over groups, whose columns are keys. None: it is another aggregate.
     """
     call = e.this if isinstance(e, exp.Filter) else e
-    if not is_aggregate(call) or aggregate_name(call) != "ANY_VALUE":
+    form = form_of(call)
+    if form is None or not form.of_keys:
         return None
     argument = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
     if isinstance(e, exp.Filter) or not isinstance(argument, exp.Expr) or argument.find(exp.Column) is None:
-        raise unsupported_aggregate("ANY_VALUE", e)
+        raise unsupported_aggregate(form, e)
     try:
         return rewrite(argument)
     except (SQLError, PrivacyError):
-        raise unsupported_aggregate("ANY_VALUE", e) from None
+        raise unsupported_aggregate(form, e) from None
 
 
-def second_argument(call: Expr, name: str, *, shares: bool = False) -> Expr | None:
-    """The other value of an aggregate of pairs; None for an aggregate of one value.
-
-    shares: it is a quantile, whose shares are no value.
-    """
-    own = (*_OTHER, *(("expression", "quantile") if shares else ()))
+def second_argument(call: Expr, form: Form) -> Expr | None:
+    """The other value of an aggregate of pairs; None for an aggregate of one value. Shares of a quantile are none."""
+    name = form.name
+    own = (*_OTHER, *(("expression", "quantile") if form.takes_shares else ()))
     extra = [v for k, v in call.args.items() if v and k not in own and call.key != "anonymous"]
     further = call.expressions[1:] if isinstance(call, exp.Anonymous) else []
     given = [*further, *(v for v in extra if isinstance(v, exp.Expr) or (isinstance(v, list) and v))]
-    if name not in PAIRS:
+    if not form.pair:
         if given:
             raise refuse(
                 SQLError, f"{name} takes one argument", call, code="arity", hint=f"write {name}(x) for each of them"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
+from dpsql.aggregates.form import Form
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.nodes import Expr, Scan
 from dpsql.sql.nodes import is_aggregate, is_estimate
@@ -162,25 +163,17 @@ def no_response(node: Expr) -> PrivacyError:
     )
 
 
-_SHOWS_ROWS = {"ANY_VALUE", "FIRST", "LAST", "ARG_MAX", "ARG_MIN", "LIST", "STRING_AGG"}
-_INSTEAD = {
-    "ANY_VALUE": "it can be taken of what depends on the keys alone: ANY_VALUE(UPPER(k)) … GROUP BY k",
-    "HISTOGRAM": "count by value: SELECT x, COUNT(*) … GROUP BY x",
-    "MODE": "count by value: SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1",
-}
-
-
-def unsupported_aggregate(name: str, node: Expr) -> PrivacyError:
+def unsupported_aggregate(form: Form, node: Expr) -> PrivacyError:
     """An aggregate without a recipe."""
     if is_estimate(node):
         return no_response(node)
     known = ", ".join(sorted(RECIPES))
     return refuse(
         PrivacyError,
-        f"{name} shows single rows, and no noise hides that"
-        if name in _SHOWS_ROWS
-        else f"{name} of private rows is not supported by this version",
+        f"{form.name} shows single rows, and no noise hides that"
+        if form.shows_rows
+        else f"{form.name} of private rows is not supported by this version",
         node,
         code="unsupported-aggregate",
-        hint=_INSTEAD.get(name, f"what can be asked of private rows: {known}"),
+        hint=form.instead or f"what can be asked of private rows: {known}",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.aggregates import form_of
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.google import not_an_aggregate
 from dpsql.plan.nodes import (
@@ -42,7 +43,7 @@ from dpsql.plan.rows import (
 )
 from dpsql.plan.windows import add_window, over_results, spelt_out
 from dpsql.sql.nodes import (
-    aggregate_name,
+    aggregate_form,
     holds_aggregate,
     interval_end,
     is_aggregate,
@@ -422,7 +423,8 @@ def _looked_up(builder: Builder, built: exp.Query, written: exp.Select, mine: li
     *keys, value = (plan_column(plan) for plan, _ in other.columns)
     same: list[Expr] = [exp.EQ(this=builder.row_level(m, rows), expression=k) for m, k in zip(mine, keys, strict=True)]
     rows.relation = Join(rows.relation, other, "left", all_of(same), None)
-    counts = isinstance(written.selects[-1].unalias(), exp.Count | exp.CountIf)
+    form = form_of(written.selects[-1].unalias())
+    counts = form is not None and form.zero_where_empty
     return exp.func("coalesce", value, exp.Literal.number(0)) if counts else value
 
 
@@ -432,7 +434,7 @@ def _counts(relation: Relation) -> set[str]:
     found = set()
     for name, call in relation.columns:
         plain = call.this if isinstance(call, exp.Filter) else call
-        if aggregate_name(plain) in ("COUNT", "COUNT_IF"):
+        if aggregate_form(plain).zero_where_empty:
             found.add(name)
     return found
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import PrivacyError
 from dpsql.plan.nodes import Expr
-from dpsql.sql.nodes import aggregate_name, is_privacy_unit
+from dpsql.sql.nodes import aggregate_form, is_privacy_unit
 from dpsql.sql.refuse import refuse, shown
 
 _STRICT = (  # NULL where one of their values is
@@ -31,11 +31,11 @@ def check_unseen(node: Expr, private: Set[str], place: Expr) -> None:
     argument = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.args.get("this")
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         argument = argument.expressions[0]
-    name = aggregate_name(call)
+    form = aggregate_form(call)
     if isinstance(argument, exp.Expr) and not isinstance(argument, exp.Star):
-        if name == "COUNT_IF" and _not_true(argument, private):
+        if form.condition and _not_true(argument, private):
             return
-        if name != "COUNT_IF" and (_is_null(argument, private) or (name == "SUM" and _is_zero(argument, private))):
+        if not form.condition and (_is_null(argument, private) or (form.skips_zero and _is_zero(argument, private))):
             return
     raise refuse(
         PrivacyError,

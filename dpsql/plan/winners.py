@@ -24,7 +24,8 @@ def with_winners(plan: Plan) -> Plan:
 
 
 def _marked(release: Release, name: str, plan: Plan) -> Release:
-    if len(release.aggregates) != 1 or not release.keys or release.aggregates[0].function not in ("COUNT", "SUM"):
+    recipes = [aggregate.recipe for aggregate in release.aggregates]
+    if not release.keys or len(recipes) != 1 or recipes[0] is None or not recipes[0].ranks_groups:
         return release
     given = [p.query for r in plan.releases for p in parts_of(r.input) if isinstance(p, Given)]
     places = [t for query in [plan.post, *given] for t in query.find_all(exp.Table) if t.name == name]

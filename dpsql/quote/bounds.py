@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
@@ -92,7 +92,7 @@ def _needs(column: Automatic, checked: Checked, limits: Limits, catalog: Catalog
 
 
 def _ranges(checked: Checked) -> list[object]:
-    arguments = [a for r in checked.releases for a in r.arguments if a.call.function not in COUNTED and a.clip is None]
+    arguments = [a for r in checked.releases for a in r.arguments if not a.recipe.counted and a.clip is None]
     # What is added up within a unit is on a grid that hangs on its range, and part of the relation.
     relations: list[object] = [r.relation for r in checked.releases]
     return relations + [(v.range.low, v.range.high) for a in arguments for v in a.values]

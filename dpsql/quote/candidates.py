@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.aggregates import COUNTED, RECIPES, is_moments
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.core.frozen import dataclass
@@ -166,9 +166,9 @@ def _candidates(checked: CheckedRelease) -> int:
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
     """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
     grids: dict[tuple[exp.Expr, object], Grid] = {}
-    divided = {_value_key(v) for a in checked.arguments if is_moments(a.call.function) for v in a.values}
+    divided = {_value_key(v) for a in checked.arguments if a.recipe.powers_of_values for v in a.values}
     for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
-        if argument.call.function in COUNTED:
+        if argument.recipe.counted:
             continue
         if argument.ordered:
             # Several quantiles cut the candidates into parts, which must be many enough to tell tied rows apart.
@@ -252,7 +252,7 @@ def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
     """contribution_bounds_per_group in integers: of rows, of values, or of steps of their grid."""
     if argument.clip is None:
         return None
-    if argument.call.function != "COUNT":
+    if not argument.recipe.counted:
         assert grid is not None
         return on_grid(grid, argument.clip.low, argument.clip.high)
     return Clip("rows" if grid is None else "present", int(argument.clip.low), int(argument.clip.high))

@@ -14,14 +14,26 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
-from dpsql.plan.nodes import Aggregate, Expr, Given, GroupUnits, Plan, Relation, Release, columns_of, parts_of, unit_of
+from dpsql.plan.nodes import (
+    Aggregate,
+    Expr,
+    Given,
+    GroupUnits,
+    Plan,
+    Relation,
+    Release,
+    columns_of,
+    counted_rows,
+    parts_of,
+    unit_of,
+)
 from dpsql.plan.rows import fresh, plan_column
 from dpsql.quote.bounds import with_ranges
 from dpsql.quote.calibrate import calibrate
@@ -116,7 +128,7 @@ def _limits(one: CheckedRelease) -> Iterator[tuple[str, int]]:
 
 
 def _count(where: Expr | None) -> Aggregate:
-    return Aggregate("COUNT", None, False, where, exp.Count(this=exp.Star()))
+    return counted_rows(where, exp.Count(this=exp.Star()))
 
 
 def _bucket(column: str) -> Expr:
@@ -154,7 +166,7 @@ class _Clipped:
 def _clipped(argument: Argument) -> Iterator[_Clipped]:
     """The values of an aggregate that are clipped to a range."""
     call = argument.call
-    if call.function in COUNTED or argument.clip is not None or argument.kind is not None or call.bounds is not None:
+    if argument.recipe.counted or argument.clip is not None or argument.kind is not None or call.bounds is not None:
         return
     places = ("",) if call.second is None else ("the first value of ", "the second value of ")
     for place, written, value in zip(places, (call.argument, call.second), argument.values, strict=False):

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from dpsql.aggregates import COUNTED, RECIPES
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument
 from dpsql.core.cost import show_rounded
@@ -126,9 +126,9 @@ class Goal:
             release, column = order[0]
             step, index = steps[release], int(column[1:])
             argument, call = step.checked.arguments[index], step.calls[index]
-            if call.function not in (*COUNTED, "SUM"):
+            if not argument.recipe.one_number:
                 raise _cannot(name, f"the error of {call.function} depends on how many rows there are")
-            if self.share and (argument.value is None or call.function in COUNTED):
+            if self.share and (argument.value is None or argument.recipe.counted):
                 raise _cannot(name, "a count has no declared range", "give an absolute accuracy: 100")
             yield name, argument, _width(step, call, self.confidence)
 
@@ -145,13 +145,14 @@ class Goal:
 
 def _width(step: Step, call: Call, confidence: float) -> float:
     """How far an aggregate that is linear in the noise can be off, and half a unit where it is rounded."""
-    (quantity,) = RECIPES[call.function].needs(call)
+    recipe = RECIPES[call.function]
+    (quantity,) = recipe.needs(call)
     terms = step.estimates[quantity].terms
     if not terms:
         return 0.0
     noises: list[tuple[Any, Any]] = [(float(w), step.measurements[place[0]].noise) for place, w in terms]
     width = float(half_width(noises, confidence, max(1, step.count or 1)))
-    whole = call.function in COUNTED or (call.type is not None and (call.type.is_integer or call.type.is_boolean))
+    whole = recipe.counted or (call.type is not None and (call.type.is_integer or call.type.is_boolean))
     rounded = whole and lcm(*(w.denominator for _, w in terms)) > 1
     return width + 0.5 if rounded else width
 

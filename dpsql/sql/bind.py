@@ -16,7 +16,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.sql.google import UNIT_COLUMN
 from dpsql.sql.grouping import group, group_keys, grouping_sets
 from dpsql.sql.names import UNWRITTEN, Scope, Unlisted, aliased, column, lookup, output_name, unique_names
-from dpsql.sql.nodes import check_node, holds_aggregate, interval_end
+from dpsql.sql.nodes import check_node, holds_aggregate, interval_end, is_starred
 from dpsql.sql.parse import Tree
 from dpsql.sql.refuse import refuse
 from dpsql.sql.rewrite import rewrite
@@ -349,7 +349,7 @@ class _Binder(Sources):
             if isinstance(e, exp.Query):
                 tree, _ = self.query(e, ctes, scope)
                 return exp.Subquery(this=tree) if isinstance(e, exp.Subquery) else tree
-            if isinstance(e, exp.Star) and not isinstance(e.parent, exp.Count):
+            if isinstance(e, exp.Star) and not is_starred(e.parent):
                 hint = "name one column, or choose several: COLUMNS('^a')"
                 raise refuse(SQLError, "* can't stand here", e.parent or e, code="unsupported", hint=hint)
             if isinstance(e, exp.Explode) and not scope.sources and (series := series_of(e)) is not None:

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpsql.aggregates import FORMS, form_of
+from dpsql.aggregates.form import Form
 from dpsql.core.errors import SQLError
 from dpsql.sql.functions import lookup, refusal
 from dpsql.sql.refuse import refuse
 
-# Aggregates by DuckDB's names. Only those with a file in dpsql/aggregates can be asked of private rows; over results
-# (post-processing) all of these work.
-_AGGREGATE_NODES: dict[type[exp.Expr], str] = {
-    exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX", exp.Median: "MEDIAN",
-    exp.Variance: "VAR_SAMP", exp.VariancePop: "VAR_POP", exp.Stddev: "STDDEV_SAMP", exp.StddevPop: "STDDEV_POP",
-    exp.StddevSamp: "STDDEV_SAMP", exp.CountIf: "COUNT_IF", exp.AnyValue: "ANY_VALUE", exp.First: "FIRST",
-    exp.Last: "LAST", exp.ArgMax: "ARG_MAX", exp.ArgMin: "ARG_MIN", exp.Mode: "MODE", exp.Quantile: "QUANTILE_DISC",
-    exp.PercentileCont: "QUANTILE_CONT", exp.PercentileDisc: "QUANTILE_DISC", exp.ApproxDistinct:
-    "APPROX_COUNT_DISTINCT", exp.ApproxQuantile: "APPROX_QUANTILE", exp.LogicalAnd: "BOOL_AND", exp.LogicalOr:
-    "BOOL_OR", exp.Corr: "CORR", exp.CovarPop: "COVAR_POP", exp.CovarSamp: "COVAR_SAMP", exp.ArrayAgg: "LIST",
-    exp.GroupConcat: "STRING_AGG", exp.Skewness: "SKEWNESS", exp.Kurtosis: "KURTOSIS", exp.RegrSlope: "REGR_SLOPE",
-    exp.RegrIntercept: "REGR_INTERCEPT", exp.RegrCount: "REGR_COUNT", exp.RegrR2: "REGR_R2", exp.RegrAvgx: "REGR_AVGX",
-    exp.RegrAvgy: "REGR_AVGY", exp.RegrSxx: "REGR_SXX", exp.RegrSyy: "REGR_SYY", exp.RegrSxy: "REGR_SXY",
-}  # fmt: skip
-_AGGREGATE_NAMES = {
-    "COUNT_STAR": "COUNT", "MEAN": "AVG", "VARIANCE": "VAR_SAMP", "FAVG": "AVG", "FSUM": "SUM", "KAHAN_SUM": "SUM",
-    "SUMKAHAN": "SUM", "PRODUCT": "PRODUCT", "MAD": "MAD", "ENTROPY": "ENTROPY", "GEOMEAN": "GEOMEAN",
-    "GEOMETRIC_MEAN": "GEOMEAN", "SKEWNESS": "SKEWNESS", "KURTOSIS": "KURTOSIS", "QUANTILE_CONT": "QUANTILE_CONT",
-    "QUANTILE_DISC": "QUANTILE_DISC", "RESERVOIR_QUANTILE": "RESERVOIR_QUANTILE", "HISTOGRAM": "HISTOGRAM",
-    "BIT_AND": "BIT_AND", "BIT_OR": "BIT_OR", "BIT_XOR": "BIT_XOR", "ARBITRARY": "ANY_VALUE", "SEM": "SEM",
-    "LISTAGG": "STRING_AGG", "MAX_BY": "ARG_MAX", "MIN_BY": "ARG_MIN", "KURTOSIS_POP": "KURTOSIS_POP",
-    "RR_COUNT": "RR_COUNT", "RR_FREQUENCY": "RR_FREQUENCY",  # over randomised values alone (plan/estimates.py)
-}  # fmt: skip
 _WINDOW_NODES = tuple(
     getattr(exp, n)
     for n in ("RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "Ntile", "Lag", "Lead", "FirstValue",
@@ -48,23 +27,37 @@ _PARTS = (
     exp.Interval,
 )  # fmt: skip
 
-_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+_TAKE_SHARES = tuple(node for form in FORMS.values() if form.takes_shares for node in form.nodes)
+_ESTIMATES = ("RR_COUNT", "RR_FREQUENCY")
 
 MAX_LIST = 2_000
 
 
-def aggregate_name(node: exp.Expr) -> str:
-    """DuckDB's name of an aggregate call, upper case."""
-    if isinstance(node, exp.Anonymous):
-        return _AGGREGATE_NAMES[node.name.upper()]
-    return _AGGREGATE_NODES[type(node)]
+def aggregate_form(node: exp.Expr) -> Form:
+    """The function of an aggregate call."""
+    form = form_of(node)
+    assert form is not None, "no call of an aggregate"
+    return form
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Is this node a call of an aggregate function?"""
-    if isinstance(node, exp.Anonymous):
-        return node.name.upper() in _AGGREGATE_NAMES
-    return type(node) in _AGGREGATE_NODES
+    """Is this node a call of an aggregate function? Over results all work; of private rows, those with an answer."""
+    return form_of(node) is not None
+
+
+def is_starred(node: object) -> bool:
+    """Is this node a call of an aggregate that may be taken of whole rows, by sqlglot's class for it?"""
+    form = None if isinstance(node, exp.Anonymous) else form_of(node)
+    return form is not None and form.starred
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """An aggregate, with or without FILTER, without the IGNORE NULLS that it has anyway and sqlglot spells out."""
+    if isinstance(node, exp.Filter) and isinstance(node.this, exp.IgnoreNulls):
+        inner = bare(node.this)
+        return node if inner is node.this else exp.Filter(this=inner.copy(), expression=node.expression.copy())
+    form = form_of(node.this) if isinstance(node, exp.IgnoreNulls) else None
+    return node.this if form is not None and form.nulls_spelt else node
 
 
 def is_window_function(node: exp.Expr) -> bool:
@@ -86,7 +79,7 @@ def is_randomized(node: object) -> bool:
 
 def is_estimate(node: object) -> bool:
     """Is this node a call of RR_COUNT or RR_FREQUENCY, estimates from randomised values?"""
-    return isinstance(node, exp.Anonymous) and node.name.upper() in ("RR_COUNT", "RR_FREQUENCY")
+    return isinstance(node, exp.Anonymous) and node.name.upper() in _ESTIMATES
 
 
 def interval_end(node: object) -> str | None:
@@ -116,7 +109,7 @@ def check_node(node: exp.Expr) -> None:
         raise refuse(SQLError, "EXISTS takes a query", node, code="wrong-arguments", hint=hint)
     if isinstance(node, _STRUCTURE + _PARTS) or is_aggregate(node) or is_window_function(node):
         return
-    if isinstance(node, exp.Array) and isinstance(node.parent, _QUANTILES):
+    if isinstance(node, exp.Array) and isinstance(node.parent, _TAKE_SHARES):
         return  # the shares of the rows; what they must be is build's business
     if is_privacy_unit(node):
         if node.expressions:

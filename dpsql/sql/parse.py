@@ -13,6 +13,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.aggregates import FORMS
 from dpsql.core.errors import Span, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import quiet
@@ -40,7 +41,9 @@ _INSTEAD = {
 }
 
 
-_QUANTILES = ("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC")
+_THIRD_LOST = frozenset(word for form in FORMS.values() for word in form.third_lost)
+_PAIRS = {node.__name__: form.name for form in FORMS.values() if form.pair for node in form.nodes}
+_MISSING = re.compile(rf"\.({'|'.join(_PAIRS)})'")  # in what sqlglot says of a pair of which one is missing
 _OPENS = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSES = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
@@ -166,7 +169,7 @@ def _at(text: str, token: Token, message: str, code: str, hint: str) -> SQLError
 def _check_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
     """The parser lets CEIL() pass, whose argument nobody would find, and forgets a third one of QUANTILE_CONT."""
     for i, (token, after) in enumerate(pairwise(tokens)):
-        if token.text.upper() in _QUANTILES and after.token_type is TokenType.L_PAREN and _commas(tokens[i + 2 :]) > 1:
+        if token.text.upper() in _THIRD_LOST and after.token_type is TokenType.L_PAREN and _commas(tokens[i + 2 :]) > 1:
             name = token.text.upper()
             raise _at(text, token, f"{name} takes two arguments", "arity", f"write {name}(x, 0.5)")
     for node in root.find_all(exp.Ceil, exp.Floor, exp.Date):
@@ -226,8 +229,8 @@ def _syntax_error(text: str, error: ParseError) -> SQLError:
     at = f" at {word}" if word else ""
     if said.startswith("Expecting"):
         message = said.replace("Expecting", "expected", 1) + at
-    elif (pair := re.search(r"\.(Corr|CovarPop|CovarSamp)'", said)) is not None:
-        name = {"Corr": "CORR", "CovarPop": "COVAR_POP", "CovarSamp": "COVAR_SAMP"}[pair[1]]
+    elif (pair := _MISSING.search(said)) is not None:
+        name = _PAIRS[pair[1]]
         hint = f"write {name}(y, x)"
         return SQLError(f"{name} takes two arguments, and no DISTINCT", code="arity", hint=hint, span=span)
     elif said.startswith("Required keyword"):

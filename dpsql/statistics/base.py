@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from dpsql.statistics.tally import Spectrum, Tally
 if TYPE_CHECKING:
     from dpsql.mechanisms.noisy_max import NoisyMax
 
-__all__ = ["CHOSEN", "UNWEIGHTED", "Choice", "Clip", "Integers", "Quantity", "Statistic", "Value", "power_sum"]
+__all__ = ["Choice", "Clip", "Integers", "Making", "Quantity", "Statistic", "Value", "power_sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,7 @@ class Quantity:
     """An exact number per cell that an aggregate needs: rows, present, total, distinct (of a value), units, clipped, …
 
     With u = (x − L)/(U − L) also first (Σu), second (Σu²) and moment: Σ of a power of it, or, over the rows that have
-    a second value, too, of a product of powers of both. Or a value that is chosen: quantile (at a share of the rows),
-    least, greatest.
+    a second value, too, of a product of powers of both. Or a value that is chosen: of the kinds in choices.py.
     """
 
     kind: str
@@ -54,11 +53,6 @@ class Quantity:
     at: Fraction | None = None
     second: Value | None = None
     powers: tuple[int, int] = (0, 0)
-
-
-CHOSEN = ("quantile", "least", "greatest")
-UNWEIGHTED = ("units", "clipped", "distinct", *CHOSEN)
-"""Quantities that row weights don't scale."""
 
 
 def power_sum(x: Value, where: str | None, i: int, y: Value | None = None, j: int = 0) -> Quantity:
@@ -104,17 +98,35 @@ class Statistic(Protocol):
         """Which quantities are linear in the columns, and how."""
 
 
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a choice is made with, beside its quantities."""
+
+    where_text: Mapping[str | None, str]  # FILTERs in words
+    single: bool  # in one cell, under replace_one
+    weight: int  # the integer that stands for one whole row
+    candidates: int  # that there may be in one cell
+
+
 @runtime_checkable
 class Choice(Statistic, Protocol):
     """Values that are chosen, by a score that rests on how often each value occurs; the scores never leave."""
+
+    @classmethod
+    def of(cls, needs: Iterable[Quantity], making: Making) -> Iterator[Choice]:
+        """The choices that tell those of these quantities that are of its kind."""
 
     @property
     def spectrum(self) -> Spectrum:
         """What the backend must count."""
 
     @property
+    def points(self) -> int:
+        """How many different values may be chosen."""
+
+    @property
     def candidates(self) -> int:
-        """Of one cell."""
+        """Of one cell: how many draws of noise."""
 
     @property
     def reach(self) -> Fraction:

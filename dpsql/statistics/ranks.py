@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import floor, log
 
@@ -11,10 +11,11 @@ import numpy as np
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.noisy_max import NoisyMax, Scores
-from dpsql.statistics.base import Integers, Quantity, Value
+from dpsql.statistics.base import Integers, Making, Quantity, Value
 from dpsql.statistics.tally import Spectrum, Tally
 
 _SAFE = 2**61
+MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,20 @@ class Quantiles:
     single: bool  # in one cell, under replace_one
     where_text: str = ""
 
+    kinds = ("quantile",)
     tallies: tuple[Tally, ...] = ()
+
+    @classmethod
+    def of(cls, needs: Iterable[Quantity], making: Making) -> Iterator[Quantiles]:
+        """All quantiles of one value together."""
+        shares: dict[tuple[Value, str | None], set[Fraction]] = {}
+        for need in needs:
+            if need.kind in cls.kinds:
+                assert need.value is not None and need.at is not None
+                shares.setdefault((need.value, need.where), set()).add(need.at)
+        for (value, where), at in shares.items():
+            parts = 1 if len(at) == 1 else max(1, min(MAX_PARTS, making.candidates // (value.grid.span + 1)))
+            yield cls(value, where, tuple(sorted(at)), parts, making.single, making.where_text[where])
 
     @property
     def width(self) -> int:
@@ -52,8 +66,12 @@ class Quantiles:
         return f"value of {self.value.text} at {shares} of the rows{self.where_text}"
 
     @property
+    def points(self) -> int:
+        return self.value.grid.span + 1
+
+    @property
     def candidates(self) -> int:
-        return (self.value.grid.span + 1) * self.parts
+        return self.points * self.parts
 
     @property
     def reach(self) -> Fraction:
@@ -74,14 +92,14 @@ class Quantiles:
 
     def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
         """The chosen integers of the grid in one cell, given which values occur in it and how often."""
-        below = _below(values, counts, self.value.grid.low, self.value.grid.span + 1, self.parts)
+        below = below_each(values, counts, self.value.grid.low, self.value.grid.span + 1, self.parts)
         found: dict[int, int] = {}
         ends: dict[int, int] = {-1: -1, len(self.at): self.candidates}  # where each choice fell
         for index, left, right, share, factor in self._choices():
             # Rows of this choice: after the left one and up to the right one; candidates include both.
             start, first = max(0, ends[left]), ends[left] + 1
             end = min(self.candidates, ends[right] + 1)
-            picked = noise.pick(_distance(below, start, end, first, share), factor)
+            picked = noise.pick(rank_distance(below, start, end, first, share), factor)
             found[index] = ends[index] = start + picked
         return [self.value.grid.low + found[i] // self.parts for i in range(len(self.at))]
 
@@ -125,8 +143,18 @@ class Extreme:
     single: bool
     where_text: str = ""
 
+    kinds = ("least", "greatest")
     width = 1
     tallies: tuple[Tally, ...] = ()
+
+    @classmethod
+    def of(cls, needs: Iterable[Quantity], making: Making) -> Iterator[Extreme]:
+        """Extremes one by one."""
+        for need in needs:
+            if need.kind in cls.kinds:
+                assert need.value is not None
+                text = making.where_text[need.where]
+                yield cls(need.value, need.where, need.kind == "greatest", making.weight, making.single, text)
 
     @property
     def spectrum(self) -> Spectrum:
@@ -137,8 +165,12 @@ class Extreme:
         return f"{'greatest' if self.greatest else 'least'} value of {self.value.text}, about{self.where_text}"
 
     @property
-    def candidates(self) -> int:
+    def points(self) -> int:
         return self.value.grid.span + 1
+
+    @property
+    def candidates(self) -> int:
+        return self.points
 
     @property
     def reach(self) -> Fraction:
@@ -163,7 +195,7 @@ class Extreme:
         grid = self.value.grid
         if self.greatest:  # the least of what is mirrored
             values, counts = grid.low + (grid.high - values[::-1]), counts[::-1]
-        below = _below(values, counts, grid.low, self.candidates, 1)
+        below = below_each(values, counts, grid.low, self.candidates, 1)
         rank = self.rank(noise)
         scores = np.minimum(0, np.minimum(below[1:] - rank, rank - self.weight - below[:-1]))
         picked = noise.pick(scores, self.reach)
@@ -174,7 +206,7 @@ class Extreme:
         return {Quantity(kind, self.value, self.where): (self.value.grid.step,)}
 
 
-def _below(values: Integers, counts: Integers, low: int, size: int, parts: int) -> Scores:
+def below_each(values: Integers, counts: Integers, low: int, size: int, parts: int) -> Scores:
     """How many rows lie below each of size · parts candidates, and below the end; in parts of a row's weight.
 
     A candidate's own rows are spread over its parts.
@@ -187,7 +219,7 @@ def _below(values: Integers, counts: Integers, low: int, size: int, parts: int) 
     return np.concatenate([zero, np.cumsum(fine)])
 
 
-def _distance(below: Scores, start: int, end: int, first: int, share: Fraction) -> Scores:
+def rank_distance(below: Scores, start: int, end: int, first: int, share: Fraction) -> Scores:
     """Minus how far the rank `share` of the rows in [first, end) is from each candidate in [start, end).
 
     A candidate covers the ranks of its own rows, so that one with many rows is as good for all of them.

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
-from dpsql.statistics.base import UNWEIGHTED, Choice, Quantity, Statistic, Value, power_sum
+from dpsql.statistics.base import Choice, Making, Quantity, Statistic, Value, power_sum
+from dpsql.statistics.choices import UNWEIGHTED, choices
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
-from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
@@ -100,7 +100,8 @@ def strategies(
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
     many a choice may have in one cell.
     """
-    chosen = list(_choices(needs, where_text, unit, weight, candidates))
+    making = Making(where_text, unit.replace and not unit.keyed, weight, candidates)
+    chosen: list[Statistic] = list(choices(needs, making))
     wanted = list(dict.fromkeys(_plain(needs)))
     shared = _shared(wanted) if rows_are_units else []
     asks = _asks([q for q in wanted if q not in shared])
@@ -228,24 +229,6 @@ def _alone(
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     return statistics
-
-
-def _choices(
-    needs: Sequence[Quantity], where_text: Mapping[str | None, str], unit: Contribution, weight: int, candidates: int
-) -> Iterator[Statistic]:
-    """Extremes one by one; all quantiles of one value together."""
-    single = unit.replace and not unit.keyed
-    shares: dict[tuple[Value, str | None], set[Fraction]] = {}
-    for need in dict.fromkeys(needs):
-        if need.kind == "quantile":
-            assert need.value is not None and need.at is not None
-            shares.setdefault((need.value, need.where), set()).add(need.at)
-        elif need.kind in ("least", "greatest"):
-            assert need.value is not None
-            yield Extreme(need.value, need.where, need.kind == "greatest", weight, single, where_text[need.where])
-    for (value, where), at in shares.items():
-        parts = 1 if len(at) == 1 else max(1, min(MAX_PARTS, candidates // (value.grid.span + 1)))
-        yield Quantiles(value, where, tuple(sorted(at)), parts, single, where_text[where])
 
 
 def _shared(wanted: Sequence[Quantity]) -> list[Quantity]:

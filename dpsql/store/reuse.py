@@ -26,7 +26,8 @@ from dpsql.analyze.checked import Argument
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import AnyStep, Released, ResponseStep, Stage, Step
-from dpsql.statistics.base import CHOSEN, UNWEIGHTED, Clip, Quantity, Value
+from dpsql.statistics.base import Clip, Quantity, Value
+from dpsql.statistics.choices import CHOSEN, UNWEIGHTED
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, pack_release, to_bytes, unpack_release

@@ -19,6 +19,7 @@ from support import Connect
 import dpsql
 from dpsql import run as loop
 from dpsql.analyze.ownership import rows_promise
+from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import run as run_module
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms import sampler

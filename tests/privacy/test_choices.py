@@ -143,6 +143,8 @@ BY_RANK = {
     "five by key": "SELECT k, QUANTILE_DISC(x, [0.1, 0.25, 0.5, 0.75, 0.9]) FROM t GROUP BY k",
     "least": "SELECT MIN(i) FROM t",
     "greatest by key": "SELECT k, MAX(x) FROM t GROUP BY k",
+    "deviation": "SELECT MAD(i) FROM t",
+    "deviation of floats by key": "SELECT k, MAD(x) FROM t GROUP BY k",
     "filtered": "SELECT MEDIAN(i) FILTER (WHERE b), MAX(i) FROM t WHERE x > -1",
 }
 WINNERS = {
@@ -209,6 +211,9 @@ ATTAINED = {
     "least": ("add_remove", "SELECT MIN(i) FROM t", [], full(77, 0, "a")),
     "replaced": ("replace_one", "SELECT MEDIAN(i) FROM t", full(77, 1, "a"), full(77, 11, "a")),
     "replaced decile": ("replace_one", "SELECT QUANTILE_CONT(i, 0.9) FROM t", full(77, 1, "a"), full(77, 12, "a")),
+    "deviation": ("add_remove", "SELECT MAD(i) FROM t", [], full(77, 7, "a")),
+    "deviation by key": ("add_remove", "SELECT k, MAD(i) FROM t GROUP BY k", [], full(77, 7, "a")),
+    "replaced deviation": ("replace_one", "SELECT MAD(i) FROM t", full(77, 3, "a"), full(77, 11, "a")),
     "most frequent": ("add_remove", WINNERS["most frequent"], [], full(77, 1, "b")),
     "replaced winner": ("replace_one", WINNERS["most frequent"], full(77, 1, "a"), full(77, 1, "b")),
     "largest sum": ("add_remove", WINNERS["largest sum"], [], full(77, 12, "b")),

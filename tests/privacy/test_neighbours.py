@@ -161,6 +161,7 @@ def within_claims(one: Seen, other: Seen) -> list[Fraction]:
 ROW_LEVEL = {
     "count": "SELECT COUNT(*) FROM t",
     "count by key": "SELECT k, COUNT(*) FROM t GROUP BY k",
+    "entropy by key": "SELECT k, ENTROPY(b), COUNT(*) FROM t GROUP BY k",
     "count of floats": "SELECT COUNT(x) FROM t",
     "count of text": "SELECT k, COUNT(k) FROM t GROUP BY k",
     "filtered count": "SELECT COUNT(*) FILTER (WHERE b) FROM t WHERE i > -5 OR i IS NULL",

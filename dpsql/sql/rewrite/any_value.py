@@ -1,16 +1,18 @@
-"""ANY_VALUE(x) IGNORE NULLS, as the parser spells out what DuckDB does anyway, is ANY_VALUE(x)."""
+"""ANY_VALUE(x) IGNORE NULLS, which the parser spells out although DuckDB does it anyway, is ANY_VALUE(x)."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from dpsql.sql.nodes import bare
 from dpsql.sql.trees import replaced
 
 
 def any_value(tree: exp.Query) -> exp.Query:
-    """The query with no IGNORE NULLS around an ANY_VALUE."""
+    """The query with no IGNORE NULLS around an aggregate that ignores them anyway."""
     return replaced(tree, (exp.IgnoreNulls,), _plain)
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    return node.this.copy() if isinstance(node.this, exp.AnyValue) else node
+    found = bare(node)
+    return node if found is node else found.copy()

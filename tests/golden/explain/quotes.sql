@@ -328,3 +328,55 @@ output
     range [0, 120] (people.age: policy [0, 120]); values outside are clipped
     within 0.719 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
+----
+-- a median deviation is two choices
+SELECT MAD(age) FROM people
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                               ε  share  ℓ1  ℓ2  noise          scale  grid
+  [1]  median distance of age from its median  1   100%   4   4  noisy maximum      4     1
+
+output
+  mad(age)  MAD(people.age), from [1]
+            range [0, 120] (people.age: policy [0, 120]); values outside are clipped
+            one of 121 values: at most 17 rows from the exact one, for one cell with 95%
+            distances are from a median that is chosen first, and as near to the exact one
+----
+-- entropy is computed from noisy counts
+SELECT region, ENTROPY(member) AS e FROM people GROUP BY region
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+release r0: GROUP BY region, member
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     6 = region (3: values of people.region) × member (2: booleans)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+release r1: GROUP BY region
+unit      id of people: rows_per_unit = 1, verified
+          in at most 1 group
+enforced  nothing: every bound is proved
+cells     3 = region (3: values of people.region)
+measured
+  nothing: the keys are public, and nothing else is asked for
+
+output
+  region  key region: no noise
+  e       computed from COUNT(*)
+  not an output itself: COUNT(*), from [1]
+    within 3 for one cell with 95%
+    within 4.79 for all 6 cells with 95% (exactly: 5)

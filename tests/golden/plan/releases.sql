@@ -319,3 +319,39 @@ post:
     WHERE
       NOT "subquery_3"."s" IS NULL
   ) AS "pivot"
+----
+-- entropy by group is counted by the value, too
+SELECT region, ENTROPY(member) FROM people GROUP BY region
+
+r0:
+  scan people, unit id
+  filter NOT ((member) IS NULL)
+  key k0 = region
+  key k1 = member
+  a0 = COUNT(*)
+r1:
+  scan people, unit id
+  key k0 = region
+post:
+  SELECT
+    "r1"."k0" AS "region",
+    (
+      SELECT
+        GREATEST(
+          COALESCE(
+            (
+              LN(SUM(CAST(GREATEST("r0"."a0", 0) AS DOUBLE))) - SUM(
+                CAST(GREATEST("r0"."a0", 0) AS DOUBLE) * LN(CAST(GREATEST("r0"."a0", 0) AS DOUBLE))
+              ) / SUM(CAST(GREATEST("r0"."a0", 0) AS DOUBLE))
+            ) / LN(2),
+            0.0
+          ),
+          0.0
+        )
+      FROM "r0"
+      WHERE
+        NOT (
+          "r0"."k1" IS NULL
+        ) AND "r0"."k0" IS NOT DISTINCT FROM "r1"."k0"
+    ) AS "entropy(member)"
+  FROM "r1"

@@ -276,3 +276,30 @@ error: the policy says that secret may not be a group key
    1 | SELECT COUNT(*) FROM people GROUP BY ROLLUP (region, secret)
      |                                                      ^^^^^^
 help: group by another column, or aggregate without it
+----
+-- entropy of values that are not public
+SELECT ENTROPY(name) FROM people
+
+PrivacyError private-keys at 1:16+4
+error: the values of name are not public, and ENTROPY needs a noisy count of each of them
+   1 | SELECT ENTROPY(name) FROM people
+     |                ^^^^
+help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
+----
+-- entropy of too many values
+SELECT ENTROPY(height) FROM people
+
+PrivacyError private-keys at 1:16+6
+error: height is DOUBLE, whose values aren't listed, and ENTROPY needs a noisy count of each of them
+   1 | SELECT ENTROPY(height) FROM people
+     |                ^^^^^^
+help: take something coarser: CAST(FLOOR(height) AS INTEGER)
+----
+-- entropy beside grouping sets
+SELECT region, ENTROPY(member) FROM people GROUP BY ROLLUP (region)
+
+PrivacyError unsupported-aggregate at 1:16+15
+error: ENTROPY can't stand beside several grouping sets
+   1 | SELECT region, ENTROPY(member) FROM people GROUP BY ROLLUP (region)
+     |                ^^^^^^^^^^^^^^^
+help: ask for ENTROPY in a query of its own for each set: GROUP BY its keys

@@ -1,0 +1,111 @@
+"""An aggregate is known by name in its own file alone: whoever needs to know something of it asks for that fact."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+import dpsql
+from dpsql.aggregates import FORMS, RECIPES
+from dpsql.plan.build import build
+from dpsql.sql.bind import bind
+from dpsql.sql.parse import parse
+
+PACKAGE = Path(dpsql.__file__).parent
+NAMES = {name for form in FORMS.values() for name in (form.name, *form.words)}
+CLASSES = {node.__name__ for form in FORMS.values() for node in form.nodes}
+
+STRINGS = {
+    "analyze/per_unit.py": "another implementation: exact aggregates of one unit's own rows; all others are refused",
+    "sql/nodes.py": "RR_COUNT and RR_FREQUENCY: estimates from rows that leave one by one, which are no aggregates",
+    "plan/estimates.py": "the same",
+}
+NODES = {
+    "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
+    "sql/names.py": "DuckDB has a name of its own for a column that is COUNT(*)",
+    "sql/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",
+    "sql/trees.py": "sqlglot writes BOOL_AND and BOOL_OR with casts that nobody wrote",
+    "plan/winners.py": "ARG_MAX(key, n) over a release: a form of ORDER BY n DESC LIMIT 1, not an aggregate of rows",
+}
+
+
+def trees() -> list[tuple[str, ast.Module]]:
+    """The modules outside of aggregates/."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE).as_posix()
+        if not place.startswith("aggregates/"):
+            found.append((place, ast.parse(path.read_text())))
+    assert len(found) > 100
+    return found
+
+
+def classes_looked_for(tree: ast.Module) -> set[str]:
+    """The names of sqlglot's classes that values are tested for."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        tests: list[ast.AST] = []
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            tests = [node.args[1]]
+        elif isinstance(node, ast.MatchClass):
+            tests = [node.cls]
+        elif isinstance(node, ast.Compare):
+            tests = list(node.comparators)
+        found |= {a.attr for test in tests for a in ast.walk(test) if isinstance(a, ast.Attribute)}
+    return found
+
+
+def test_no_aggregate_is_known_by_name_outside_of_its_file() -> None:
+    found = {
+        place
+        for place, tree in trees()
+        if any(isinstance(node, ast.Constant) and node.value in NAMES for node in ast.walk(tree))
+    }
+    assert found == set(STRINGS)
+
+
+def test_no_aggregate_is_known_by_its_class_outside_of_its_file() -> None:
+    found = {place for place, tree in trees() if classes_looked_for(tree) & CLASSES}
+    assert found == set(NODES)
+
+
+def test_a_spelling_stands_for_one_aggregate() -> None:
+    assert max(Counter(word for form in FORMS.values() for word in form.words).values()) == 1
+    assert max(Counter(node for form in FORMS.values() for node in form.nodes).values()) == 1
+    assert all(form.nodes or form.words for form in FORMS.values())
+    assert all(name == form.name == name.upper() for name, form in FORMS.items())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_says_what_it_is_for_the_list_of_functions(name: str) -> None:
+    forms, _, about = RECIPES[name].description.partition(": ")
+    assert forms.startswith(f"{name}(") and about
+
+
+@pytest.mark.parametrize(
+    ("call", "zero"),
+    [("COUNT(*)", True), ("REGR_COUNT(n, n)", True), ("APPROX_COUNT_DISTINCT(n)", True), ("SUM(n)", False)],
+)
+def test_what_counts_is_0_where_the_group_that_is_looked_up_is_not_there(call: str, zero: bool) -> None:
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 1, "delta": 0},
+            "tables": {"t": {"unit": "id", "columns": {"n": {"min": 0, "max": 9}, "k": {"values": ["a"]}}}},
+        }
+    )
+    table = pa.table({"id": pa.array([], pa.int64()), "n": pa.array([], pa.int64()), "k": pa.array([], "string")})
+    sql = f"SELECT AVG(n - (SELECT {call} FROM t u WHERE u.k = t.k)) FROM t"
+    with dpsql.connect(policy, sources={"t": table}, ledger=":memory:") as session:
+        engine = session._engine
+        plan = build(bind(parse(sql), engine.columns, engine.unlisted), engine.policy)
+    argument = plan.releases[-1].aggregates[0].argument
+    assert argument is not None and (argument.find(exp.Coalesce) is not None) == zero

@@ -277,7 +277,7 @@ class _Analyzer:
         return replace(left, rows=rows, promised=promised, own=own, unique=unique, ranks=ranks, why=why)
 
     def by_unit_alone(self, node: Join) -> bool:
-        """Is the unit's equality the only condition? Then a unit's rows have all a match, or none (ATTACKS 42)."""
+        """Is the unit's equality the only condition? Then a unit's rows have all a match, or none (attack 42)."""
         assert not isinstance(node.right, PublicTable | Given)
         mine, theirs = (units(ways(side, self.catalog.policy)) for side in (node.left, node.right))
         for conjunct in conjuncts(node.condition):
@@ -318,7 +318,7 @@ class _Analyzer:
 
     def fan_out(self, node: Join, equated: set[str]) -> int:
         """How often a public side repeats a row at most. One person's must not become a million: that would cost
-        time which only that person would (ATTACKS 11)."""
+        time which only that person would (attack 11)."""
         assert isinstance(node.right, PublicTable | Given)
         return self.public.fan_out(node.right, equated)
 

@@ -31,7 +31,7 @@ class ExactCodes:
 
 
 def encode(step: ResponseStep, cursor: Cursor) -> ExactCodes:
-    """Run a step's statement. Whatever fails, fails with one and the same message (ATTACKS 9)."""
+    """Run a step's statement. Whatever fails, fails with one and the same message (attack 9)."""
     import pyarrow as pa
 
     lists = {

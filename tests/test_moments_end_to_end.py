@@ -226,7 +226,7 @@ def test_measuring_together_leaves_no_aggregate_worse_than_alone(
         def variance(contrast: Mapping[Quantity, Fraction]) -> Fraction:
             return Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(noises)
 
-        return step, [sum(map(variance, RECIPES[call.function].contrasts(call))) for call in step.calls]
+        return step, [sum(map(variance, RECIPES[call.function].contrasts(call)), Fraction(0)) for call in step.calls]
 
     step, chosen = measured(", ".join(selected), Fraction(1))
     alone = [v for one in selected for v in measured(one, Fraction(1, len(selected)))[1]]

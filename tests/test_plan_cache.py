@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import Connect
+from support import Connect
 
 import dpsql
 from dpsql import plan_cache
@@ -111,6 +111,7 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     import pyarrow.parquet as pq
 
     from dpsql import session as pipeline
+    from dpsql.sql.parse import parse
 
     def write(values: list[int]) -> None:
         pq.write_table(pa.table({"v": values}), tmp_path / "new.parquet")
@@ -128,7 +129,6 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     sql = "SELECT COUNT(*) FROM t JOIN p ON p.v = t.v"
     with pytest.raises(dpsql.PrivacyError):  # a row may find many
         planned(session, sql, epsilon=1)
-    parse = pipeline.parse
 
     def meanwhile(text: str) -> object:
         write(one)

@@ -106,7 +106,8 @@ class Seen:
 @contextmanager
 def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
     """Record what each step measures; release it for real, or hand out what was released before."""
-    release, publish, calibrate = session_module.release, session_module.publish, auto_module.calibrate
+    release, publish = vars(session_module)["release"], vars(session_module)["publish"]
+    calibrate = vars(auto_module)["calibrate"]
 
     def watched_publish(*given: Any) -> Any:
         found = publish(*given)
@@ -124,7 +125,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         return seen.quote
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draft_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
+        patch.setattr(vars(draft_module)["secrets"], "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(session_module, "publish", watched_publish)
         patch.setattr(session_module, "release", watched_release)
         patch.setattr(auto_module, "calibrate", watched_calibrate)

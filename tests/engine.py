@@ -22,6 +22,7 @@ FILES = (
     "test_sources.py",
     "test_end_to_end.py",
     "test_tpch.py",
+    "test_engine_facts.py",
     "test_engine_failure.py",
     "test_stoppable.py",
 )

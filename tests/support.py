@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import dpsql
 from dpsql.accounting.ledger import Ledger, Receipt, Spend
+from dpsql.backends.duckdb.backend import DuckDB
+from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.core.cost import Cost
+from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.quote.model import Measurement
 
 Connect = Callable[..., dpsql.Session]
 WHOLE = "DPSQL_WHOLE"  # set where long randomised suites run whole (--whole)
@@ -20,6 +27,30 @@ def charge(ledger: Ledger, price: Cost, note: Mapping[str, object], **named: Any
     return receipt
 
 
+def duckdb_of(session: dpsql.Session) -> DuckDB:
+    """The engine under a session, which is DuckDB."""
+    backend = session._engine.backend
+    assert isinstance(backend, DuckDB)
+    return backend
+
+
+def cursor_of(session: dpsql.Session) -> Cursor:
+    """A cursor on the database that holds private rows."""
+    return duckdb_of(session).cursor()
+
+
 def examples(sample: int) -> int:
     """How many random examples a test takes: a sample, or twenty times as many with --whole."""
     return sample * (20 if os.environ.get(WHOLE) else 1)
+
+
+def added_to(measurement: Measurement) -> DiscreteLaplace | Gaussian:
+    """The noise of a measurement whose numbers leave: one that is added to them."""
+    assert not isinstance(measurement.noise, NoisyMax)
+    return measurement.noise
+
+
+def scale_of(measurement: Measurement) -> Fraction:
+    """The scale of a measurement's noise, which is of the Laplace family."""
+    assert not isinstance(measurement.noise, Gaussian)
+    return measurement.noise.scale

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import Connect
+from support import Connect, added_to
 
 import dpsql
 from dpsql.core.errors import BudgetError, PrivacyError
@@ -54,7 +54,7 @@ def test_all_cells_count_not_just_one(session: dpsql.Session) -> None:
     cells = quote.steps[0].count
     assert cells is not None and cells >= 4
     (measurement,) = quote.steps[0].measurements
-    assert measurement.noise.within(0.95, cells) <= 10 < measurement.noise.within(0.95, 10 * cells)
+    assert added_to(measurement).within(0.95, cells) <= 10 < added_to(measurement).within(0.95, 10 * cells)
     assert quote.price.epsilon > session.explain(COUNT, accuracy=10).price.epsilon
 
 
@@ -167,20 +167,20 @@ def test_accuracy_works_under_zcdp_and_with_gaussian_noise(connect: Connect) -> 
     for mechanism in ("laplace", "gaussian"):
         quote = session.explain(COUNT, accuracy=30, mechanism=mechanism)
         ((measurement,),) = [s.measurements for s in quote.steps]
-        assert 27 <= measurement.noise.within(0.95) <= 30
+        assert 27 <= added_to(measurement).within(0.95) <= 30
 
 
 def test_private_keys_are_accurate_each_by_itself(connect: Connect) -> None:
     policy = {"privacy": {"max_groups": 1}, "tables": {"t": {"unit": "row"}}}
     session = connect({"t": TABLE}, policy, epsilon=10, delta=1e-6)
     quote = session.explain(BY_KEY, accuracy=15)
-    assert quote.steps[0].measurements[0].noise.within(0.95) <= 15
+    assert added_to(quote.steps[0].measurements[0]).within(0.95) <= 15
 
 
 def test_prices_fall_with_the_error_that_is_accepted(session: dpsql.Session) -> None:
     quotes = session.prices(BY_KEY)
     assert [float(q.epsilon) for q in quotes] == [0.01, 0.03, 0.1, 0.3, 1, 3, 10]
-    widths = [q.steps[0].measurements[0].noise.within(0.95) for q in quotes]
+    widths = [added_to(q.steps[0].measurements[0]).within(0.95) for q in quotes]
     assert widths == sorted(widths, reverse=True)
     assert [q.price.epsilon for q in quotes] == [q.epsilon for q in quotes]
     assert float(session.prices(BY_KEY, epsilon="0.7")[4].epsilon) == 0.7

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from support import Connect
+from support import Connect, scale_of
 
 import dpsql
 from dpsql import run as loop
@@ -70,10 +70,9 @@ def quoted(session: dpsql.Session, text: str, **options: Any) -> Stage:
 def test_counts_of_distinct_values_are_measured_once_and_share_with_other_counts(session: dpsql.Session) -> None:
     text = "SELECT k, COUNT(DISTINCT v), COUNT(*) FROM t GROUP BY k; SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k"
     quote = share(quoted(session, text, epsilon=1))
-    assert [len(step.measurements) for step in quote.steps] == [2] and quote.own.epsilon <= 1
-    assert (
-        len({m.noise.scale / m.sensitivity.l1 for s in quote.steps for m in s.measurements}) == 1
-    )  # one kind of count
+    assert [len(step.measurements) for step in quote.releases] == [2] and quote.own.epsilon <= 1
+    scales = {scale_of(m) / m.sensitivity.l1 for s in quote.releases for m in s.measurements}
+    assert len(scales) == 1  # one kind of count
     first, second = session.batch(text, epsilon=50)
     assert [row[:2] for row in first.rows] == second.rows
 
@@ -108,12 +107,12 @@ def test_a_batch_is_one_reservation_and_answers_each_statement(session: dpsql.Se
 def test_what_two_statements_share_is_measured_once(session: dpsql.Session) -> None:
     quote = quoted(session, REPORT, epsilon=1)
     assert len(quote.steps) == 2  # by key, and the one with a WHERE
-    titles = [m.statistic.title for step in quote.steps for m in step.measurements]
+    titles = [m.statistic.title for step in quote.releases for m in step.measurements]
     assert len(titles) == len(set(titles)) == 2
     apart = quoted(
         session, "SELECT COUNT(*) FROM t; SELECT COUNT(*) AS c FROM t ORDER BY c; SELECT COUNT(*) FROM t", epsilon=1
     )
-    assert len(apart.steps) == 1 and len(apart.steps[0].measurements) == 1
+    assert len(apart.releases) == 1 and len(apart.releases[0].measurements) == 1
 
 
 def test_shared_statistics_agree_between_statements(session: dpsql.Session) -> None:
@@ -135,7 +134,7 @@ def test_the_split_is_that_of_least_total_error(connect: Connect) -> None:
     best = share(equal)
 
     def total(stage: Stage) -> float:
-        return sum(2 * float(m.noise.scale / 2**s.bits) ** 2 for s in stage.releases for m in s.measurements)  # type: ignore[union-attr]
+        return sum(2.0 * float(scale_of(m) / 2**s.bits) ** 2 for s in stage.releases for m in s.measurements)
 
     assert total(equal) == pytest.approx(80_008, rel=1e-4)
     assert total(best) == pytest.approx(22_916, rel=1e-3)
@@ -153,7 +152,7 @@ def test_a_split_never_costs_more_than_was_asked_for(connect: Connect, accountan
     best = share(equal)
     assert best.own.epsilon <= 1 and best.own.delta <= equal.own.delta * (1 + Fraction(1, 10**6))
     spreads = [[m.noise.variance / 4**s.bits if "units" not in m.statistic.title else m.noise.variance
-                for s in q.steps for m in s.measurements] for q in (equal, best)]  # fmt: skip
+                for s in q.releases for m in s.measurements] for q in (equal, best)]  # fmt: skip
     assert sum(spreads[1]) < sum(spreads[0])
     session.batch(text, epsilon=1, mechanism=mechanism)
     assert session.budget.spent.epsilon <= 1
@@ -182,7 +181,7 @@ def test_all_or_nothing_a_batch_that_is_too_dear_is_refused_whole(connect: Conne
 def test_a_batch_that_fails_after_payment_shows_nothing_of_any_statement(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, calls = loop.finish, []
+    original, calls = vars(loop)["finish"], []
 
     def fail_on_the_second(*arguments: Any) -> Any:
         calls.append(1)

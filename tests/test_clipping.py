@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import Connect
+from support import Connect, cursor_of
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
@@ -216,7 +216,7 @@ def moves(
     for step in aside.releases:
         seen = []
         for rows in (with_me, neighbour):
-            cursor = session._engine.backend.cursor()
+            cursor = cursor_of(session)
             cursor.register("t", small(rows))
             exact = execute(step, cursor)
             cursor.close()

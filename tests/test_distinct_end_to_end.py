@@ -28,7 +28,7 @@ TABLE = pa.table(
 )
 POLICY: dict[str, Any] = {"tables": {"t": {"unit": "id", "columns": {"k": {"values": ["a", "b", "c"]}}}}}
 ROWS: dict[str, Any] = {"tables": {"t": {"unit": "row", "columns": {"k": {"values": ["a", "b", "c"]}}}}}
-LOOSE = {"epsilon": 10**6, "delta": "1e-6", "max_rows": 1_000, "max_groups": 100}
+LOOSE: dict[str, Any] = {"epsilon": 10**6, "delta": "1e-6", "max_rows": 1_000, "max_groups": 100}
 QUERIES = [
     "SELECT COUNT(DISTINCT i), COUNT(DISTINCT x), COUNT(DISTINCT s), COUNT(DISTINCT d), COUNT(DISTINCT b) FROM t",
     "SELECT COUNT(DISTINCT x::FLOAT), COUNT(DISTINCT i::DECIMAL(9, 2)), COUNT(DISTINCT d::TIMESTAMP) FROM t",

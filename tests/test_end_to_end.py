@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from support import Connect
+from support import Connect, scale_of
 
 import dpsql
 from dpsql.analyze.ownership import nullable_promise, rows_promise
@@ -157,7 +157,7 @@ def tolerance(quote: Quote) -> float:
             value = getattr(m.statistic, "value", None)
             grid = float(value.grid.step) if value is not None else 1.0
             exact = value is None or value.grid.source != "float"
-            noise = 60 * float(m.noise.scale) * grid if float(m.noise.scale) > 0.02 else 0.0
+            noise = 60 * float(scale_of(m)) * grid if float(scale_of(m)) > 0.02 else 0.0
             widest = max(widest, noise + (0 if exact else ROWS * grid))
     return widest
 

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import cursor_of, duckdb_of
 
 import dpsql
 from dpsql.backends.duckdb.cursor import Cursor, Health
@@ -38,12 +39,12 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def end(session: dpsql.Session) -> None:
     """End the private engine, as a time that DuckDB can't hold does."""
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
     cursor.register("bad", pa.table({"x": pa.array([2**62], pa.timestamp("s"))}))
     with pytest.raises(duckdb.InternalException):
         cursor.arrow("SELECT CAST(x AS VARCHAR) FROM bad")
     with pytest.raises(duckdb.FatalException):
-        session._engine.backend._private.cursor().execute("SELECT 1")
+        duckdb_of(session)._private.cursor().execute("SELECT 1")
     cursor.close()
 
 
@@ -69,7 +70,7 @@ def test_after_an_internal_error_queries_are_refused_before_they_are_charged(ses
 def test_the_query_that_ends_the_engine_stays_charged_and_shows_nothing_of_the_engines_words(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = session._engine.backend.cursor
+    real = duckdb_of(session).cursor
 
     def ending() -> Cursor:
         cursor = real()
@@ -95,7 +96,7 @@ def test_the_query_that_ends_the_engine_stays_charged_and_shows_nothing_of_the_e
 def test_an_error_that_says_so_ends_the_engine_even_if_it_still_answers(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
 
     def fail(*_: object) -> None:
         raise getattr(duckdb, kind)("INTERNAL Error: value n77")
@@ -119,7 +120,7 @@ def test_registering_rows_in_an_engine_that_has_ended_says_nothing_of_the_engine
     session: dpsql.Session,
 ) -> None:
     end(session)
-    session._engine.backend._health.failed = False  # as if it had ended while this query was being paid for
+    duckdb_of(session)._health.failed = False  # as if it had ended while this query was being paid for
     with pytest.raises(dpsql.DataError) as failed:
         session.query("SELECT SUM(x) FROM t")
     assert failed.value.code == "engine" and "invalidated" not in str(failed.value)
@@ -130,7 +131,7 @@ def test_registering_rows_in_an_engine_that_has_ended_says_nothing_of_the_engine
 
 
 def test_an_ordinary_error_leaves_the_engine_usable(session: dpsql.Session) -> None:
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
     with pytest.raises(duckdb.ConversionException):
         cursor.arrow("SELECT CAST('n77' AS INTEGER)")
     cursor.close()
@@ -155,11 +156,11 @@ def test_a_foreign_error_of_the_result_is_one_of_the_engines_without_its_text(mo
 
 
 def test_the_engine_of_post_processing_that_has_ended_refuses_before_payment_as_well(session: dpsql.Session) -> None:
-    raw = session._engine.public._connection.cursor()
+    raw = duckdb_of(session).public._connection.cursor()
     raw.register("bad", pa.table({"x": pa.array([2**62], pa.timestamp("s"))}))
     with pytest.raises(duckdb.InternalException) as ended:
         raw.execute("SELECT CAST(x AS VARCHAR) FROM bad").fetchall()
-    session._engine.public.health.look(ended.value, raw)
+    duckdb_of(session).public.health.look(ended.value, raw)
     with pytest.raises(dpsql.Error):
         session.query("SELECT SUM(x) FROM t")
     assert session.budget.spent.epsilon == 0

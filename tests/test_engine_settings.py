@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support import cursor_of, duckdb_of
 
 import dpsql
 from dpsql.policy.settings import EngineSettings
@@ -32,7 +33,7 @@ def running(loaded: dpsql.Policy) -> Iterator[dict[str, Any]]:
     """What the private engine says of itself."""
     with dpsql.connect(loaded, sources={"t": ROWS}, ledger=":memory:") as session:
         names = ("memory_limit", "threads", "temp_directory", "max_temp_directory_size")
-        cursor = session._engine.backend.cursor()
+        cursor = cursor_of(session)
         yield {n: cursor.rows(f"SELECT current_setting('{n}')")[1][0][0] for n in names}
         cursor.close()
 
@@ -137,5 +138,5 @@ def test_nonsense_in_the_environment_is_an_error_that_names_the_variable(
 def test_post_processing_spills_into_the_same_folder_and_not_into_the_working_folder(tmp_path: Path) -> None:
     loaded = policy(folder=str(tmp_path))
     with dpsql.connect(loaded, sources={"t": ROWS}, ledger=":memory:") as session:
-        found = session._engine.public.cursor().execute("SELECT current_setting('temp_directory')").fetchall()
+        found = duckdb_of(session).public.cursor().execute("SELECT current_setting('temp_directory')").fetchall()
     assert Path(found[0][0]).parent == tmp_path

@@ -64,7 +64,8 @@ class Standard:
 
 def test_equal_where_the_compared_fields_are_and_only_within_a_class() -> None:
     assert Point(1, ("a",), "one") == Point(1, ("a",), "two") != Point(2, ("a",))
-    assert Point(1) != Other(1)
+    other: object = Other(1)
+    assert Point(1) != other
     assert len({Point(1), Point(1, note="again"), Point(2)}) == 2
     assert Empty() == Empty() and hash(Empty()) == hash(Empty())
     assert Single(1) != Single(1) and len({Single(1), Single(1)}) == 2

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
-from support import Connect
+from support import Connect, cursor_of
 
 import dpsql
 from dpsql.aggregates import RECIPES
@@ -154,7 +154,7 @@ def test_no_range_is_too_small_or_too_large_for_an_answer_that_was_paid_for(conn
 def drawn(session: dpsql.Session, sql: str, runs: int, epsilon: int = 1) -> Iterator[tuple[float, Any]]:
     """The first aggregate of a query, and its 90% interval, again and again: measured once, with other noise each."""
     (step,) = session.explain(sql, epsilon=epsilon).steps
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
     exact = execute(step, cursor)
     cursor.close()
     for _ in range(runs):
@@ -226,7 +226,7 @@ def test_measuring_together_leaves_no_aggregate_worse_than_alone(
         def variance(contrast: Mapping[Quantity, Fraction]) -> Fraction:
             return Linear.combine((step.estimates[q], w) for q, w in contrast.items()).variance(noises)
 
-        return step, [sum(map(variance, RECIPES[call.function].contrasts(call))) for call in step.calls]
+        return step, [sum(map(variance, RECIPES[call.function].contrasts(call)), Fraction(0)) for call in step.calls]
 
     step, chosen = measured(", ".join(selected), Fraction(1))
     alone = [v for one in selected for v in measured(one, Fraction(1, len(selected)))[1]]

@@ -14,7 +14,7 @@ from support import Connect
 import dpsql
 from dpsql.analyze.ownership import key_promise
 
-LOOSE = {"epsilon": 10**12, "max_rows": 5000, "max_groups": 1000}
+LOOSE: dict[str, Any] = {"epsilon": 10**12, "max_rows": 5000, "max_groups": 1000}
 dice = random.Random(7)
 PEOPLE = [int(dice.paretovariate(1.0)) % 40 for _ in range(3000)]
 EVENTS = pa.table(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import Connect
+from support import Connect
 
 import dpsql
 from dpsql import run as loop
@@ -23,7 +24,7 @@ POLICY = {
 }
 
 
-def planned(session: dpsql.Session, sql: str, **options: object) -> Quote:
+def planned(session: dpsql.Session, sql: str, **options: Any) -> Quote:
     return session._quote(sql, Request(**options))
 
 
@@ -113,6 +114,7 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     import pyarrow.parquet as pq
 
     from dpsql import session as pipeline
+    from dpsql.sql.parse import parse
 
     def write(values: list[int]) -> None:
         pq.write_table(pa.table({"v": values}), tmp_path / "new.parquet")
@@ -130,7 +132,6 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     sql = "SELECT COUNT(*) FROM t JOIN p ON p.v = t.v"
     with pytest.raises(dpsql.PrivacyError):  # a row may find many
         planned(session, sql, epsilon=1)
-    parse = pipeline.parse
 
     def meanwhile(text: str) -> object:
         write(one)

@@ -37,15 +37,14 @@ ROWS = "SELECT RANDOMIZED_RESPONSE(yes) AS x, RANDOMIZED_RESPONSE(choice) AS c F
 
 
 def poll(n: int) -> pa.Table:
-    i = np.arange(n)
     return pa.table(
         {
-            "yes": pa.array([None if k % 10 == 9 else bool(k % 10 < 3) for k in i], pa.bool_()),
-            "choice": pa.array([("red", "green", "blue", "pink", None)[k % 5] for k in i], pa.string()),
-            "grade": pa.array([(1, 2, 3, 4, None)[k % 5] for k in i], pa.int16()),
-            "day": pa.array([date(2024, 1, 1 + int(k % 3)) for k in i], pa.date32()),
-            "price": pa.array([(0.5, 1.25, float("nan"))[k % 3] for k in i], pa.float64()),
-            "age": pa.array(i % 90, pa.int32()),
+            "yes": pa.array([None if k % 10 == 9 else bool(k % 10 < 3) for k in range(n)], pa.bool_()),
+            "choice": pa.array([("red", "green", "blue", "pink", None)[k % 5] for k in range(n)], pa.string()),
+            "grade": pa.array([(1, 2, 3, 4, None)[k % 5] for k in range(n)], pa.int16()),
+            "day": pa.array([date(2024, 1, 1 + int(k % 3)) for k in range(n)], pa.date32()),
+            "price": pa.array([(0.5, 1.25, float("nan"))[k % 3] for k in range(n)], pa.float64()),
+            "age": pa.array([k % 90 for k in range(n)], pa.int32()),
         }
     )
 
@@ -60,7 +59,7 @@ def test_without_noise_the_rows_are_those_of_the_table_in_another_order(connect:
     calls = ", ".join(f"RANDOMIZED_RESPONSE({name}) AS {name}" for name in names)
     answer = session.query(f"SELECT {calls} FROM poll", epsilon=5 * ENORMOUS)
     firsts = {"yes": False, "choice": "green", "grade": 3, "day": date(2024, 1, 1), "price": 0.5}
-    listed = {
+    listed: dict[str, set[Any]] = {
         "yes": {False, True},
         "choice": {"green", "red", "blue"},
         "grade": {1, 2, 3},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,7 @@ def test_counts_of_distinct_values_are_found_again_and_are_no_counts_of_rows(ses
 def test_what_stands_twice_in_a_query_is_found_again(session: dpsql.Session, sql: str) -> None:
     first = session.query(sql, epsilon=1)
     again = session.query(sql, epsilon=1)
-    assert (again.receipt.reused, again.rows, spent(session)) == (True, first.rows, 1)
+    assert again.receipt.reused and again.rows == first.rows and spent(session) == 1
 
 
 def test_the_same_value_written_in_two_ways_is_measured_once(session: dpsql.Session) -> None:
@@ -193,7 +194,7 @@ def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
         (BY_KEY, {"max_rows_per_group": 1}),
     ],
 )
-def test_another_release_is_paid_for(session: dpsql.Session, sql: str, options: dict[str, int]) -> None:
+def test_another_release_is_paid_for(session: dpsql.Session, sql: str, options: dict[str, Any]) -> None:
     session.query(BY_KEY, epsilon=1)
     other = session.query(sql, epsilon="0.1", **options)
     assert not other.receipt.reused and spent(session) == Fraction(11, 10)
@@ -518,7 +519,8 @@ def test_a_stored_release_that_was_altered_is_refused(folder: Path) -> None:
     database.commit()
     database.close()
     with dpsql.connect(folder / "policy.toml") as session:
-        for use in (lambda: session.query(sql, epsilon=1), lambda: session.replay(id)):
+        uses: list[Callable[[], Any]] = [lambda: session.query(sql, epsilon=1), lambda: session.replay(id)]
+        for use in uses:
             with pytest.raises(LedgerError) as refused:
                 use()
             assert refused.value.code == "ledger-damaged"

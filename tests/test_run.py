@@ -17,10 +17,11 @@ from support import Connect
 
 import dpsql
 from dpsql import run as loop
-from dpsql.accounting import ledger as ledgers
+from dpsql.accounting.claims import Claims
 from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.answer import finish as finishing
 from dpsql.backends.duckdb import backend
+from dpsql.store.reuse import claim_of
 
 N = 3_000
 RANDOM = np.random.default_rng(3)
@@ -132,9 +133,9 @@ def test_what_fails_before_it_was_recorded_stays_spent_and_the_retry_pays(
     monkeypatch.setattr(where, what, failing(1, getattr(where, what)))
     with pytest.raises(Broken):
         session.query(PLAIN, epsilon=1)
-    assert spends(session) == [(PLAIN, "reserved", 1)]
+    assert spends(session) == [(PLAIN, "reserved", Fraction(1))]
     answer = session.query(PLAIN, epsilon=1)
-    assert not answer.receipt.reused and spends(session)[1:] == [(PLAIN, "released", 1)]
+    assert not answer.receipt.reused and spends(session)[1:] == [(PLAIN, "released", Fraction(1))]
     assert session.query(PLAIN, epsilon=1).receipt.id == answer.receipt.id
 
 
@@ -219,7 +220,7 @@ def test_threads_of_one_engine_with_one_query_pay_once(session: dpsql.Session, m
             begun.wait(30)  # until the other one has asked, and waits
         return measure(*arguments)
 
-    waiting = ledgers.Claims.wait
+    waiting = Claims.wait
 
     def waits(*arguments: Any) -> Any:
         if not begun.broken and begun.n_waiting:
@@ -227,7 +228,7 @@ def test_threads_of_one_engine_with_one_query_pay_once(session: dpsql.Session, m
         return waiting(*arguments)
 
     monkeypatch.setattr(loop, "_measure", slowly)
-    monkeypatch.setattr(ledgers.Claims, "wait", waits)
+    monkeypatch.setattr(Claims, "wait", waits)
     answers: list[dpsql.Answer] = []
     both = [threading.Thread(target=lambda: answers.append(session.query(PLAIN, epsilon=1))) for _ in range(2)]
     for one in both:
@@ -253,7 +254,7 @@ def test_fresh_noise_is_not_shared(session: dpsql.Session) -> None:
 )
 def test_the_same_release_under_other_post_processing_is_one_flight(session: dpsql.Session, other: str) -> None:
     data = session._engine.identities()
-    claims = {loop.claim_of(session.explain(sql, epsilon=1).main, data) for sql in (PLAIN, other)}
+    claims = {claim_of(session.explain(sql, epsilon=1).main, data) for sql in (PLAIN, other)}
     assert len(claims) == 1 and b"" not in claims
 
 
@@ -271,7 +272,7 @@ def test_the_same_release_under_other_post_processing_is_one_flight(session: dps
 )
 def test_other_releases_are_other_flights(session: dpsql.Session, other: str) -> None:
     data = session._engine.identities()
-    claims = {loop.claim_of(session.explain(sql, epsilon=1).main, data) for sql in (PLAIN, other)}
-    noisier = loop.claim_of(session.explain(PLAIN, epsilon="0.5").main, data)
-    limited = loop.claim_of(session.explain(PLAIN, epsilon=1, max_rows=2).main, data)
+    claims = {claim_of(session.explain(sql, epsilon=1).main, data) for sql in (PLAIN, other)}
+    noisier = claim_of(session.explain(PLAIN, epsilon="0.5").main, data)
+    limited = claim_of(session.explain(PLAIN, epsilon=1, max_rows=2).main, data)
     assert len({*claims, noisier, limited}) == 4

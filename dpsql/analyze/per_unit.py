@@ -1,7 +1,8 @@
 """Values of one unit's own rows: aggregates in GROUP BY unit, and windows PARTITION BY unit.
 
 Theorem OWN-6: each is a deterministic function of the unit's rows as a multiset. Two threads make float sums and the
-choice among ties depend on other rows (FACTS), so floats are added up in fixed point and orders are made total.
+choice among ties depend on other rows (FACT-FLOAT-1, FACT-ORDER-1), so floats are added up in fixed point and orders
+are made total.
 """
 
 from __future__ import annotations

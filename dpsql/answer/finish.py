@@ -205,7 +205,7 @@ def _numbered(root: exp.Query) -> exp.Query:
 
 
 def _ordered(root: exp.Query, releases: frozenset[str]) -> exp.Query:
-    """Answers come in key order unless the query orders them (ATTACKS 36)."""
+    """Answers come in key order unless the query orders them (attack 36)."""
     if not isinstance(root, exp.Select) or _released(root, releases) is None:
         return root
     if not root.args.get("order") and not root.args.get("distinct"):

@@ -36,7 +36,7 @@ def times(a: Integers, factor: int) -> Integers:
 
 def top(a: Integers) -> int:
     """The largest absolute value."""
-    return max(abs(int(a.max(initial=0))), abs(int(a.min(initial=0))))
+    return max(abs(int(np.max(a, initial=0))), abs(int(np.min(a, initial=0))))
 
 
 def _wide(a: Integers) -> Any:

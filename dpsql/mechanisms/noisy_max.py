@@ -71,7 +71,8 @@ class NoisyMax:
 
     def _noisy(self, scores: Scores, factor: Fraction) -> Scores:
         noise = sampler.geometric(self.scale * factor, len(scores))
-        if scores.dtype == object or max(abs(int(scores.max())), abs(int(scores.min())), int(noise.max())) >= _SAFE:
+        ends = (np.max(scores), np.min(scores), np.max(noise))
+        if scores.dtype == object or max(abs(int(end)) for end in ends) >= _SAFE:
             return np.asarray(scores.astype(object) + noise.astype(object))
         return np.asarray(scores + noise)
 

@@ -33,7 +33,7 @@ def ways(relation: Relation, policy: Policy, *, matched: bool = False) -> frozen
     """The sets of plan columns that tell the owner of a row: its unit, and keys that lead to one unit each.
 
     They decide what a query means, never what it costs: joins and groups hold the hidden unit itself besides.
-    After a LEFT JOIN the other side's columns are NULL for everybody without a match (ATTACKS 39), so they tell the
+    After a LEFT JOIN the other side's columns are NULL for everybody without a match (attack 39), so they tell the
     owner only where they are compared with something: matched.
     """
     match relation:
@@ -115,7 +115,7 @@ def determine(columns: Iterable[Expr], found: frozenset[Way]) -> bool:
 
 
 def one_owner(conjuncts: Iterable[Expr], left: Relation, right: Relation, policy: Policy) -> bool:
-    """Do the equalities among these conditions make a left and a right row have the same owner? (ATTACKS 17)"""
+    """Do the equalities among these conditions make a left and a right row have the same owner? (attack 17)"""
     equal = set(_equalities(conjuncts))
     return any(
         meaning == other and all((a, b) in equal for a, b in zip(mine, theirs, strict=True))

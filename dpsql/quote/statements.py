@@ -1,4 +1,7 @@
-"""The statements that make a release's integers: its draft with the statistics that were chosen (DESIGN "Bounding")."""
+"""The statements that make a release's integers: its draft with the statistics that were chosen.
+
+The steps are those of docs/architecture.md, "Bounding".
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from dpsql.statistics.tally import Spectrum, Tally
 
 
 def statement_of(draft: Draft, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
-    """Plain aggregation where every bound is proved; else the steps of DESIGN "Bounding", and no others."""
+    """Plain aggregation where every bound is proved; else the steps of "Bounding" (above), and no others."""
     checked, bounding = draft.checked, draft.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))

@@ -73,7 +73,7 @@ def lookup(
     near = nearest(name, known, cutoff=0.7)
     hint = f"did you mean {near}?" if near else f"columns here: {', '.join(known[:20]) or 'none'}"
     for owner in (t for t in tables if t.lower() in unlisted):
-        # Whether the file has it, nobody is told: its first line may be somebody's row (ATTACKS 49).
+        # Whether the file has it, nobody is told: its first line may be somebody's row (attack 49).
         listed = f'[tables.{owner}.columns] {name} = {{ type = "…" }}'
         hint += f"\na column of {owner}'s file has to be listed in the policy: {listed}"
     raise refuse(SQLError, f"there is no column {name}", node, code="unknown-column", hint=hint)

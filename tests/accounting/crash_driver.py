@@ -67,7 +67,7 @@ class Connection:
 
 def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
     """One query, with fault points everywhere."""
-    connect, execute = store._connect, pipeline.execute
+    connect, execute = store._connect, vars(pipeline)["execute"]
     store._connect = lambda where: Connection(connect(where), fuse)  # type: ignore[assignment, return-value]
     for name in ("release", "finish", "keep"):
         setattr(pipeline, name, fuse.around(getattr(pipeline, name)))
@@ -80,7 +80,7 @@ def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
         fuse.hit()
         return execute(*arguments)
 
-    pipeline.execute = fuse.around(read)
+    vars(pipeline)["execute"] = fuse.around(read)
     with dpsql.connect(policy) as session:
         fuse.hit()
         answer = session.query(SQL, epsilon="0.001", fresh=True)

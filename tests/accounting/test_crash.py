@@ -105,7 +105,7 @@ def test_fifty_processes_at_a_barrier_spend_the_last_epsilon_once(accountant: st
     with Ledger(path, account) as ledger:
         assert len(ledger.history()) == 10
         spent = ledger.balance.spent
-        assert (spent.epsilon, spent.rho) == (1, whole)
+        assert spent.epsilon == 1 and spent.rho == whole
 
 
 SABOTAGE = """

@@ -242,6 +242,6 @@ def test_two_columns_of_one_name_are_both_shown(session: package.Session) -> Non
 def test_what_is_shown_of_an_error_is_no_narrower_than_the_error(session: package.Session) -> None:
     with session:
         answer = session.query("SELECT SUM(income) AS total FROM people", epsilon=1)
-    low, high = answer.intervals()["total"][0]  # type: ignore[index]  # it has noise of its own
+    low, high = answer.intervals()["total"][0]  # type: ignore[index, misc]  # it has noise of its own
     line = plain_table(answer).splitlines()[2].split()
     assert float(line[0]) - float(line[1]) <= low + 1 and float(line[0]) + float(line[1]) >= high - 1

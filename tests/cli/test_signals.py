@@ -68,8 +68,15 @@ def start(place: Path) -> Iterator[Start]:
 
     def run(*command: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([sys.executable, *command], cwd=place, env=environment, text=True, **pipes)  # type: ignore[call-overload]  # keywords of Popen
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=place,
+            env=environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         running.append(process)
         return process
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import exp, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,10 +104,12 @@ def test_choose_takes_integers_and_says_so() -> None:
     assert choose([0, 100], 1, 10) == 1
     assert choose(np.array([100, 0], dtype=np.uint64), 1, "10", monotone=True) == 0
     with pytest.raises(TypeError, match="integers"):
-        choose([0.5, 1.0], 1, 1)
+        choose([0.5, 1.0], 1, 1)  # type: ignore[list-item]  # that is what is tried
     with pytest.raises(TypeError):
-        choose([Fraction(9, 10), Fraction(11, 10)], Fraction(1, 2), 1)  # cut to integers they would move by more
-    for bad in ([], [[1, 2]]):
+        # Cut to integers they would move by more.
+        choose([Fraction(9, 10), Fraction(11, 10)], Fraction(1, 2), 1)  # type: ignore[list-item]  # so it is tried
+    several: list[Any] = [[1, 2]]
+    for bad in ([], several):
         with pytest.raises(ValueError, match="at least one"):
             choose(bad, 1, 1)
     with pytest.raises(ValueError, match="positive"):

@@ -226,7 +226,8 @@ def test_the_estimate_s_two_numbers_are_those_of_the_formula(epsilon: Fraction, 
     # An expectation of f·keep + (1 − f)·other becomes f again, for every f.
     for f in (0.0, 0.3, 1.0):
         expected = f * found.keep + (1 - f) * found.other
-        assert expected * found.slope - found.offset == pytest.approx(f, abs=1e-7 / min(1, epsilon) * 1e-7 + 1e-9)
+        slack = 1e-14 / min(1.0, float(epsilon)) + 1e-9
+        assert expected * found.slope - found.offset == pytest.approx(f, abs=slack)
 
 
 def test_estimates_are_unbiased_and_have_the_error_that_is_promised() -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
@@ -68,7 +69,8 @@ def in_decimal_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numpy_keeps_the_float_errors_that_the_bounds_assume() -> None:
     words = np.frombuffer(os.urandom(8 * 1500), dtype=np.uint64)
     near_one = np.arange(2**64 - 200 * 2**20, 2**64, 2**20, dtype=np.uint64)
-    for real in (np.float64, np.longdouble):
+    reals: tuple[Any, ...] = (np.float64, np.longdouble)
+    for real in reals:
         eps = sampler._eps(real)
         u = np.concatenate((words, near_one)).astype(real) * real(2.0) ** -64
         u = u[u < 1]
@@ -110,7 +112,7 @@ def test_floats_settle_a_geometric_lane_only_if_the_whole_interval_agrees(real: 
     words = np.arange(2**bits, dtype=np.uint64)
     z, settled = sampler._geometric_in(real, scale, words, bits)
     with localcontext(prec=40):
-        edge = [(-Decimal(t) * scale.denominator / scale.numerator).exp() for t in range(z[settled].max() + 2)]
+        edge = [(-Decimal(t) * scale.denominator / scale.numerator).exp() for t in range(int(np.max(z[settled])) + 2)]
     for k in np.flatnonzero(settled):
         assert edge[z[k] + 1] * 2**bits <= int(k)
         assert int(k) + 1 <= edge[z[k]] * 2**bits
@@ -272,10 +274,11 @@ def test_the_frequency_check_notices_a_scale_that_is_one_percent_off() -> None:
 @pytest.mark.parametrize("exponent", [13, 30, 41])
 def test_huge_scales_follow_the_continuous_law(exponent: int) -> None:
     scale, n = 2.0**exponent, 200_000
-    for draws, cdf in (
+    laws: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
         (sampler.discrete_laplace(Fraction(2**exponent), n), lambda x: 0.5 + np.sign(x) * -np.expm1(-abs(x)) / 2),
         (sampler.rounded_normal(Fraction(2**exponent), n), lambda x: np.vectorize(math.erfc)(-x / math.sqrt(2)) / 2),
-    ):
+    )
+    for draws, cdf in laws:
         distance = np.max(np.abs(cdf(np.sort(draws) / scale) - (np.arange(n) + 0.5) / n))
         assert distance * math.sqrt(n) < math.sqrt(math.log(2e6) / 2) + 0.1  # Kolmogorov–Smirnov at 1e-6
         assert abs(float(np.mean(draws % 2)) - 0.5) * 2 * math.sqrt(n) < 5  # the last bit is there, and is fair

@@ -1,4 +1,4 @@
-"""ATTACKS 28 to 34, 40 and 41, through whole sessions; tests/accounting has the account's own proofs.
+"""Attacks 28 to 34, 40 and 41, through whole sessions; tests/accounting has the account's own proofs.
 
 29 (kill -9 at each step) is tests/accounting/test_crash.py, 31, 33 and 34 are in test_attacks.py.
 """
@@ -130,11 +130,11 @@ def test_a_disk_that_fills_up_before_the_answer_is_stored_answers_nothing_and_fo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import dpsql.session as pipeline
+    from dpsql.release import release
 
     path = tmp_path / "l.sqlite"
     with connect(path) as session:
         store: Store = session._engine.ledger._store
-        release = pipeline.release
 
         def fill_the_disk(*arguments: Any) -> Any:
             (pages,) = store._connection.execute("PRAGMA page_count").fetchone()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import Connect
+from support import Connect, cursor_of, duckdb_of, scale_of
 
 import dpsql
 from dpsql import run as loop
@@ -113,7 +113,7 @@ def exact(rows: Sequence[Row], sql: str, *, unit: str = "row") -> list[tuple[Any
     """Each measurement with its exact columns."""
     session = shared(tuple(rows), unit)
     quote = session.explain(sql, epsilon=1)
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
     found = []
     for step in quote.steps:
         tallies = execute(step, cursor).tallies
@@ -137,17 +137,17 @@ def refused(sql: str, *codes: str, unit: str = "row") -> None:
     """Refused before anything is read: the private engine isn't asked, and the ledger doesn't move."""
     session = shared((*OTHERS, PERSON), unit)
     before = session._engine.ledger.history()
-    cursor = session._engine.backend.cursor
+    cursor = duckdb_of(session).cursor
 
     def never() -> None:
         raise AssertionError("a refused query opened a cursor on private data")
 
-    session._engine.backend.cursor = never
+    session._engine.backend.cursor = never  # type: ignore[attr-defined]  # put back below
     try:
         with pytest.raises(dpsql.Error) as error:
             session.query(sql, epsilon=1)
     finally:
-        session._engine.backend.cursor = cursor
+        session._engine.backend.cursor = cursor  # type: ignore[attr-defined]
     assert error.value.code in codes, (error.value.code, str(error.value))
     assert error.value.exit_code == 3
     assert session._engine.ledger.history() == before
@@ -160,7 +160,9 @@ def test_01_every_sum_is_a_multiple_of_its_grid_on_both_data_sets() -> None:
     for rows in (OTHERS, [*OTHERS, (77, "n77", 3.1415926535, 2, "x", 2.0)]):
         with open_session(rows) as session:
             answer = session.query("SELECT k, SUM(v) AS s FROM t GROUP BY k", epsilon=1)
-            grid = answer.noisy[0].step.calls[0].value.grid
+            value = answer.noisy[0].step.calls[0].value
+            assert value is not None
+            grid = value.grid
             assert grid.step > Fraction(1, 2**40)
             assert all((Fraction(s) / grid.step).denominator == 1 for _, s in answer.rows)
 
@@ -223,7 +225,7 @@ def test_06_the_sensitivity_follows_the_expression() -> None:
             for sql in ("i", "i * 1000000", "i * i", "i - 5")
         }
     assert [int(m.sensitivity.l1) for m in scale.values()] == [5, 5_000_000, 25, 10]
-    assert [m.noise.scale for m in scale.values()] == [5, 5_000_000, 25, 10]
+    assert [scale_of(m) for m in scale.values()] == [5, 5_000_000, 25, 10]
     person = (77, "n77", 3.5, 5, "x", 2.0)
     assert moved("SELECT SUM(i * 1000000) FROM t", person) == [1]
 
@@ -304,7 +306,7 @@ class Broken:
 
 def test_09_and_10_an_engine_error_stays_charged_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_session([*OTHERS, PERSON]) as session:
-        cursor = session._engine.backend.cursor
+        cursor = duckdb_of(session).cursor
         monkeypatch.setattr(session._engine.backend, "cursor", lambda: Broken(cursor()))
         messages = set()
         for sql in ("SELECT COUNT(*) FROM t", "SELECT k, SUM(v) FROM t GROUP BY k", "SELECT MEDIAN(v) FROM t"):
@@ -378,7 +380,7 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
     sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_session([*OTHERS, PERSON]) as session:
-        public = session._engine.public
+        public = duckdb_of(session).public
         assert public.catalog() == []
         given: list[set[str]] = []
         run = public.run
@@ -398,7 +400,7 @@ def test_14_the_engine_that_decides_on_results_holds_no_private_table(
 def test_14_the_twin_beside_that_engine_has_no_row() -> None:
     with open_session([*OTHERS, PERSON]) as session:
         session.query("SELECT COUNT(*) FROM t", epsilon=1)
-        cursor = session._engine.public.cursor()
+        cursor = duckdb_of(session).public.cursor()
         twins = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'dpsql_twin'").fetchall()
         assert twins == [("t",)]
         assert cursor.execute("SELECT COUNT(*) FROM dpsql_twin.t").fetchall() == [(0,)]
@@ -749,7 +751,7 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
     with open_session(OTHERS) as session:
         for option in ("seed", "random_state", "rng"):
             with pytest.raises(TypeError):
-                session.query("SELECT COUNT(*) FROM t", epsilon=1, **{option: 1})
+                session.query("SELECT COUNT(*) FROM t", epsilon=1, **{option: 1})  # type: ignore[arg-type]  # it is no option
             assert option not in inspect.signature(dpsql.connect).parameters
         from dpsql.options import Request
 
@@ -765,7 +767,12 @@ def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypat
     asked: list[int] = []
     source = sampler._random_bytes
     assert source is os.urandom
-    monkeypatch.setattr(sampler, "_random_bytes", lambda n: asked.append(n) or source(n))
+
+    def counted(n: int) -> bytes:
+        asked.append(n)
+        return source(n)
+
+    monkeypatch.setattr(sampler, "_random_bytes", counted)
     sampler.discrete_laplace(Fraction(5), 1000)
     assert sum(asked) >= 1000
 
@@ -799,7 +806,7 @@ def test_31_ten_times_a_tenth_exhausts_one_exactly() -> None:
         "1e-7",
     ],
 )
-def test_33_an_epsilon_out_of_range_is_refused(epsilon: object) -> None:
+def test_33_an_epsilon_out_of_range_is_refused(epsilon: Any) -> None:
     with open_session(OTHERS, epsilon=10**12) as session:
         for ask in (session.query, session.explain):
             with pytest.raises(dpsql.PrivacyError) as error:
@@ -809,7 +816,7 @@ def test_33_an_epsilon_out_of_range_is_refused(epsilon: object) -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-3, 0.5, 1, 2, -1e-9, float("nan"), "1e-400"])
-def test_33_a_delta_out_of_range_is_refused(delta: object) -> None:
+def test_33_a_delta_out_of_range_is_refused(delta: Any) -> None:
     with open_session(OTHERS) as session:
         with pytest.raises(dpsql.PrivacyError):
             session.query("SELECT COUNT(*) FROM t", epsilon=1, delta=delta)
@@ -862,7 +869,7 @@ def test_36_answers_come_by_key_and_not_in_data_order() -> None:
 
 @pytest.fixture
 def csv_session(tmp_path: Any) -> Iterator[Any]:
-    opened = []
+    opened: list[dpsql.Session] = []
 
     def make(lines: list[str]) -> dpsql.Session:
         folder = tmp_path / f"d{len(opened)}"
@@ -920,7 +927,7 @@ def test_37_one_row_of_a_csv_file_moves_a_count_by_no_more_than_one(row: str, cs
     for lines in (base, [*base, row], [row, *base]):
         session = csv_session(lines)
         quote = session.explain("SELECT COUNT(*) FROM t", epsilon=1)
-        cursor = session._engine.backend.cursor()
+        cursor = cursor_of(session)
         counts.append(next(iter(execute(quote.steps[0], cursor).tallies.values()))[0])
         cursor.close()
     assert abs(counts[1] - counts[0]) <= 1

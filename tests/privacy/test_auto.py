@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import examples
+from support import cursor_of, examples
 
 import dpsql
 from dpsql.analyze.ownership import key_promise
@@ -96,7 +96,7 @@ def closed_at_the_end() -> Iterator[None]:
 
 def counted(kind: str, adjacency: str, column: str, data: Sequence[tuple[Any, ...]]) -> list[int]:
     one = step(kind, adjacency, column)
-    cursor = session(kind, adjacency)._engine.backend.cursor()
+    cursor = cursor_of(session(kind, adjacency))
     cursor.register("t", table(data))
     exact = execute(one, cursor)
     cursor.close()

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import Connect
+from support import Connect, cursor_of
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
@@ -67,7 +67,7 @@ def test_a_private_key_of_rows_is_answered_and_counts_rows(connect: Connect) -> 
 
 
 def test_which_zero_a_group_shows_does_not_depend_on_a_row(connect: Connect) -> None:
-    people = {"id": list(range(300)), "x": [1.0] * 300}
+    people: dict[str, list[Any]] = {"id": list(range(300)), "x": [1.0] * 300}
     sql = "SELECT x * 0e0 AS k, COUNT(DISTINCT id) FROM t GROUP BY k"
     for extra in (-5.0, float("-inf"), float("nan")):
         rows = pa.table({"id": [*people["id"], 1000], "x": [extra, *people["x"]]})
@@ -104,7 +104,7 @@ def test_a_collation_merges_no_keys(tmp_path: Path) -> None:
     )
     with dpsql.connect(tmp_path / "policy.toml", ledger=":memory:") as session:
         step = session.explain("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1).steps[0]
-        cursor = session._engine.backend.cursor()
+        cursor = cursor_of(session)
         assert sum(next(iter(execute(step, cursor).tallies.values()))) == 1
         cursor.close()
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import examples
+from support import cursor_of, examples
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
@@ -87,7 +87,7 @@ class Listener:
 
 
 def measured(kind: str, adjacency: str, rows: Sequence[tuple[Any, ...]], step: Step) -> Any:
-    cursor = session(kind, adjacency)._engine.backend.cursor()
+    cursor = cursor_of(session(kind, adjacency))
     cursor.register("t", table(rows))
     try:
         return execute(step, cursor)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import examples
+from support import cursor_of, examples
 
 import dpsql
 from dpsql.backends.duckdb.run import execute
@@ -87,7 +87,7 @@ def closed_at_the_end() -> Iterator[None]:
 
 def counts(kind: str, adjacency: str, sql: str, rows: Sequence[tuple[Any, ...]]) -> list[dict[Any, int]]:
     """For each count of distinct values: the number in each cell, by its key."""
-    cursor = session(kind, adjacency)._engine.backend.cursor()
+    cursor = cursor_of(session(kind, adjacency))
     cursor.register("t", table(rows))
     found = []
     try:

@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from support import cursor_of
 
 import dpsql
 from dpsql.analyze.ownership import key_promise, rows_promise
@@ -106,7 +107,7 @@ def share(pair: Pair, sql: str, **options: Any) -> float:
     found = []
     for session in pair:
         step = session.explain(sql, epsilon=1, **options).steps[0]
-        cursor = session._engine.backend.cursor()
+        cursor = cursor_of(session)
         exact = execute(step, cursor, publish(step, [], session._engine.public))
         cursor.close()
         measured = [(m, [exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import examples
+from support import added_to, cursor_of, examples
 
 import dpsql
 from dpsql.analyze.ownership import key_promise
@@ -145,7 +145,8 @@ def closed_at_the_end() -> Iterator[None]:
 
 @cache
 def quoted(sql: str, replace: bool, limits: tuple[tuple[str, int], ...], mechanism: str) -> Quote:
-    return shared(replace).explain(sql, epsilon=1, delta="1e-6", mechanism=mechanism, **dict(limits))
+    options: dict[str, Any] = dict(limits)
+    return shared(replace).explain(sql, epsilon=1, delta="1e-6", mechanism=mechanism, **options)
 
 
 Cells = dict[tuple[Any, ...], list[int]]  # key -> the integers of one measurement
@@ -153,7 +154,7 @@ Cells = dict[tuple[Any, ...], list[int]]  # key -> the integers of one measureme
 
 def measured(step: Step, replace: bool, **tables: pa.Table) -> list[Cells]:
     """The integers that get noise, by key, for each measurement."""
-    cursor = shared(replace)._engine.backend.cursor()
+    cursor = cursor_of(shared(replace))
     for name, value in tables.items():
         cursor.register(name, value)
     exact = execute(step, cursor)
@@ -384,7 +385,7 @@ def test_one_unit_alone_shows_its_key_with_probability_at_most_its_share_of_delt
             quote = quoted("SELECT i, COUNT(*) FROM t GROUP BY i", replace, limits, mechanism)
             step = quote.steps[0]
             assert step.selection is not None
-            noise = step.measurements[step.selection.measurement].noise
+            noise = added_to(step.measurements[step.selection.measurement])
             keys = 4 * (2 if replace else 1)
             assert noise.tail(step.selection.threshold - 1) <= step.selection.delta / keys
             assert noise.tail(step.selection.threshold - 2) > step.selection.delta / keys  # and no higher than needed
@@ -476,6 +477,6 @@ def test_min_units_withholds_small_public_groups(connect: Any) -> None:
 def test_noise_of_both_mechanisms_has_the_variance_it_claims() -> None:
     for mechanism in ("laplace", "gaussian"):
         quote = quoted("SELECT n, COUNT(*) FROM t GROUP BY n", False, (("max_rows", 3),), mechanism)
-        noise = quote.steps[0].measurements[0].noise
+        noise = added_to(quote.steps[0].measurements[0])
         draws = noise.draw(200_000).astype(np.float64)
         assert abs(draws.std() / noise.std - 1) < 0.02

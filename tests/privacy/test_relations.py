@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support import cursor_of
 
 import dpsql
 from dpsql.aggregates.noisy import Noisy
@@ -106,7 +107,7 @@ def measured(data: Data, sql: str, verified: bool, constants: list[Noisy], **opt
     privacy = tuple((k, options.pop(k)) for k in ("min_units", "adjacency") if k in options)
     session = shared(verified, privacy)
     engine = session._engine
-    cursor = engine.backend.cursor()
+    cursor = cursor_of(session)
     for name, table in tables(data).items():
         cursor.register(name, table)
     found = []
@@ -202,7 +203,8 @@ JOINED = {
 def test_one_person_moves_nothing_by_more_than_is_claimed(name: str, limits: dict[str, int], replace: bool) -> None:
     data = crowd()
     adjacency = "replace_one" if replace else "add_remove"
-    found = shares(data, without(data, 77), JOINED[name], adjacency=adjacency, **limits)
+    options: dict[str, Any] = {"adjacency": adjacency, **limits}
+    found = shares(data, without(data, 77), JOINED[name], **options)
     assert 0 < max(found) <= 1
 
 
@@ -274,7 +276,7 @@ def test_a_column_with_the_name_of_a_window_is_not_taken_for_it() -> None:
                 "QUALIFY ROW_NUMBER() OVER (PARTITION BY uid ORDER BY COUNT(*)) <= 1)",
                 epsilon=1,
             )
-            exact = execute(quote.steps[0], session._engine.backend.cursor())
+            exact = execute(quote.steps[0], cursor_of(session))
             assert [int(v) for v in next(iter(exact.tallies.values()))] == [3]
 
 
@@ -439,3 +441,36 @@ def test_a_value_with_a_row_for_each_group_is_refused() -> None:
     with opened({}, True) as session, pytest.raises(dpsql.PrivacyError) as refused:
         session.query(sql, epsilon=1, max_rows=5)
     assert refused.value.code == "several-rows"
+
+
+UNMATCHED = "users u LEFT JOIN orders o ON u.uid = o.uid"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"SELECT o.uid, COUNT(*) AS n FROM {UNMATCHED} GROUP BY o.uid",
+        f"SELECT o.uid, u.city, COUNT(*) AS n FROM {UNMATCHED} GROUP BY o.uid, u.city",
+        f"SELECT DISTINCT o.uid, 1 AS n FROM {UNMATCHED}",
+        f"SELECT u.uid, o.uid, MIN(u.age) AS n FROM {UNMATCHED} GROUP BY u.uid, o.uid",
+    ],
+)
+def test_a_thousand_people_without_a_match_are_not_one_group(rows: str) -> None:
+    """Attack 39: the other side's unit is NULL for all of them, and one person more must not change what each has."""
+    others = [(u, "ab"[u % 2], 20) for u in range(1000)]
+    found = shares(
+        {"users": [*others, (5000, "a", 0)]},
+        {"users": others},
+        f"SELECT COUNT(*) FROM ({rows}) WHERE n < 2000",
+        max_rows=1,
+        max_groups=1,
+    )
+    assert max(found) == 1
+
+
+def test_a_window_by_the_unit_of_rows_without_a_match_is_refused() -> None:
+    """Attack 39: its partition would be everybody without a match."""
+    sql = f"SELECT COUNT(*) FROM (SELECT MIN(u.age) OVER (PARTITION BY o.uid) AS n FROM {UNMATCHED}) WHERE n < 20"
+    with opened({}, True) as session, pytest.raises(dpsql.PrivacyError) as refused:
+        session.query(sql, epsilon=1, max_rows=5)
+    assert refused.value.code == "window-private"

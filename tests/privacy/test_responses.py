@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import Connect
+from support import Connect, cursor_of
 
 import dpsql
 from dpsql.backends.base import Codes
@@ -22,7 +22,7 @@ from dpsql.release import respond
 
 ALPHA_SIGMAS = 4.7534  # the normal quantile of 1 − 1e-6
 SQL = "SELECT RANDOMIZED_RESPONSE(b) AS b, RANDOMIZED_RESPONSE(s) AS s, RANDOMIZED_RESPONSE(i) AS i FROM t"
-COLUMNS = {"s": {"values": ["z", "x", "y"]}, "i": {"values": [5, -1, 0, 2]}}
+COLUMNS: dict[str, dict[str, Any]] = {"s": {"values": ["z", "x", "y"]}, "i": {"values": [5, -1, 0, 2]}}
 POLICY: dict[str, Any] = {"privacy": {"adjacency": "replace_one"}, "tables": {"t": {"unit": "row", "columns": COLUMNS}}}
 TYPES = {"b": pa.bool_(), "s": pa.string(), "i": pa.int64()}
 Row = tuple[Any, Any, Any]
@@ -47,7 +47,7 @@ def table(rows: list[Row]) -> pa.Table:
 def codes(session: dpsql.Session, sql: str = SQL) -> tuple[Quote, list[tuple[int, ...]]]:
     quote = session.explain(sql, epsilon=1)
     (step,) = quote.responses
-    exact = encode(step, session._engine.backend.cursor())
+    exact = encode(step, cursor_of(session))
     return quote, list(zip(*(c.tolist() for c in exact.columns), strict=True))
 
 
@@ -153,7 +153,7 @@ def test_the_order_of_the_data_leaves_no_trace_in_an_answer(connect: Connect) ->
 def test_files_are_read_like_tables_and_only_the_columns_that_are_asked_for(tmp_path: Path) -> None:
     pq.write_table(table(DATA), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("b,s,i\ntrue,x,5\nnonsense,y,-1\n,unlisted,zzz\n")
-    typed = {
+    typed: dict[str, dict[str, Any]] = {
         "b": {"type": "BOOLEAN"},
         "s": {"type": "VARCHAR", **COLUMNS["s"]},
         "i": {"type": "BIGINT", **COLUMNS["i"]},
@@ -188,9 +188,12 @@ def test_a_failure_is_one_constant_message_and_stays_charged(connect: Connect, m
 def test_nothing_is_read_before_it_is_paid_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     session = connect({"t": table(DATA)}, POLICY, epsilon=1)
     read = []
-    monkeypatch.setattr(
-        "dpsql.backends.duckdb.backend.encode", lambda *a: read.append(session.budget.spent.epsilon) or encode(*a)
-    )
+
+    def encoded(*given: Any) -> Any:
+        read.append(session.budget.spent.epsilon)
+        return encode(*given)
+
+    monkeypatch.setattr("dpsql.backends.duckdb.backend.encode", encoded)
     session.query(SQL, epsilon=1)
     assert read == [1]
     with pytest.raises(dpsql.BudgetError):

@@ -36,8 +36,8 @@ def opened(folder: Path, kind: str, extra: bool) -> dpsql.Session:
     for table, policy in POLICY.items():
         source = {"source": str(place / "all.duckdb"), "table": table}
         tables[table] = policy | (source if kind == "duckdb" else {"source": str(place / f"{table}.parquet")})
-    policy = dpsql.Policy.from_dict({"budget": {"epsilon": 10**9, "delta": 0}, "tables": tables})
-    return dpsql.connect(policy, ledger=":memory:")
+    whole = dpsql.Policy.from_dict({"budget": {"epsilon": 10**9, "delta": 0}, "tables": tables})
+    return dpsql.connect(whole, ledger=":memory:")
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])

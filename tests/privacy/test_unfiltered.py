@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from sqlglot import exp
+from support import cursor_of
 
 import dpsql
 from dpsql.answer.finish import publish
@@ -28,7 +29,7 @@ COLUMNS = {
     "b": pa.array([None, 0, 1, 7, -1, 2**63 - 1, -(2**63), 50, 3, 10**12], pa.int64()),
     "i": pa.array([0, None, 127, 7, -128, 1, 2, 50, 3, 100], pa.int8()),
     "f": pa.array([0.0, 1.5e38, None, float("nan"), float("inf"), float("-inf"), -1.7e308, 1e30, -0.0, 5e-324]),
-    "d": pa.array([None, *map(Decimal, (TOP, f"-{TOP}", 0, 1, 2, 50, 3, 99, 100))], pa.decimal128(38, 2)),
+    "d": pa.array([None, *map(Decimal, f"{TOP} -{TOP} 0 1 2 50 3 99 100".split())], pa.decimal128(38, 2)),
     "m": pa.array([Decimal(v) for v in (0, 1, 99, -99, 2, 50, 3, 99, 7, 8)], pa.decimal128(4, 1)),
     "day": pa.array([None, date.min, date.max, *[date(2024, 2, 29)] * 7]),
     "at": pa.array([None, datetime.min, datetime.max, *[datetime(2024, 2, 29, 23, 59, 59)] * 7], pa.timestamp("us")),
@@ -150,7 +151,7 @@ def unfiltered(tree: exp.Select) -> exp.Select:
 
 def run(session: dpsql.Session, step: Step) -> None:
     """The statement as it is, and without its filters."""
-    cursor = session._engine.backend.cursor()
+    cursor = cursor_of(session)
     try:
         for name, rows in publish(step, [], session._engine.public).items():
             cursor.register(name, rows)

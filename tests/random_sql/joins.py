@@ -123,6 +123,7 @@ class Joins(Sources):
             return self.semi_linked()
         a, b = self.fresh("x"), self.fresh("y")
         how = self.pick("JOIN", "LEFT JOIN", "USING", "comma")
+        more: tuple[Col, ...]
         if shape == "grouped":  # by the key of the order, which determines the unit
             one = self.base("orders", a)
             call, kind = self.dice.choice([("SUM(i.qty)", "int"), ("COUNT(*)", "int"), ("MAX(i.price)", "float")])

@@ -95,7 +95,7 @@ def judge(session: dpsql.Session, plain: duckdb.DuckDBPyConnection, query: Query
         return Verdict()
     try:
         exact = plain.execute(query.plain).fetchall()
-        private = any(noisy.step.checked.private_keys for noisy in answer.noisy)
+        private = any(n.step.checked.private_keys for n in answer.noisy)  # type: ignore[attr-defined]  # none is stored
         few = plain.execute(query.few).fetchall() if private else None
     except (*DATA_DEPENDENT, duckdb.ParserException):  # AT is a word of DuckDB's own where we still read a name
         return Verdict(skipped=True)

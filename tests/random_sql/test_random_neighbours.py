@@ -106,7 +106,7 @@ class Seen:
 @contextmanager
 def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
     """Record what each step measures; release it for real, or hand out what was released before."""
-    release, publish, quote_of = loop.release, loop.publish, session_module.quote_of
+    release, publish, quote_of = vars(loop)["release"], vars(loop)["publish"], vars(session_module)["quote_of"]
 
     def watched_publish(*given: Any) -> Any:
         found = publish(*given)
@@ -124,7 +124,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         return seen.quote
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draft_module.secrets, "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
+        patch.setattr(vars(draft_module)["secrets"], "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(loop, "publish", watched_publish)
         patch.setattr(loop, "release", watched_release)
         patch.setattr(session_module, "quote_of", watched_quote)

@@ -534,7 +534,7 @@ def columns(promised: bool, nullable: bool = True) -> dict[str, Scalar]:
     }
 
 
-def used(tree: exp.Expression) -> tuple[str, ...]:
+def used(tree: exp.Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.name for c in tree.find_all(exp.Column)))
 
 

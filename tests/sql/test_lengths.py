@@ -123,7 +123,7 @@ def test_a_text_never_grows_past_the_bound_however_often_it_is_grown(step: str) 
 
 @pytest.mark.parametrize("step", GROWING)
 def test_twice_the_text_is_no_more_than_twice_the_work_and_past_the_bound_no_more_work(step: str) -> None:
-    """ATTACKS 47: the analyst's own text, for one person only."""
+    """Attack 47: the analyst's own text, for one person only."""
     ways = [sizes(step, "a" * n, 3)[1] for n in (2 * LONGEST, 4 * LONGEST)]
     assert ways[1] <= 2 * ways[0] + 1_000_000
 

@@ -84,7 +84,7 @@ def test_a_refusal_without_a_place_has_no_offsets() -> None:
 
 
 def test_equal_scans_are_equal_wherever_they_are_written() -> None:
-    first, second = (parse_one(f"SELECT {' ' * n}a", dialect="duckdb").selects[0] for n in (1, 9))
+    first, second = (parse_one(f"SELECT {' ' * n}a", dialect="duckdb").expressions[0] for n in (1, 9))
     assert Scan("t", (), None, node=first) == Scan("t", (), None, node=second)
 
 

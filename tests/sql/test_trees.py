@@ -41,4 +41,4 @@ def test_a_long_chain_stays_flat() -> None:
 def test_a_pattern_keeps_its_escape() -> None:
     tree = exp.Escape(this=exp.Like(this=exp.Literal.string("a_b"), expression=exp.Literal.string("a!_b")),
                       expression=exp.Literal.string("!"))  # fmt: skip
-    assert duckdb.sql(f"SELECT {explicit(tree).sql(dialect='duckdb')}").fetchall() == [(True,)]
+    assert duckdb.execute(f"SELECT {explicit(tree).sql(dialect='duckdb')}").fetchall() == [(True,)]

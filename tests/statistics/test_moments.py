@@ -77,7 +77,7 @@ def test_every_row_adds_integers_that_are_not_negative_and_sum_to_the_resolution
             assert found == list(dict(sorted(divided(resolution, steps).items())).values())
             assert min(found) >= 0 and sum(found) == resolution
             for (_, index), mass in zip(statistic.cells, found, strict=True):
-                share = prod(
+                share = Fraction(1) * prod(
                     comb(d, i) * Fraction(q, s) ** i * (1 - Fraction(q, s)) ** (d - i)
                     for i, (q, s, d) in zip(index, steps, strict=True)
                 )
@@ -213,7 +213,7 @@ def test_a_pair_costs_no_more_than_its_count() -> None:
 def test_estimates_that_several_statistics_share_are_the_best_linear_unbiased_ones() -> None:
     # Theorem GLS-1, against the normal equations: unknowns are the four columns' means, tied by equal counts.
     x, y = value("x", 3, nullable=False), value("y", 3, nullable=False)
-    statistics = [Joint(x, None, False, ""), Joint(y, None, False, ""), Count(None, None, "")]
+    statistics: list[Joint | Count] = [Joint(x, None, False, ""), Joint(y, None, False, ""), Count(None, None, "")]
     rows = Quantity("rows")
     wanted = [Quantity("total", x), Quantity("total", y), rows]
     variances = [Fraction(1), Fraction(4), Fraction(9)]

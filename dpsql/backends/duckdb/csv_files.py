@@ -1,6 +1,6 @@
 """CSV files: which records they hold, and how DuckDB reads them (Theorem SCAN-1).
 
-Nothing about a private file is sniffed: one row could change it (ATTACKS 37). Header and policy decide. DuckDB splits a
+Nothing about a private file is sniffed: one row could change it (attack 37). Header and policy decide. DuckDB splits a
 file at multiples of 8,000,000 bytes and takes a quoted line break there for the end of a record, so a file is read in
 parallel only if it was found to hold no quote at all, and by one thread from its first byte to its last otherwise.
 """
@@ -55,7 +55,7 @@ def read_csv(
     header = header_of(table, files)
     shown = ", ".join(quoted(c) for c in header if table.public or c.lower() in used)
     if not shown:
-        # Not what its header is: without one, that would be somebody's row (ATTACKS 49).
+        # Not what its header is: without one, that would be somebody's row (attack 49).
         raise PolicyError(
             f"tables.{table.name}.columns: none of the listed columns is in the first line of {table.source}",
             code="unknown-column",

@@ -119,7 +119,7 @@ class Cursor:
 
 @contextmanager
 def one_message() -> Iterator[None]:
-    """Whatever fails in the engine, fails with one and the same message (ATTACKS 9)."""
+    """Whatever fails in the engine, fails with one and the same message (attack 9)."""
     try:
         yield
     except duckdb.Error:

@@ -27,7 +27,7 @@ FEW = 1_000  # cells
 
 
 def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) -> Exact:
-    """Run a step's statements. Whatever fails, fails with one and the same message (ATTACKS 9).
+    """Run a step's statements. Whatever fails, fails with one and the same message (attack 9).
 
     given: public values that they take as constants, by the names under which they read them.
     """

@@ -112,7 +112,7 @@ def _opening(one: Located) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         # Only schemas have been read so far: the message is about the file, not about a row. The first line of a CSV
-        # file may be a row all the same (ATTACKS 49).
+        # file may be a row all the same (attack 49).
         said = "" if table.kind == "csv" else f": {str(error).splitlines()[0]}"
         raise DataError(
             f"tables.{table.name}: {table.source} can't be opened{said}",

@@ -1,4 +1,4 @@
-"""How long a text made inside a query can be: cut to a public bound, whatever the row holds (TOTAL-1, ATTACKS 47).
+"""How long a text made inside a query can be: cut to a public bound, whatever the row holds (TOTAL-1, attack 47).
 
 A text is cut by LEFT around the function that makes it, so that its length is a property of the value: nothing that an
 engine computes first, or only once for several places, can make it longer, as it could where a condition stood guard.

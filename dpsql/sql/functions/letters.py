@@ -1,4 +1,4 @@
-"""Letters: codes, accents, graphemes, padding. Lengths are literals, so that no row can grow a text (ATTACKS 11)."""
+"""Letters: codes, accents, graphemes, padding. Lengths are literals, so that no row can grow a text (attack 11)."""
 
 from __future__ import annotations
 

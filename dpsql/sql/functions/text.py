@@ -1,4 +1,4 @@
-"""Text: patterns are literals, checked before any row is read; nothing can grow a string without limit (ATTACKS 11)."""
+"""Text: patterns are literals, checked before any row is read; nothing can grow a string without limit (attack 11)."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ SUBQUERY = "a subquery"  # stands for the table of values that are answered firs
 
 
 class PublicEngine(Protocol):
-    """An engine that holds public tables only."""
+    """An engine that holds public tables only. What it can't run is an EngineError, in its own words."""
 
     def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
         """Run a query over public tables and these Arrow tables."""
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
-        """Run a query over public tables and these Arrow tables; gives its rows, and the DuckDB type of each column."""
+        """The answer as an Arrow table, and its columns' types as the engine writes them."""
 
     @property
     def memo(self) -> dict[object, Arrow]:

@@ -1,1 +1,1 @@
-"""Where private rows are read. One folder per engine."""
+"""Where private rows are read: base.py is the contract, and each engine that keeps it has a folder."""

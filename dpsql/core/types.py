@@ -1,4 +1,8 @@
-"""DuckDB's scalar types: how they are written, what they hold, and which digits an exact result needs."""
+"""Scalar types: how they are written, what they hold, and which digits an exact result needs.
+
+Their names are those of the SQL that people write. A backend says in these names what its sources hold, and casts to
+them; where its engine calls a type otherwise, or lacks it, that is the backend's to settle.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ MAX_DIGITS = 38  # of a DECIMAL
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A DuckDB type: its canonical name; digits for a DECIMAL, values for an ENUM."""
+    """A type: its canonical name; digits for a DECIMAL, values for an ENUM."""
 
     name: str
     width: int | None = None
@@ -66,7 +70,7 @@ class Type:
 
     @classmethod
     def parse(cls, text: str) -> Type:
-        """The type that DuckDB writes as `text`. A nested or unknown one keeps its text, and nothing more."""
+        """The type that is written as `text`. A nested or unknown one keeps its text, and nothing more."""
         stripped = text.strip()
         enum = _ENUM.match(stripped)
         if enum:
@@ -86,7 +90,7 @@ class Type:
 
     @property
     def sql(self) -> str:
-        """As DuckDB writes it."""
+        """As it is written."""
         if self.name == "DECIMAL":
             return f"DECIMAL({self.width},{self.scale})"
         if self.name == "ENUM":

@@ -94,12 +94,11 @@ def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
         if not key:
             return b""
         threshold = None if step.selection is None else step.selection.threshold
-        # In the unit of what is asked for: on a finer grid the same integer is less noise.
-        variances = [Fraction((m.in_rows(step.bits) or m.noise).variance) for m in step.measurements]
-        noises = [m.noise.name for m in step.measurements]
-        noises += [str(linear.variance(variances)) for linear in step.estimates.values()]
+        noises = [[m.noise.name, str(m.noise.variance)] for m in step.measurements]
+        # On a finer grid the same integer is less noise.
+        grids = [step.bits, *(str(v.grid.step) for q in step.estimates for v in (q.value, q.second) if v is not None)]
         earlier[step.name] = _identity(step, [key.hex()], earlier)
-        whole.append([key.hex(), earlier[step.name], noises, threshold])
+        whole.append([key.hex(), earlier[step.name], noises, grids, threshold])
     return blake2b(json.dumps(whole).encode(), digest_size=32, person=b"dpsql.claim").digest() if stage.steps else b""
 
 

@@ -22,6 +22,7 @@ from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
 from dpsql.sql.functions import FUNCTIONS
+from dpsql.sql.functions.primitives import OPERATORS, PRIMITIVES
 from dpsql.sql.nodes import check_node
 from dpsql.sql.refuse import offsets
 from dpsql.sql.scalar import Scalar, post, scalar
@@ -873,3 +874,21 @@ def test_post_processing_changes_no_value_that_there_was() -> None:
         ours = connection.execute(post(parse_one(query, dialect="duckdb")).sql(dialect="duckdb")).fetchall()
         theirs = connection.execute(query.replace("clip(x, 0, 5)", "least(greatest(x, 0), 5)")).fetchall()
         assert ours == theirs
+
+
+def test_total_forms_are_made_of_the_primitives_and_operators_that_are_listed() -> None:
+    leaves = (
+        exp.Column,
+        exp.Identifier,
+        exp.Literal,
+        exp.Null,
+        exp.Boolean,
+        exp.Paren,
+        exp.DataType,
+        exp.DataTypeParam,
+    )
+    known = columns(promised=True)
+    trees = [scalar(parse_one(text, dialect="duckdb"), known).sql for text in EXPRESSIONS]
+    nodes = [node for tree in trees for node in tree.walk() if not isinstance(node, leaves)]
+    assert {str(node.this) for node in nodes if isinstance(node, exp.Anonymous)} == set(PRIMITIVES)
+    assert {type(node) for node in nodes} - {exp.Anonymous} == set(OPERATORS)

@@ -51,7 +51,7 @@ class PublicDatabase:
         return self.run(query, tables)[0]
 
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
-        """The same with the DuckDB types of its columns."""
+        """The answer, and the DuckDB types of its columns."""
         try:
             with self._cursor(tables) as cursor:
                 return cursor.typed(as_sql(explicit(query), dialect=DUCKDB.name, copy=False))

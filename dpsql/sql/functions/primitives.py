@@ -158,5 +158,4 @@ OPERATORS: Mapping[type[exp.Expr], str] = {
     **dict.fromkeys((exp.Case, exp.If, exp.Coalesce, exp.Nullif), "values of one type"),
     **dict.fromkeys((exp.Like, exp.ILike, exp.Escape), "a literal pattern with % and _"),
     exp.DPipe: "texts one after the other; NULL where one is",
-    exp.Interval: "a literal one",
 }

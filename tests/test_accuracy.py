@@ -12,7 +12,7 @@ from support import Connect
 
 import dpsql
 from dpsql.core.errors import BudgetError, PrivacyError
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.goal import Goal
 
 TABLE = pa.table({"k": ["a", "b", "c", "d"] * 50, "v": [float(i % 10) for i in range(200)], "w": list(range(200))})

@@ -11,7 +11,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import pure_rho
 from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.response import RandomizedResponse
 
 Measured = tuple[Sensitivity, Noise | RandomizedResponse]

@@ -22,7 +22,7 @@ SLOWEST = 200  # different mechanisms: more would keep people waiting
 
 def recorded(measured: Sequence[tuple[Sensitivity, Drawn]]) -> list[list[str]]:
     """The noises of a release as a ledger notes them: Laplace with its ε, Gaussian with (Δ₂/σ)²."""
-    from dpsql.mechanisms.gaussian import Gaussian
+    from dpsql.mechanisms.gaussian_noise import Gaussian
 
     found = []
     for sensitivity, noise in measured:

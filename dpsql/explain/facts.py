@@ -25,7 +25,7 @@ from dpsql.explain.describe import described
 from dpsql.explain.responses import response_facts
 from dpsql.mechanisms.budget import Pure
 from dpsql.mechanisms.error import half_width
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.estimates import Source, estimated
 from dpsql.plan.google import interval_of

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
 from typing import Protocol
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.certified import root_up
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import RandomizedResponse
 
@@ -122,14 +122,3 @@ def pure_noise(s: Sensitivity, epsilon: Fraction) -> Pure:
 def _unit_noise(epsilon: Fraction, delta: Fraction) -> Gaussian:
     """The noise for a vector of norm 1: found by bisection, which is worth remembering."""
     return Gaussian.calibrate(Sensitivity(Fraction(1), Fraction(1)), epsilon, delta)
-
-
-def root_up(x: Fraction) -> Fraction:
-    """√x, rounded up by less than 2⁻⁴⁰ of itself."""
-    if not x:
-        return Fraction(0)
-    shift = max(0, 100 - (x.numerator.bit_length() - x.denominator.bit_length()))
-    shift += shift % 2
-    scaled = -(-(x.numerator << shift) // x.denominator)
-    root = isqrt(scaled)
-    return Fraction(root + (root * root < scaled), 1 << (shift // 2))

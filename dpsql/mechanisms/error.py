@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
 Noise = DiscreteLaplace | Gaussian
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
 
 @dataclass(frozen=True, slots=True)

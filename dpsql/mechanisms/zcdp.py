@@ -12,8 +12,9 @@ from dpsql.core.cost import ZERO_RHO, Cost, rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
-from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise, root_up
-from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.budget import Drawn, Noise, Pure, pure_noise
+from dpsql.mechanisms.certified import root_up
+from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
 
 

@@ -22,7 +22,7 @@ from dpsql.core.cost import Cost, rounded
 from dpsql.core.errors import Error, PrivacyError
 from dpsql.core.types import Type
 from dpsql.engine import Engine
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.plan.build import build
 from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy.model import Policy

@@ -26,9 +26,10 @@ from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import pure_epsilon
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split, root_up
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.certified import root_up
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.quote.calibrate import check_columns

@@ -17,7 +17,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon
 from dpsql.mechanisms.budget import Drawn, LaplaceSplit, Noise, Split
-from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import ONE_ROW
 from dpsql.plan.nodes import (

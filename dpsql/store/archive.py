@@ -26,8 +26,8 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.core.types import Type
 from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.release import Noisy
 from dpsql.statistics.base import Clip, Quantity, Value

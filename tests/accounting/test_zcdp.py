@@ -19,8 +19,8 @@ from dpsql.core.cost import Cost, rounded
 from dpsql.core.errors import BudgetError, LedgerError, PolicyError
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 
 MILLIONTH = Fraction(1, 10**6)

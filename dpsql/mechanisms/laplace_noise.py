@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
-
-# Upper bounds on probabilities go no lower than this: further down, a fraction's digits would be all it is.
-NEGLIGIBLE = Fraction(1, 10**1000)
-NEGLIGIBLE_EXPONENT = 2400  # e^-2400 < 10^-1042
-
-_SLACK = Decimal("1e-45")  # far above the rounding errors of a few dozen operations at 60 digits
-
-
-def precise() -> Context:
-    """The context in which tails are computed."""
-    return Context(prec=60)
-
-
-def rounded_up(p: Decimal) -> Fraction:
-    """p rounded up to 20 significant digits, so that a ledger's fractions stay short."""
-    return Fraction(Context(prec=20, rounding=ROUND_CEILING).plus(p))
-
-
-def decimal(x: Fraction) -> Decimal:
-    """x at the precision of the current context."""
-    return Decimal(x.numerator) / x.denominator
-
-
-def miss(confidence: float, cells: int) -> Fraction:
-    """The probability with which each of so many independent cells may miss for all to hold with this confidence."""
-    if not 0 < confidence < 1:
-        raise ValueError("confidence must lie strictly between 0 and 1")
-    if cells < 1:
-        raise ValueError("at least one cell is needed")
-    with localcontext(precise()) as context:
-        context.prec += len(str(cells))
-        # Theorem LAP-2. (1 − p)^cells ≥ confidence, that is p ≤ 1 − confidence^(1/cells).
-        return Fraction(1 - (Decimal(confidence).ln() / cells).exp())
+from dpsql.mechanisms.certified import NEGLIGIBLE, NEGLIGIBLE_EXPONENT, SLACK, decimal, miss, precise, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +73,10 @@ class DiscreteLaplace:
                     return Fraction(0)
                 if t >= NEGLIGIBLE_EXPONENT * self.scale:
                     return NEGLIGIBLE
-                return max(NEGLIGIBLE, rounded_up(self._upper_half(t) * (1 + _SLACK)))
+                return max(NEGLIGIBLE, rounded_up(self._upper_half(t) * (1 + SLACK)))
             if self.scale == 0 or 1 - t >= NEGLIGIBLE_EXPONENT * self.scale:
                 return Fraction(1)
-            return min(Fraction(1), rounded_up(1 - self._upper_half(1 - t) * (1 - _SLACK)))
+            return min(Fraction(1), rounded_up(1 - self._upper_half(1 - t) * (1 - SLACK)))
 
     def _upper_half(self, t: int) -> Decimal:
         """a^t/(1 + a): Pr[Z ≥ t] for t ≥ 1."""

@@ -13,12 +13,13 @@ class Sensitivity:
     """Bounds on ‖f(D) − f(D')‖ over neighbours, for the whole vector of cells, in the statistic's own units.
 
     choice: of scores by which candidates are chosen; l1 is then the loss that Theorem CHOOSE-1 prices, and nothing of
-    the scores themselves may leave.
+    the scores themselves may leave. single: the vector is one number, so that l2_squared is its square.
     """
 
     l1: Fraction
     l2_squared: Fraction
     choice: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,12 +66,12 @@ def least(enough: Callable[[Fraction], bool], start: Fraction) -> Fraction:
         above *= 2
     while enough(above / 2):
         above /= 2
-    step: Fraction = above / 2**SHORT
+    step = above / Fraction(2) ** SHORT
     below, over = 2 ** (SHORT - 1), 2**SHORT  # in steps: below isn't enough, over is
     while over - below > 1:
         middle = (below + over) // 2
         below, over = (below, middle) if enough(middle * step) else (middle, over)
-    return over * step
+    return Fraction(over * step)
 
 
 def least_integer(enough: Callable[[int], bool]) -> int:

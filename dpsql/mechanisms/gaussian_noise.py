@@ -20,6 +20,7 @@ from dpsql.mechanisms.certified import (
     precise,
     probability,
     require_approximate,
+    rounded_up,
     upper_threshold,
 )
 
@@ -130,6 +131,19 @@ class Gaussian:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
         # Theorem LAP-2, which needs no more than symmetry and independence.
         return self.threshold(miss(confidence, cells) / 2) - 1
+
+
+def classic_sigma(sensitivity: Fraction | int | str, epsilon: Fraction | int | str, delta: Fraction | str) -> Fraction:
+    """√(2 ln(1.25/δ))·Δ₂/ε, rounded up: the formula of Dwork and Roth (2014, Theorem A.1), for comparison only.
+
+    It holds for ε < 1, and is more than the analytic σ (Theorem GAUSS-2), which nothing in dpsql does without.
+    """
+    size, share, miss_ = Fraction(sensitivity), Fraction(epsilon), Fraction(delta)
+    if size < 0 or not 0 < share < 1 or not NEGLIGIBLE <= miss_ < 1:
+        raise ValueError("the classic formula is for 0 < ε < 1, 10^-1000 ≤ δ < 1 and no negative sensitivity")
+    with localcontext(precise()):
+        root = (2 * (Decimal("1.25") / decimal(miss_)).ln()).sqrt()
+        return rounded_up(root * decimal(size / share) * (1 + SLACK))
 
 
 def _density(x: Decimal) -> Decimal:

@@ -48,7 +48,7 @@ class DiscreteLaplace:
     @property
     def variance(self) -> float:
         # 2a/(1 − a)² with a = e^(−x), in a form that loses no digits for x near 0.
-        x = self._rate
+        x = self.rate
         return 2 * math.exp(-x) / math.expm1(-x) ** 2
 
     @property
@@ -56,13 +56,13 @@ class DiscreteLaplace:
         return math.sqrt(self.variance)
 
     @property
-    def _rate(self) -> float:
+    def rate(self) -> float:
         """1/scale, cut off where e^(−1/scale) is 0 in floats anyway."""
         return float(1 / self.scale) if self.scale > Fraction(1, 10_000) else 10_000.0
 
     def pmf(self, z: int) -> float:
         """Pr[Z = z]."""
-        x = self._rate
+        x = self.rate
         return math.tanh(x / 2) * math.exp(-x * abs(z))
 
     def tail(self, t: int) -> Fraction:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import log
-from operator import index
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
-
-Scores = npt.NDArray[np.int64] | npt.NDArray[np.object_]
-
-_SAFE = 2**61  # scores and noise below this add up within 64 bits
+from dpsql.mechanisms.integers import Scores, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +64,7 @@ class NoisyMax:
 
     def _noisy(self, scores: Scores, factor: Fraction) -> Scores:
         noise = sampler.geometric(self.scale * factor, len(scores))
-        if scores.dtype == object or max(abs(int(scores.max())), abs(int(scores.min())), int(noise.max())) >= _SAFE:
-            return np.asarray(scores.astype(object) + noise.astype(object))
-        return np.asarray(scores + noise)
+        return added(scores, noise)
 
     def worst(self, candidates: int, confidence: float) -> float:
         """How far below the best score the winner's is, at most, with this confidence.
@@ -81,33 +72,3 @@ class NoisyMax:
         It lies t below only if one of the others' noise exceeds t, whatever the winner's own is (it isn't negative).
         """
         return float(self.scale) * log(max(2, candidates) / (1 - confidence))
-
-
-def choose(
-    scores: Sequence[int] | npt.NDArray[Any],
-    sensitivity: int | Fraction,
-    epsilon: int | str | Fraction,
-    *,
-    monotone: bool = False,
-) -> int:
-    """The exponential mechanism's job for any integer scores: the place of a nearly largest one, epsilon-DP.
-
-    sensitivity: the most that one unit moves any score (the distance d(y, f(D)) of a general metric is such a score,
-    with the sensitivity of f in that metric). monotone: a unit moves all scores in the same direction; half the noise.
-    The scores must be integers: put others on a grid first, and round the sensitivity up. Charges no ledger.
-    """
-    numbers = np.asarray(scores)
-    if numbers.ndim != 1 or not len(numbers):
-        raise ValueError("choose needs at least one score")
-    if numbers.dtype != object and not np.issubdtype(numbers.dtype, np.integer):
-        raise TypeError("scores are integers: put them on a grid, and the sensitivity with them")
-    if numbers.dtype == np.uint64 or numbers.dtype == object:
-        numbers = np.array([index(n) for n in numbers], dtype=object)  # a TypeError for what is no integer
-    else:
-        numbers = numbers.astype(np.int64)
-    distance, share = Fraction(sensitivity), Fraction(epsilon)
-    if distance < 0 or share <= 0:
-        raise ValueError("the sensitivity can't be negative, and epsilon must be positive")
-    # Theorem CHOOSE-1: once the sensitivity where all scores move in one direction, else twice.
-    loss = Sensitivity(distance * (1 if monotone else 2), Fraction(0), choice=True)
-    return NoisyMax.calibrate(loss, share).pick(numbers)

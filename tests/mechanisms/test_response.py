@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from frequencies import ALPHA_SIGMAS, chi_squared_limit
 
 from dpsql.core.zcdp import Conversion, pure_rho
 from dpsql.mechanisms import response, sampler
@@ -19,12 +20,6 @@ from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit
 
 EPSILONS = [Fraction(1, 10**7), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(20), Fraction(700)]
 SIZES = [2, 3, 5]
-ALPHA_SIGMAS = 4.7534  # the normal quantile of 1 − 1e-6
-
-
-def chi_squared_limit(df: int) -> float:
-    """The 1 − 1e-6 quantile (Wilson & Hilferty)."""
-    return df * (1 - 2 / (9 * df) + ALPHA_SIGMAS * math.sqrt(2 / (9 * df))) ** 3
 
 
 def chi_squared(counts: np.ndarray, probabilities: np.ndarray) -> float:

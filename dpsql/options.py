@@ -12,6 +12,7 @@ from dpsql.analyze.bounding import Limits
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.engine import account
+from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.model import Policy, parse_delta, parse_epsilon
 from dpsql.quote.model import Ask
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
@@ -63,7 +64,7 @@ def asked(options: Options, policy: Policy, clause: Mapping[str, Option] | None 
             delta = parse_delta(options.delta, where="delta", error=PrivacyError)
     privacy = policy.privacy
     mechanism = options.mechanism or privacy.mechanism
-    if mechanism not in ("auto", "laplace", "gaussian"):
+    if mechanism not in ASKED_FOR:
         with _placed(said, "mechanism"):
             raise PrivacyError(
                 f"unknown mechanism {mechanism!r}", code="mechanism", hint='use "auto", "laplace" or "gaussian"'

@@ -17,7 +17,7 @@ from dpsql.backends.duckdb.codes import ExactCodes
 from dpsql.backends.duckdb.run import Exact
 from dpsql.core.exact import Integers, plus, times
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.budget import Noise
+from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse, shuffled
 from dpsql.quote.model import Measurement, Step
@@ -31,7 +31,7 @@ class Drawn(Protocol):
     """A measurement, after the fact."""
 
     @property
-    def noise(self) -> Noise: ...
+    def noise(self) -> Noise | NoisyMax: ...
 
 
 class Origin(Protocol):
@@ -146,8 +146,8 @@ def _winners(step: Step, exact: Exact) -> Noisy:
 def _noisy(measurement: Measurement, exact: Exact, cells: int) -> tuple[Integers, ...]:
     assert not isinstance(measurement.noise, NoisyMax)
     true = measurement.statistic.columns([exact.tallies[t] for t in measurement.statistic.tallies])
-    # Theorems LAP-1 and GAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's support
-    # is the same on all neighbours.
+    # Theorems LAP-1, GAUSS-1 and DGAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's
+    # support is the same on all neighbours.
     return tuple(plus(column, measurement.noise.draw(cells)) for column in true)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpsql.cli.stop import careful, watch
+from dpsql.mechanisms.registry import ASKED_FOR
 
 if TYPE_CHECKING:
     from dpsql.session import Session
@@ -65,7 +66,7 @@ _QUERY: tuple[Any, ...] = (
     click.option("--max-rows", type=_LIMIT, metavar="N", help="One unit counts for at most N rows."),
     click.option("--max-rows-per-group", type=_LIMIT, metavar="N", help="… and for at most N in one group."),
     click.option("--max-groups", type=_LIMIT, metavar="N", help="… and shows up in at most N groups."),
-    click.option("--mechanism", type=click.Choice(["auto", "laplace", "gaussian"]), help="The kind of noise."),
+    click.option("--mechanism", type=click.Choice(ASKED_FOR), help="The kind of noise."),
     click.option("--fresh", is_flag=True, help="Pay for new noise where a stored answer would do."),
     click.option("--clipping", is_flag=True, help="Spend a twentieth of ε to estimate what limits and ranges cut."),
     click.option("--accuracy", metavar="A", help='Spend what this error needs: 100, or "1% of range".'),

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import least_delta
 from dpsql.mechanisms import sampler
+from dpsql.mechanisms.base import Budget
 from dpsql.mechanisms.certified import (
     NEGLIGIBLE,
     NEGLIGIBLE_EXPONENT,
@@ -25,9 +27,10 @@ from dpsql.mechanisms.certified import (
     precise,
     probability,
     require_approximate,
+    root_up,
     upper_threshold,
 )
-from dpsql.mechanisms.gaussian_noise import mills
+from dpsql.mechanisms.gaussian_noise import mills, normal_deviations
 
 _WIDE = 64  # from this σ on, sums over the integers are integrals with corrections
 _ORDER = 20  # how many of them
@@ -41,6 +44,11 @@ class DiscreteGaussian:
     """Integer noise with Pr[z] proportional to e^(−z²/2σ²); σ is in grid units. σ² = 0 is no noise at all."""
 
     sigma_squared: Fraction
+
+    kind: ClassVar[str] = "discrete_gaussian"
+    name: ClassVar[str] = "discrete Gaussian"
+    pure: ClassVar[bool] = False
+    excess: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         if self.sigma_squared < 0:
@@ -58,9 +66,32 @@ class DiscreteGaussian:
         # Theorem DGAUSS-1. The certificate is delta() of the very object that is returned.
         return cls(least(lambda squared: cls(squared).delta(s, epsilon) <= delta, start))
 
-    @property
-    def name(self) -> str:
-        return "discrete Gaussian"
+    @classmethod
+    def calibrated(cls, s: Sensitivity, budget: Budget, part: Fraction) -> DiscreteGaussian:
+        """The noise that a part of a budget buys: that of ρ, of δ for a single number, or of a vector's norm."""
+        if s.single and part == 1 and budget.rho(part) is None:
+            return _calibrated(s, budget.epsilon, budget.delta)
+        return cls(cls.expected_variance(s, budget, part))
+
+    @classmethod
+    def expected_variance(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Fraction:
+        """σ² of that noise, or hardly more for a single number."""
+        rho = budget.rho(part)
+        if rho is not None:
+            return s.l2_squared / (2 * rho)  # Theorem DGAUSS-1(b)
+        # Theorem DGAUSS-1(b): σᵢ² = σ²·Δᵢ²/partᵢ, so that Σ Δᵢ²/2σᵢ² is at most the ρ of a vector of norm 1.
+        unit = _calibrated(Sensitivity(Fraction(1), Fraction(1)), budget.epsilon, budget.delta)
+        return s.l2_squared / part * unit.sigma_squared
+
+    @classmethod
+    def best_share(cls, s: Sensitivity, unit: Fraction, budget: Budget) -> float:
+        """Which share of a budget gives the least total error, up to a factor."""
+        return math.sqrt(s.l2_squared) * float(unit)  # Theorem SPLIT-2
+
+    @classmethod
+    def deviations(cls, p: float) -> float:
+        """About how many standard deviations are exceeded with this probability, to one side."""
+        return normal_deviations(p)
 
     def draw(self, n: int) -> sampler.Ints:
         """One independent draw for each of n cells."""
@@ -121,6 +152,25 @@ class DiscreteGaussian:
             return ZERO  # the statistic is the same on all neighbours: any noise hides them, even none
         return Cost(epsilon, self.delta(s, epsilon))  # Theorem DGAUSS-1
 
+    def event(self, s: Sensitivity) -> DiscreteNormal:
+        """What was done, for accountants."""
+        return DiscreteNormal(self.rho(s), (self, s) if s.single else None)
+
+    @property
+    def width(self) -> Fraction:
+        """σ, nearly."""
+        return root_up(self.sigma_squared)
+
+    @property
+    def written(self) -> str:
+        """σ², as it is stored."""
+        return str(self.sigma_squared)
+
+    @classmethod
+    def read(cls, written: str) -> DiscreteGaussian:
+        """The noise of a stored σ²."""
+        return cls(Fraction(written))
+
     def _needs_noise(self) -> None:
         if self.sigma_squared == 0:
             raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive variance")
@@ -159,6 +209,37 @@ class DiscreteGaussian:
     def within(self, confidence: float, cells: int = 1) -> int:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
         return self.threshold(miss(confidence, cells) / 2) - 1  # Theorem LAP-2: it is symmetric
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteNormal:
+    """A vector of integers got discrete Gaussian noise; alone: it is but one number, and this is its noise."""
+
+    rho: Fraction
+    alone: tuple[DiscreteGaussian, Sensitivity] | None = None
+
+    @property
+    def note(self) -> list[str]:
+        return ["discrete_gaussian", str(2 * self.rho)]
+
+    def beside(self, other: DiscreteNormal) -> DiscreteNormal:
+        """Both vectors as one; one that no unit moves adds nothing."""
+        if not self.rho or not other.rho:
+            return self if self.rho else other
+        return DiscreteNormal(self.rho + other.rho)
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """The certified δ at this ε."""
+        if self.alone is None:
+            return least_delta(self.rho, epsilon)  # Theorems DGAUSS-1(b) and ZCDP-2
+        noise, size = self.alone
+        return noise.delta(size, epsilon)  # Theorem DGAUSS-1(c)
+
+
+@lru_cache(maxsize=1024)
+def _calibrated(s: Sensitivity, epsilon: Fraction, delta: Fraction) -> DiscreteGaussian:
+    """Found by bisection, which is worth remembering."""
+    return DiscreteGaussian.calibrate(s, epsilon, delta)
 
 
 # ---------------------------------------------------------------- sums over the integers

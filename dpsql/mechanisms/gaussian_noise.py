@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
+from dpsql.mechanisms.base import Budget
 from dpsql.mechanisms.certified import (
     NEGLIGIBLE,
     SLACK,
@@ -20,6 +23,7 @@ from dpsql.mechanisms.certified import (
     precise,
     probability,
     require_approximate,
+    root_up,
     rounded_up,
     upper_threshold,
 )
@@ -36,6 +40,11 @@ class Gaussian:
 
     sigma: Fraction
 
+    kind: ClassVar[str] = "gaussian"
+    name: ClassVar[str] = "Gaussian"
+    pure: ClassVar[bool] = False
+    excess: ClassVar[float] = 0.0
+
     def __post_init__(self) -> None:
         sampler.require_scale(self.sigma)
 
@@ -50,9 +59,32 @@ class Gaussian:
         # Theorem GAUSS-2. The certificate is delta() of the very object that is returned.
         return cls(least(lambda sigma: cls(sigma).delta(s, epsilon) <= delta, start))
 
-    @property
-    def name(self) -> str:
-        return "Gaussian"
+    @classmethod
+    def calibrated(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Gaussian:
+        """The noise that a part of a budget buys: that of ρ, or of the square of a vector's norm."""
+        rho = budget.rho(part)
+        if rho is not None:
+            return cls(root_up(s.l2_squared / (2 * rho)))  # Theorem GAUSS-1
+        # Theorem GAUSS-3: statistic i gets σᵢ = σ·Δᵢ/√partᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
+        return cls(_unit_noise(budget.epsilon, budget.delta).sigma * root_up(s.l2_squared / part))
+
+    @classmethod
+    def expected_variance(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Fraction:
+        """About the variance of that noise: σ², for roots that aren't rounded."""
+        rho = budget.rho(part)
+        if rho is not None:
+            return s.l2_squared / (2 * rho)
+        return s.l2_squared / part * _unit_noise(budget.epsilon, budget.delta).sigma ** 2
+
+    @classmethod
+    def best_share(cls, s: Sensitivity, unit: Fraction, budget: Budget) -> float:
+        """Which share of a budget gives the least total error, up to a factor."""
+        return math.sqrt(s.l2_squared) * float(unit)  # Theorem SPLIT-2
+
+    @classmethod
+    def deviations(cls, p: float) -> float:
+        """About how many standard deviations are exceeded with this probability, to one side."""
+        return normal_deviations(p)
 
     def draw(self, n: int) -> sampler.Ints:
         """One independent draw for each of n cells."""
@@ -93,6 +125,25 @@ class Gaussian:
             return ZERO  # the statistic is the same on all neighbours: any noise hides them, even none
         return Cost(epsilon, self.delta(s, epsilon))  # Theorem GAUSS-2
 
+    def event(self, s: Sensitivity) -> Normal:
+        """What was done, for accountants."""
+        return Normal(s.l2_squared / self.sigma**2 if self.sigma else Fraction(0))
+
+    @property
+    def width(self) -> Fraction:
+        """σ."""
+        return self.sigma
+
+    @property
+    def written(self) -> str:
+        """σ, as it is stored."""
+        return str(self.sigma)
+
+    @classmethod
+    def read(cls, written: str) -> Gaussian:
+        """The noise of a stored σ."""
+        return cls(Fraction(written))
+
     def _needs_noise(self) -> None:
         if self.sigma == 0:
             raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive sigma")
@@ -131,6 +182,42 @@ class Gaussian:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
         # Theorem LAP-2, which needs no more than symmetry and independence.
         return self.threshold(miss(confidence, cells) / 2) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """A vector of this squared norm got standard normal noise (Theorem GAUSS-3: in units of each entry's σ)."""
+
+    squared: Fraction
+
+    @property
+    def rho(self) -> Fraction:
+        return self.squared / 2  # Theorem GAUSS-1
+
+    @property
+    def note(self) -> list[str]:
+        return ["gaussian", str(self.squared)]
+
+    def beside(self, other: Normal) -> Normal:
+        """Both vectors as one."""
+        return Normal(self.squared + other.squared)
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """The certified δ at this ε."""
+        return Gaussian(Fraction(1)).delta(Sensitivity(self.squared, self.squared), epsilon)
+
+
+@lru_cache(maxsize=1024)
+def _unit_noise(epsilon: Fraction, delta: Fraction) -> Gaussian:
+    """The noise for a vector of norm 1: found by bisection, which is worth remembering."""
+    return Gaussian.calibrate(Sensitivity(Fraction(1), Fraction(1)), epsilon, delta)
+
+
+def normal_deviations(p: float) -> float:
+    """Which multiple of its deviation a normal exceeds with this probability."""
+    from statistics import NormalDist
+
+    return -NormalDist().inv_cdf(p) if p > 1e-300 else 37.0
 
 
 def classic_sigma(sensitivity: Fraction | int | str, epsilon: Fraction | int | str, delta: Fraction | str) -> Fraction:

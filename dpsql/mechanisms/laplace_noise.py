@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import ClassVar
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
+from dpsql.mechanisms.base import Budget, Pure
 from dpsql.mechanisms.certified import NEGLIGIBLE, NEGLIGIBLE_EXPONENT, SLACK, decimal, miss, precise, rounded_up
 
 
@@ -18,6 +20,11 @@ class DiscreteLaplace:
     """Integer noise with Pr[z] proportional to e^(−|z|/scale); scale is in grid units. Scale 0 is no noise at all."""
 
     scale: Fraction
+
+    kind: ClassVar[str] = "laplace"
+    name: ClassVar[str] = "discrete Laplace"
+    pure: ClassVar[bool] = True
+    excess: ClassVar[float] = 3.0
 
     def __post_init__(self) -> None:
         sampler.require_scale(self.scale)
@@ -29,9 +36,26 @@ class DiscreteLaplace:
             raise ValueError("epsilon must be positive")
         return cls(s.l1 / epsilon)  # Theorem LAP-1
 
-    @property
-    def name(self) -> str:
-        return "discrete Laplace"
+    @classmethod
+    def calibrated(cls, s: Sensitivity, budget: Budget, part: Fraction) -> DiscreteLaplace:
+        """The noise that a part of a budget buys."""
+        return cls.calibrate(s, budget.pure(part))
+
+    @classmethod
+    def expected_variance(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Fraction:
+        """About the variance of that noise: of the continuous one."""
+        return 2 * (s.l1 / budget.pure(part)) ** 2
+
+    @classmethod
+    def best_share(cls, s: Sensitivity, unit: Fraction, budget: Budget) -> float:
+        """Which share of a budget gives the least total error, up to a factor."""
+        size = float(s.l1 * unit)
+        return math.pow(size, 2 / 3) if budget.rho(Fraction(1)) is None else size  # Theorem SPLIT-2
+
+    @classmethod
+    def deviations(cls, p: float) -> float:
+        """About how many standard deviations are exceeded with this probability, to one side."""
+        return math.log(1 / (2 * p)) / math.sqrt(2)
 
     def draw(self, n: int) -> sampler.Ints:
         """One independent draw for each of n cells."""
@@ -44,6 +68,25 @@ class DiscreteLaplace:
         if self.scale == 0:
             raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive scale")
         return Cost(s.l1 / self.scale)  # Theorem LAP-1
+
+    def event(self, s: Sensitivity) -> Pure:
+        """What was done, for accountants."""
+        return Pure(self.cost(s).epsilon)
+
+    @property
+    def width(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def written(self) -> str:
+        """The scale, as it is stored."""
+        return str(self.scale)
+
+    @classmethod
+    def read(cls, written: str) -> DiscreteLaplace:
+        """The noise of a stored scale."""
+        return cls(Fraction(written))
 
     @property
     def variance(self) -> float:

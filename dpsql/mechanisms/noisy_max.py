@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
+from dpsql.mechanisms.base import Pure
 from dpsql.mechanisms.integers import Scores, added
 
 
@@ -24,6 +26,10 @@ class NoisyMax:
 
     scale: Fraction
 
+    kind: ClassVar[str] = "choice"
+    name: ClassVar[str] = "noisy maximum"
+    pure: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         sampler.require_scale(self.scale)
 
@@ -34,10 +40,6 @@ class NoisyMax:
             raise ValueError("epsilon must be positive")
         return cls(s.l1 / epsilon)  # Theorem CHOOSE-1
 
-    @property
-    def name(self) -> str:
-        return "noisy maximum"
-
     def cost(self, s: Sensitivity) -> Cost:
         """What a choice with this loss costs."""
         if not s.choice:
@@ -47,6 +49,25 @@ class NoisyMax:
         if self.scale == 0:
             raise ValueError("no noise hides nothing: a choice that a unit can move needs a positive scale")
         return Cost(s.l1 / self.scale)  # Theorem CHOOSE-1
+
+    def event(self, s: Sensitivity) -> Pure:
+        """What was done, for accountants."""
+        return Pure(self.cost(s).epsilon)
+
+    @property
+    def width(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def written(self) -> str:
+        """The scale, as it is stored."""
+        return str(self.scale)
+
+    @classmethod
+    def read(cls, written: str) -> NoisyMax:
+        """The noise of a stored scale."""
+        return cls(Fraction(written))
 
     @property
     def variance(self) -> float:

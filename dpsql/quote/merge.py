@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import pow, sqrt
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -21,16 +20,9 @@ from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.finish import finish
 from dpsql.answer.model import Answer
-from dpsql.core.cost import rounded
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
-from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import pure_epsilon
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split
-from dpsql.mechanisms.certified import root_up
-from dpsql.mechanisms.gaussian_noise import Gaussian
-from dpsql.mechanisms.laplace_noise import DiscreteLaplace
-from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
+from dpsql.mechanisms.budget import Split
 from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.quote.calibrate import check_columns
 from dpsql.quote.model import Measurement, Quote, Step
@@ -201,7 +193,12 @@ def share(quote: Quote) -> Quote:
     shares = [Fraction(int(size / whole * 2**40), 2**40) for size in sizes]
     if not all(shares):
         return quote
-    noises = iter([_noise(quote.split, m.sensitivity, s) for m, s in zip(measured, shares, strict=True)])
+    noises = iter(
+        [
+            quote.split.noise.calibrated(m.sensitivity, quote.split.budget, s)
+            for m, s in zip(measured, shares, strict=True)
+        ]
+    )
     steps = tuple(
         replace(step, measurements=tuple(replace(m, noise=next(noises)) for m in step.measurements))
         for step in quote.steps
@@ -225,24 +222,4 @@ def _size(measurement: Measurement, step: Step, split: Split) -> float:
     statistic = measurement.statistic
     weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
     unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
-    size = measurement.sensitivity
-    if isinstance(split, LaplaceSplit):
-        return pow(float(size.l1 * unit), 2 / 3)
-    if isinstance(split, ZcdpLaplace):
-        return float(size.l1 * unit)
-    return sqrt(size.l2_squared) * float(unit)
-
-
-def _noise(split: Split, size: Sensitivity, part: Fraction) -> Noise:
-    """The noise that a part of the whole query's budget buys; what it costs is computed from it, as ever."""
-    match split:
-        case LaplaceSplit():
-            return DiscreteLaplace.calibrate(size, split.epsilon * part)
-        case ZcdpLaplace():
-            return DiscreteLaplace.calibrate(size, pure_epsilon(rounded(split.rho * part, up=False)))
-        case GaussianSplit():
-            return Gaussian(split.unit(()).sigma * root_up(size.l2_squared / part))
-        case ZcdpGaussian():
-            return Gaussian(root_up(size.l2_squared / (2 * split.rho * part)))
-        case _:
-            raise AssertionError(f"no rule shares {split.name} out")
+    return split.noise.best_share(measurement.sensitivity, unit, split.budget)

@@ -16,7 +16,8 @@ from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon
-from dpsql.mechanisms.budget import Drawn, LaplaceSplit, Noise, Split
+from dpsql.mechanisms.base import Mechanism, Noise
+from dpsql.mechanisms.budget import BasicBudget, Split
 from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import ONE_ROW
@@ -42,7 +43,7 @@ class Measurement:
 
     statistic: Statistic
     sensitivity: Sensitivity
-    noise: Noise
+    noise: Noise | NoisyMax
 
     def in_rows(self, bits: int) -> NoisyMax | None:
         """A choice's noise in rows, or in the unit of the sums that it is made by: comparable whatever the grid."""
@@ -125,10 +126,12 @@ class Quote:
         return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+    def measured(self) -> list[tuple[Sensitivity, Mechanism]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
-        noises: list[tuple[Sensitivity, Drawn]] = [(m.sensitivity, m.noise) for s in self.steps for m in s.measurements]
-        return noises + [(ONE_ROW, one) for s in self.responses for one in s.mechanisms]
+        added: list[tuple[Sensitivity, Mechanism]] = [
+            (m.sensitivity, m.noise) for s in self.steps for m in s.measurements
+        ]
+        return added + [(ONE_ROW, one) for s in self.responses for one in s.mechanisms]
 
     @property
     def _threshold(self) -> Fraction:
@@ -161,7 +164,7 @@ class Quote:
         """
         if self.before is None:
             return recorded(self.measured)
-        if isinstance(self.split, LaplaceSplit):
+        if isinstance(self.split.budget, BasicBudget) and self.split.noise.pure:
             return [["laplace", str(self.before.rest.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
         chosen = any(r.winners is not None for r in self.plan.releases)
         same = not chosen and all(isinstance(noise, Gaussian) for _, noise in self.measured)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from dpsql.core.exact import Integers
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.core.types import Type
-from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.gaussian_noise import Gaussian
-from dpsql.mechanisms.laplace_noise import DiscreteLaplace
+from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.registry import read, written
 from dpsql.release import Noisy
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
@@ -43,7 +42,7 @@ RESPONSES = "responses"  # a fact of randomised rows (stored_responses.py), whic
 class Drawn:
     """The noise that a statistic got. What the statistic was is told by the estimates."""
 
-    noise: Noise
+    noise: Noise | NoisyMax
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Archived:
 def pack_release(
     key: bytes,
     noisy: Noisy,
-    noises: Sequence[Noise],
+    noises: Sequence[Noise | NoisyMax],
     estimates: Mapping[Quantity, Linear],
     values: Mapping[str, Value],
     wheres: Mapping[str, str],
@@ -86,7 +85,7 @@ def pack_release(
     facts = {
         "name": noisy.step.name,
         "calls": [_call(c) for c in noisy.step.calls],
-        "noises": [_noise(noise) for noise in noises],
+        "noises": [written(noise) for noise in noises],
         "widths": [len(group) for group in noisy.columns],
         "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
         "values": {text: _value(v) for text, v in values.items()},
@@ -111,7 +110,7 @@ def unpack_release(kept: Kept) -> Archived:
     left = Left(
         facts["name"],
         tuple(map(_to_call, facts["calls"])),
-        tuple(Drawn(_to_noise(n)) for n in facts["noises"]),
+        tuple(Drawn(read(n)) for n in facts["noises"]),
         {_to_quantity(q): _to_linear(e) for q, e in facts["estimates"]},
     )
     cells = None if facts["keys"] is None else table.select(facts["keys"])
@@ -213,31 +212,6 @@ def _numbers(column: Arrow) -> Integers:
 
 
 # ---------------------------------------------------------------- small values
-
-
-def _noise(noise: Noise) -> Json:
-    match noise:
-        case DiscreteLaplace():
-            return ["laplace", str(noise.scale)]
-        case Gaussian():
-            return ["gaussian", str(noise.sigma)]
-        case NoisyMax():
-            return ["choice", str(noise.scale)]
-        case _:
-            assert_never(noise)
-
-
-def _to_noise(found: Json) -> Noise:
-    kind, scale = found
-    match kind:
-        case "laplace":
-            return DiscreteLaplace(Fraction(scale))
-        case "gaussian":
-            return Gaussian(Fraction(scale))
-        case "choice":
-            return NoisyMax(Fraction(scale))
-        case _:
-            raise ValueError(f"unknown noise {kind}")
 
 
 def _value(value: Value | None) -> Json:

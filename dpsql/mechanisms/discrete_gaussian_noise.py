@@ -118,8 +118,8 @@ class DiscreteGaussian:
             return Fraction(0)
         self._needs_noise()
         if s.single:
-            shift = math.isqrt(math.floor(s.l2_squared))  # an integer moves by a whole number
-            return self._delta_of_shift(shift, epsilon) if shift else Fraction(0)
+            # An integer moves by a whole number; by 1 where a bound is below that, which is more than it moves.
+            return self._delta_of_shift(max(1, math.isqrt(math.floor(s.l2_squared))), epsilon)
         return least_delta(self.rho(s), epsilon)  # Theorems DGAUSS-1(b) and ZCDP-2
 
     def _delta_of_shift(self, shift: int, epsilon: Fraction) -> Fraction:

@@ -38,7 +38,7 @@ def exact_delta(noise: Binomial, shift: int, epsilon: str) -> Fraction:
     for heads in range(n + 1):
         other = math.comb(n, heads + shift)
         total += max(Fraction(0), math.comb(n, heads) - growth * other)
-    return total / 2**n
+    return total / Fraction(2) ** n
 
 
 # ---------------------------------------------------------------- draws

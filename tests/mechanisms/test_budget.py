@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion
-from dpsql.mechanisms.base import Pure
+from dpsql.mechanisms.base import Mechanism, Noise, Pure
 from dpsql.mechanisms.budget import BasicBudget, Shared, Split, ZcdpBudget, together
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian, DiscreteNormal
 from dpsql.mechanisms.gaussian_noise import Gaussian, Normal
@@ -130,6 +130,15 @@ def test_a_noise_is_stored_by_its_name_and_parameter_and_read_again(
 def test_an_unknown_noise_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown noise magic"):
         read(["magic", "1"])
+
+
+def test_every_noise_keeps_the_protocol() -> None:
+    noises: list[type[Noise]] = [DiscreteLaplace, Gaussian, DiscreteGaussian]  # which type checkers look at, too
+    assert {noise_of(kind) for kind in KINDS} == {*noises}
+    names = {n for part in (Mechanism, Noise) for n in {*part.__annotations__, *vars(part)} if not n.startswith("_")}
+    assert len(names) > 12
+    for noise in noises:
+        assert not {name for name in names if not hasattr(noise, name)}
 
 
 def test_every_noise_is_found_under_its_own_name_and_auto_tries_what_it_always_did() -> None:

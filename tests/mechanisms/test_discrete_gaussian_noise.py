@@ -197,13 +197,18 @@ def test_calibration_is_certified_and_the_least(size: Sensitivity, epsilon: str,
     assert less.delta(size, Fraction(epsilon)) > Fraction(delta)
 
 
-def test_an_integer_that_moves_by_a_fraction_moves_by_nothing() -> None:
+def test_an_integer_moves_by_a_whole_number_whatever_its_bound() -> None:
     size = Sensitivity(Fraction(5, 2), Fraction(25, 4), single=True)
     assert DiscreteGaussian(Fraction(9)).delta(size, Fraction(1)) == DiscreteGaussian(Fraction(9)).delta(
         number(2), Fraction(1)
     )
     half = Sensitivity(Fraction(1, 2), Fraction(1, 4), single=True)
-    assert DiscreteGaussian(Fraction(9)).delta(half, Fraction(1)) == 0
+    assert DiscreteGaussian(Fraction(9)).delta(half, Fraction(1)) == DiscreteGaussian(Fraction(9)).delta(
+        number(1), Fraction(1)
+    )
+    assert DiscreteGaussian.calibrate(half, Fraction(1), MICRO) == DiscreteGaussian.calibrate(
+        number(1), Fraction(1), MICRO
+    )
 
 
 # ---------------------------------------------------------------- vectors
@@ -314,7 +319,7 @@ def test_a_statistic_that_no_unit_moves_is_free_and_needs_no_noise() -> None:
     assert noise.sigma_squared == 0
     assert noise.cost(still, Fraction(1)) == DiscreteGaussian(Fraction(1)).cost(still, Fraction(1)) == Cost(Fraction(0))
     assert noise.rho(still) == noise.delta(still, Fraction(1)) == 0
-    assert (noise.variance, noise.tail(0), noise.tail(1), noise.within(0.95, 10)) == (0, 1, 0, 0)
+    assert (noise.variance, noise.tail(0), noise.tail(1), noise.within(0.95, 10)) == (0.0, Fraction(1), Fraction(0), 0)
 
 
 def test_no_noise_on_a_statistic_that_moves_has_no_price() -> None:

@@ -100,6 +100,17 @@ def test_floats_keep_or_drop_a_proposal_only_if_the_whole_interval_agrees(
         assert not (kept & ~settled).any()
 
 
+@pytest.mark.parametrize("squared", [Fraction(1, 3), Fraction(7, 2), Fraction(10**9, 7)])
+def test_what_is_kept_of_a_laplace_proposal_has_exactly_the_weights_of_the_mass_function(squared: Fraction) -> None:
+    scale = discrete_gaussian_noise._near_root(squared)
+    assert abs(float(scale) / math.sqrt(squared) - 1) < 0.002  # where most proposals are kept
+    exponents = {
+        -abs(y) / scale - discrete_gaussian_noise._gamma(squared, scale, y) + y * y / (2 * squared)
+        for y in (0, 1, -1, 5, 1000, -(10**12))
+    }
+    assert len(exponents) == 1  # e^(−|y|/s)·e^(−γ) is e^(−y²/2σ²) times a constant
+
+
 def test_an_undecided_proposal_is_settled_by_bits_that_are_appended_to_its_word() -> None:
     gamma, n = Fraction(1), 4000
     first = math.floor(2**32 * math.exp(-1))

@@ -15,7 +15,6 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 Number = str | int | float | Fraction
-MECHANISMS = ("auto", "laplace", "gaussian")
 
 
 def _option(help: str, metavar: str | None = None, default: Any = None) -> Any:

@@ -75,8 +75,8 @@ def _winners(step: Step, exact: Exact) -> Noisy:
 def _noisy(measurement: Measurement, exact: Exact, cells: int) -> tuple[Integers, ...]:
     assert not isinstance(measurement.noise, NoisyMax)
     true = measurement.statistic.columns([exact.tallies[t] for t in measurement.statistic.tallies])
-    # Theorems LAP-1 and GAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's support
-    # is the same on all neighbours.
+    # Theorems LAP-1, GAUSS-1 and DGAUSS-1: one draw a cell and column, on the grid of the statistic, so that the sum's
+    # support is the same on all neighbours.
     return tuple(plus(column, measurement.noise.draw(cells)) for column in true)
 
 

@@ -12,8 +12,8 @@ from dpsql.accounting.ledger import Ledger, Receipt, Spend
 from dpsql.backends.duckdb.backend import DuckDB
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.core.cost import Cost
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.quote.model import Measurement
 
@@ -46,11 +46,11 @@ def examples(sample: int) -> int:
 
 def added_to(measurement: Measurement) -> DiscreteLaplace | Gaussian:
     """The noise of a measurement whose numbers leave: one that is added to them."""
-    assert not isinstance(measurement.noise, NoisyMax)
+    assert isinstance(measurement.noise, DiscreteLaplace | Gaussian)
     return measurement.noise
 
 
 def scale_of(measurement: Measurement) -> Fraction:
     """The scale of a measurement's noise, which is of the Laplace family."""
-    assert not isinstance(measurement.noise, Gaussian)
+    assert isinstance(measurement.noise, DiscreteLaplace | NoisyMax)
     return measurement.noise.scale

@@ -12,7 +12,7 @@ from support import Connect, added_to
 
 import dpsql
 from dpsql.core.errors import BudgetError, PrivacyError
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.goal import Goal
 
 TABLE = pa.table({"k": ["a", "b", "c", "d"] * 50, "v": [float(i % 10) for i in range(200)], "w": list(range(200))})
@@ -164,7 +164,7 @@ def test_the_accuracy_that_fits_does_fit(connect: Connect, accountant: str) -> N
 def test_accuracy_works_under_zcdp_and_with_gaussian_noise(connect: Connect) -> None:
     budget = {"epsilon": 10, "delta": 1e-6, "accountant": "zcdp"}
     session = connect({"t": TABLE}, POLICY | {"budget": budget})
-    for mechanism in ("laplace", "gaussian"):
+    for mechanism in ("laplace", "gaussian", "discrete_gaussian"):
         quote = session.explain(COUNT, accuracy=30, mechanism=mechanism)
         ((measurement,),) = [s.measurements for s in quote.steps]
         assert 27 <= added_to(measurement).within(0.95) <= 30

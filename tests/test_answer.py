@@ -17,7 +17,7 @@ import dpsql
 from dpsql.accounting.account import Receipt
 from dpsql.answer.finish import CELL, answer_from
 from dpsql.backends.duckdb.run import execute
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.release import release
 
 GROUPS = 100

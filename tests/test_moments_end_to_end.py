@@ -21,7 +21,7 @@ from dpsql.analyze.ownership import nullable_promise
 from dpsql.answer.finish import noisy_table
 from dpsql.answer.model import intervals
 from dpsql.backends.duckdb.run import execute
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.model import Step
 from dpsql.release import release
 from dpsql.statistics.base import Quantity

@@ -13,6 +13,7 @@ from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 
 GROUPS = (1, 2, 5)
+NO_FIGURE = "no PLD figure: a release doesn't say what noise it had, or had noise that only ρ adds up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +99,4 @@ def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]
     if not isinstance(account.filter, Zcdp):
         thresholds = sum((Fraction(str(e.note.get("threshold", 0))) for e in entries), Fraction(0))
     found = composed([e.note for e in entries], account.delta - thresholds)
-    return found, "" if found is not None else "no PLD figure: a release doesn't say what noise it had"
+    return found, "" if found is not None else NO_FIGURE

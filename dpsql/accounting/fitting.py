@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.accounting.filters import Basic, Filter, Zcdp
-from dpsql.core.cost import ZERO, Cost, rounded
+from dpsql.core.cost import Cost, rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import pure_rho
-from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.response import RandomizedResponse
+from dpsql.mechanisms.base import Event, Mechanism, Pure
+from dpsql.mechanisms.budget import together
 
-Measured = tuple[Sensitivity, Noise | RandomizedResponse]
+Measured = tuple[Sensitivity, Mechanism]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Fits:
 def fitting(account: Filter, left: Cost, price: Cost, measured: Sequence[Measured]) -> Fits:
     """Count how often this price, and this very noise under the other accountant, can be paid."""
     total = account.total
-    threshold = price.parts if price.rho is not None else price.delta - _gaussian_delta(price, measured)
+    threshold = price.parts if price.rho is not None else price.delta - _own_delta(price, measured)
     whole: dict[str, int | None] = {}
     basic = Basic(total.epsilon, total.delta)
     own = account.times(total, price)
@@ -48,35 +46,32 @@ def fitting(account: Filter, left: Cost, price: Cost, measured: Sequence[Measure
 
 def zcdp_price(measured: Sequence[Measured], threshold: Fraction) -> Cost:
     """What these noises subtract from a zcdp account (Theorems ZCDP-1, GAUSS-1)."""
-    rho = Fraction(0)
-    for sensitivity, noise in measured:
-        if isinstance(noise, Gaussian):
-            rho += rounded(noise.rho(sensitivity), up=True)
-        else:
-            rho += pure_rho(noise.cost(sensitivity).epsilon)
+    rho = sum((rounded(event.rho, up=True) for event in _events(measured)), Fraction(0))
     return Cost(Fraction(0), threshold, rho, threshold)
 
 
 def basic_price(account: Basic, measured: Sequence[Measured], threshold: Fraction) -> Cost:
-    """What these noises subtract from a basic account; Gaussian noise where its δ is the share that its ε has."""
-    pure = sum((n.cost(s) for s, n in measured if not isinstance(n, Gaussian)), ZERO)
-    squared = sum((s.l2_squared / n.sigma**2 for s, n in measured if isinstance(n, Gaussian) and n.sigma), Fraction(0))
-    if not squared:
-        return Cost(pure.epsilon, threshold)
-    one, vector = Gaussian(Fraction(1)), Sensitivity(squared, squared)
+    """What these noises subtract from a basic account; those that need δ where it is the share that their ε has."""
+    events = _events(measured)
+    pure = sum((event.epsilon for event in events if isinstance(event, Pure)), Fraction(0))
+    vector = together(events)
+    if vector is None or not vector.rho:
+        return Cost(pure, threshold)
     low, high = Fraction(1, 10**9), Fraction(1)
-    # Theorem GAUSS-2: the least ε, nearly, whose δ is no more than its share.
-    while one.delta(vector, high) > account.share(high) and high < 10**13:
+    # Theorem GAUSS-2 (or that of the noise at hand): the least ε, nearly, whose δ is no more than its share.
+    while vector.delta(high) > account.share(high) and high < 10**13:
         high *= 2
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if one.delta(vector, middle) <= account.share(middle) else (middle, high)
-    return Cost(pure.epsilon + high, account.share(high) + threshold)
+        low, high = (low, middle) if vector.delta(middle) <= account.share(middle) else (middle, high)
+    return Cost(pure + high, account.share(high) + threshold)
 
 
-def _gaussian_delta(price: Cost, measured: Sequence[Measured]) -> Fraction:
+def _own_delta(price: Cost, measured: Sequence[Measured]) -> Fraction:
     """What of a basic price's δ is the noise's own."""
-    squared = sum((s.l2_squared / n.sigma**2 for s, n in measured if isinstance(n, Gaussian) and n.sigma), Fraction(0))
-    if not squared:
-        return Fraction(0)
-    return min(price.delta, Gaussian(Fraction(1)).delta(Sensitivity(squared, squared), price.epsilon))
+    vector = together(_events(measured))
+    return Fraction(0) if vector is None or not vector.rho else min(price.delta, vector.delta(price.epsilon))
+
+
+def _events(measured: Sequence[Measured]) -> list[Event]:
+    return [noise.event(sensitivity) for sensitivity, noise in measured]

@@ -14,24 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpsql.core.sensitivity import Sensitivity
-    from dpsql.mechanisms.budget import Drawn
+    from dpsql.mechanisms.base import Mechanism
 
 INSTALL = "install dpsql[accounting] for the tightest figure (PLD)"
+KINDS = ("laplace", "gaussian")
 SLOWEST = 200  # different mechanisms: more would keep people waiting
 
 
-def recorded(measured: Sequence[tuple[Sensitivity, Drawn]]) -> list[list[str]]:
+def recorded(measured: Sequence[tuple[Sensitivity, Mechanism]]) -> list[list[str]]:
     """The noises of a release as a ledger notes them: Laplace with its ε, Gaussian with (Δ₂/σ)²."""
-    from dpsql.mechanisms.gaussian import Gaussian
-
-    found = []
-    for sensitivity, noise in measured:
-        if isinstance(noise, Gaussian):
-            squared = sensitivity.l2_squared / noise.sigma**2 if noise.sigma else Fraction(0)
-            found.append(["gaussian", str(squared)])
-        else:
-            found.append(["laplace", str(noise.cost(sensitivity).epsilon)])
-    return found
+    return [noise.event(sensitivity).note for sensitivity, noise in measured]
 
 
 def is_installed() -> bool:
@@ -69,6 +61,8 @@ def _events(notes: Sequence[Mapping[str, object]]) -> Counter[tuple[str, Fractio
         if not isinstance(noises, list):
             return None
         for kind, size in noises:
+            if kind not in KINDS:
+                return None  # unsupported, never nothing
             if Fraction(size):
                 events[kind, Fraction(size)] += 1
     return events

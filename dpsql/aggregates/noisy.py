@@ -12,7 +12,8 @@ import numpy as np
 from dpsql.aggregates.base import Call, Rational
 from dpsql.core.exact import Integers, plus, times
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.budget import Noise
+from dpsql.mechanisms.base import Noise
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import Codes, RandomizedResponse
 from dpsql.statistics.base import Quantity
 from dpsql.statistics.strategy import Linear
@@ -22,7 +23,7 @@ class Drawn(Protocol):
     """A measurement, after the fact."""
 
     @property
-    def noise(self) -> Noise: ...
+    def noise(self) -> Noise | NoisyMax: ...
 
 
 class Origin(Protocol):
@@ -45,7 +46,7 @@ class Origin(Protocol):
 class StoredNoise:
     """The noise that a statistic got. What the statistic was is told by the estimates."""
 
-    noise: Noise
+    noise: Noise | NoisyMax
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpsql.cli.stop import careful, watch
-from dpsql.options import MECHANISMS, Request
+from dpsql.mechanisms.registry import ASKED_FOR
+from dpsql.options import Request
 
 if TYPE_CHECKING:
     from dpsql.session import Session
@@ -66,7 +67,7 @@ def _flag(field: Field[Any]) -> Any:
     if field.default is False:
         return click.option(name, is_flag=True, **told)
     if field.name == "mechanism":
-        return click.option(name, type=click.Choice(MECHANISMS), **told)
+        return click.option(name, type=click.Choice(ASKED_FOR), **told)
     kinds = {"int | None": _LIMIT, "float | None": float}
     return click.option(name, type=kinds.get(str(field.type)), metavar=field.metadata["metavar"], **told)
 

@@ -13,12 +13,13 @@ class Sensitivity:
     """Bounds on ‖f(D) − f(D')‖ over neighbours, for the whole vector of cells, in the statistic's own units.
 
     choice: of scores by which candidates are chosen; l1 is then the loss that Theorem CHOOSE-1 prices, and nothing of
-    the scores themselves may leave.
+    the scores themselves may leave. single: the vector is one number, so that l2_squared is its square.
     """
 
     l1: Fraction
     l2_squared: Fraction
     choice: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class Contribution:
         most = max(abs(low), abs(high))
         if not self.replace:
             # Theorem NORM-1: l1 ≤ mass · b, and ‖v‖₂² ≤ ‖v‖₁ · ‖v‖∞.
-            return Sensitivity(mass * most, mass * peak * most**2)
+            return Sensitivity(mass * most, mass * peak * most**2, single=not self.keyed)
         if not self.keyed:
             # Theorem REPLACE-1: one number that moves from one end of its range to the other.
             reach = mass * (max(high, Fraction(0)) - min(low, Fraction(0)))
-            return Sensitivity(reach, reach**2)
+            return Sensitivity(reach, reach**2, single=True)
         # Theorem REPLACE-2: two vectors, apart by at most the sum of their norms; if both have one sign, then
         # ‖v − w‖₂² ≤ ‖v‖₂² + ‖w‖₂².
         one_sign = low >= 0 or high <= 0
@@ -103,4 +104,4 @@ class Contribution:
             raise AssertionError("nothing bounds one unit's groups")
         # Theorems UNITS-1 and REPLACE-2; in one cell a replaced unit was in it or not, and is in it or not.
         times = Fraction(2) if self.replace and self.keyed else Fraction(1)
-        return Sensitivity(times * self.groups, times * self.groups)
+        return Sensitivity(times * self.groups, times * self.groups, single=not self.keyed)

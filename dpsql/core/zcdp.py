@@ -43,6 +43,23 @@ class Conversion:
         return epsilon if epsilon > Fraction(1, 10**9) else Fraction(0)
 
 
+@lru_cache(maxsize=4096)
+def least_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """The least δ, rounded up and at least 10^-1000, such that ρ-zCDP implies (ε, δ)-DP; 0 for ρ = 0."""
+    if rho < 0 or epsilon < 0:
+        raise ValueError("neither rho nor epsilon can be negative")
+    if rho == 0:
+        return Fraction(0)
+    r, e = float(rho), float(epsilon)
+    # Theorem ZCDP-2, solved for δ: ln δ = β·(αρ − ε + ln(1 − 1/α)) − ln α for any β = α − 1 > 0.
+    beta = _best(lambda b: -(b * ((1 + b) * r - e - log1p(1 / b)) - log1p(b)))
+    with localcontext(Context(prec=60)):
+        b = Decimal(beta)
+        parts = (b * (1 + b) * _decimal(rho), -b * _decimal(epsilon), -b * ((1 + b) / b).ln(), -(1 + b).ln())
+        found = sum(parts, Decimal(0)) + sum(map(abs, parts), Decimal(0)) * _decimal(_SLACK)
+        return min(Fraction(1), rounded(Fraction(max(found, Decimal(-2302)).exp()) * (1 + _SLACK), up=True))
+
+
 def split_delta(delta: Fraction) -> tuple[Fraction, Fraction]:
     """The policy's δ, split once and for all: for the conversion, and for the parts that thresholds take."""
     return delta / 2, delta - delta / 2

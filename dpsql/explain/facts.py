@@ -20,9 +20,9 @@ from dpsql.core.cost import Cost
 from dpsql.core.zcdp import pure_rho
 from dpsql.explain.describe import described
 from dpsql.explain.responses import response_facts
-from dpsql.mechanisms.budget import Pure
+from dpsql.mechanisms.base import Pure
 from dpsql.mechanisms.error import half_width
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
@@ -156,7 +156,8 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
 def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int) -> Facts:
     step = _grid_step(m, bits)
     # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has the same share.
-    epsilon = m.noise.cost(m.sensitivity).epsilon if isinstance(m.noise, Pure) else None
+    event = m.noise.event(m.sensitivity)
+    epsilon = event.epsilon if isinstance(event, Pure) else None
     share = Fraction(1, count)
     if epsilon is not None and price.rho is None:
         share = epsilon / price.epsilon if price.epsilon else Fraction(0)
@@ -170,7 +171,7 @@ def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int
         "l1": float(m.sensitivity.l1 * step),
         "l2": sqrt(m.sensitivity.l2_squared) * float(step),
         "mechanism": m.noise.name,
-        "scale": float((m.noise.scale if isinstance(m.noise, Pure) else m.noise.sigma) * step),
+        "scale": float(m.noise.width * step),
         "grid": float(step),
     }
 

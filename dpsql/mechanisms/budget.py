@@ -1,4 +1,4 @@
-"""From a query's (ε, δ) to noise for all its statistics: the two ways to split, and what each costs.
+"""From a query's budget to noise for all its statistics: one way to split, for every mechanism and either accountant.
 
 Noise and price come from the same objects: `Split.cost` prices the very noises that will be drawn.
 """
@@ -7,129 +7,140 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
-from math import isqrt
-from typing import Protocol
+from typing import Protocol, cast
 
-from dpsql.core.cost import ZERO, Cost
+from dpsql.core.cost import ZERO_RHO, Cost, rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.core.zcdp import Conversion, pure_epsilon
+from dpsql.mechanisms.base import Budget, Event, Mechanism, Noise, Pure, Vector
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.mechanisms.response import RandomizedResponse
 
-Noise = DiscreteLaplace | Gaussian | NoisyMax
-Pure = DiscreteLaplace | NoisyMax  # ε-DP by itself
-Drawn = Noise | RandomizedResponse
+Drawn = Noise | NoisyMax  # what a statistic gets: noise that is added, or a choice
 
 
-class Split(Protocol):
-    """One mechanism for a whole query."""
+class Shared(Budget, Protocol):
+    """A budget that is shared out between choices, which are pure, and one vector of all other statistics."""
+
+    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
+        """What is left for the vector where so many of all statistics are choices, and each one's part of that."""
+
+    def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
+        """What these cost together; left: the ε that is left for what isn't pure; pure: all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBudget:
+    """ε and δ: equal shares of ε, and all of δ for what needs it (Theorem SPLIT-1)."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def pure(self, part: Fraction) -> Fraction:
+        return self.epsilon * part
+
+    def rho(self, part: Fraction) -> Fraction | None:
+        return None
+
+    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
+        left = self.epsilon * (count - choices) / max(1, count)
+        return BasicBudget(left, self.delta), Fraction(1, max(1, count - choices))
+
+    def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
+        epsilon = sum((e.epsilon for e in events if isinstance(e, Pure)), Fraction(0))
+        vector = together(events)
+        if vector is None or not vector.rho:
+            return Cost(epsilon)  # Theorem COMP-1
+        return Cost(epsilon + left, vector.delta(left))  # Theorem COMP-1
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpBudget:
+    """ε as it was asked for, which means a ρ by the ledger's conversion: equal shares of that."""
+
+    epsilon: Fraction
+    conversion: Conversion
 
     @property
-    def name(self) -> str: ...
+    def delta(self) -> Fraction:
+        return self.conversion.delta
 
-    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
+    @property
+    def whole(self) -> Fraction:
+        return self.conversion.rho(self.epsilon)
+
+    def pure(self, part: Fraction) -> Fraction:
+        return pure_epsilon(rounded(self.whole * part, up=False))  # Theorem ZCDP-1
+
+    def rho(self, part: Fraction) -> Fraction | None:
+        return self.whole * part
+
+    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
+        return self, Fraction(1, max(1, count))
+
+    def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
+        rho = sum((e.rho for e in events), Fraction(0))  # Theorem COMP-2
+        if not pure:  # what each pure one costs is short already
+            rho = rounded(rho, up=True)
+        if not rho:
+            return ZERO_RHO
+        if rho > self.whole:
+            raise AssertionError("the noise costs more than it was calibrated to")
+        return Cost(self.epsilon, self.conversion.delta, rho)  # Theorem ZCDP-2
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One mechanism for a whole query, beside the choices in it, and what it may spend."""
+
+    budget: Shared
+    mechanism: type[Mechanism]
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.kind
+
+    @property
+    def noise(self) -> type[Noise]:
+        """The mechanism, where it adds noise to statistics (Theorem RR-1 has rows that are randomised instead)."""
+        if not hasattr(self.mechanism, "calibrated"):
+            raise AssertionError(f"{self.name} adds no noise to statistics")
+        return cast(type[Noise], self.mechanism)
+
+    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Drawn, ...]:
         """A noise for each statistic."""
-
-    def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        """About the variance of each of these noises, without making them, to compare candidates; 0 for choices."""
-
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
-        """What these noises cost for statistics of these sensitivities, together."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaplaceSplit:
-    """Equal shares of ε (Theorem SPLIT-1)."""
-
-    epsilon: Fraction
-
-    name = "laplace"
-
-    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
-        share = self.epsilon / max(1, len(sensitivities))
-        return tuple(pure_noise(s, share) for s in sensitivities)
-
-    def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        return [(0 if s.choice else 2) * (s.l1 * len(sensitivities) / self.epsilon) ** 2 for s in sensitivities]
-
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
-        total = ZERO
-        for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            assert isinstance(noise, Pure)
-            total += noise.cost(sensitivity)  # Theorems LAP-1, CHOOSE-1 and COMP-1
-        return total
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianSplit:
-    """One Gaussian mechanism for all statistics as one vector, each scaled to the same share of its norm.
-
-    Choices are pure: each has an equal share of ε for itself, and the vector has the rest of ε and all of δ.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-
-    name = "gaussian"
-
-    def unit(self, sensitivities: Sequence[Sensitivity]) -> Gaussian:
-        """The noise for a vector of norm 1, beside the choices among these."""
-        return _unit_noise(self._left(sensitivities), self.delta)
-
-    def _left(self, sensitivities: Sequence[Sensitivity]) -> Fraction:
-        count = max(1, len(sensitivities))
-        return self.epsilon * (count - sum(s.choice for s in sensitivities)) / count
-
-    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Noise, ...]:
-        share = self.epsilon / max(1, len(sensitivities))
-        added = [s for s in sensitivities if not s.choice]
-        sigma = self.unit(sensitivities).sigma if added else Fraction(0)
-        # Theorem GAUSS-3: statistic i gets σᵢ = σ · √m · Δᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
+        budget, part = self._vector(sensitivities)
+        # Theorems SPLIT-1 and GAUSS-3: each choice has an equal share, and the vector's entries have equal parts.
         return tuple(
-            NoisyMax.calibrate(s, share) if s.choice else Gaussian(sigma * root_up(len(added) * s.l2_squared))
+            NoisyMax.calibrate(s, self.budget.pure(Fraction(1, len(sensitivities))))
+            if s.choice
+            else self.noise.calibrated(s, budget, part)
             for s in sensitivities
         )
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
-        added = sum(not s.choice for s in sensitivities)
-        sigma = self.unit(sensitivities).sigma if added else Fraction(0)
-        return [Fraction(0) if s.choice else added * s.l2_squared * sigma**2 for s in sensitivities]
+        """About the variance of each of these noises, without making them, to compare candidates; 0 for choices."""
+        budget, part = self._vector(sensitivities)
+        return [Fraction(0) if s.choice else self.noise.expected_variance(s, budget, part) for s in sensitivities]
 
-    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Drawn]) -> Cost:
-        squared, total = Fraction(0), ZERO
-        for sensitivity, noise in zip(sensitivities, noises, strict=True):
-            if isinstance(noise, NoisyMax):
-                total += noise.cost(sensitivity)  # Theorem CHOOSE-1
-                continue
-            assert isinstance(noise, Gaussian)
-            if sensitivity.l2_squared:
-                squared += sensitivity.l2_squared / noise.sigma**2
-        if squared:
-            # Theorem GAUSS-3: the vector of all f/σᵢ has the squared norm Σ (Δᵢ/σᵢ)², and its noise is standard normal.
-            total += Gaussian(Fraction(1)).cost(Sensitivity(squared, squared), self._left(sensitivities))
-        return total  # Theorem COMP-1
+    def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Mechanism]) -> Cost:
+        """What these noises cost for statistics of these sensitivities, together."""
+        events = [noise.event(s) for s, noise in zip(sensitivities, noises, strict=True)]
+        return self.budget.price(events, self._vector(sensitivities)[0].epsilon, self.mechanism.pure)
+
+    def _vector(self, sensitivities: Sequence[Sensitivity]) -> tuple[Budget, Fraction]:
+        return self.budget.vector(len(sensitivities), sum(s.choice for s in sensitivities))
 
 
-def pure_noise(s: Sensitivity, epsilon: Fraction) -> Pure:
-    """The ε-DP noise for a statistic, or for a choice."""
-    return NoisyMax.calibrate(s, epsilon) if s.choice else DiscreteLaplace.calibrate(s, epsilon)
+def budget_of(epsilon: Fraction, delta: Fraction, conversion: Conversion | None) -> Shared:
+    """What a query may spend; conversion: what ε means in ρ, under zero-concentrated accounting."""
+    return BasicBudget(epsilon, delta) if conversion is None else ZcdpBudget(epsilon, conversion)
 
 
-@lru_cache(maxsize=1024)
-def _unit_noise(epsilon: Fraction, delta: Fraction) -> Gaussian:
-    """The noise for a vector of norm 1: found by bisection, which is worth remembering."""
-    return Gaussian.calibrate(Sensitivity(Fraction(1), Fraction(1)), epsilon, delta)
-
-
-def root_up(x: Fraction) -> Fraction:
-    """√x, rounded up by less than 2⁻⁴⁰ of itself."""
-    if not x:
-        return Fraction(0)
-    shift = max(0, 100 - (x.numerator.bit_length() - x.denominator.bit_length()))
-    shift += shift % 2
-    scaled = -(-(x.numerator << shift) // x.denominator)
-    root = isqrt(scaled)
-    return Fraction(root + (root * root < scaled), 1 << (shift // 2))
+def together(events: Sequence[Event]) -> Vector | None:
+    """All events that aren't pure as one vector; None if there are none."""
+    found: Vector | None = None
+    for event in events:
+        if not isinstance(event, Pure):
+            found = event if found is None else found.beside(event)
+    return found

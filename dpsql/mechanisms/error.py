@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.base import Noise
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
-Noise = DiscreteLaplace | Gaussian
 Floats = NDArray[np.float64]
 
 
@@ -29,8 +28,7 @@ def half_width(terms: Sequence[tuple[Any, Noise]], confidence: float, cells: int
         return np.asarray(weights[0] * noises[0].within(confidence, cells))
     miss = 1.0 - confidence ** (1.0 / cells) if cells > 1 else 1.0 - confidence
     if all(isinstance(n, DiscreteLaplace) for n in noises) and len(terms) <= 3:
-        scales = [w * float(n.scale) for w, n in zip(weights, noises, strict=True) if isinstance(n, DiscreteLaplace)]
-        return _laplace_sum(scales, miss)
+        return _laplace_sum([w * float(n.width) for w, n in zip(weights, noises, strict=True)], miss)
     return _cornish_fisher(weights, noises, miss)
 
 
@@ -62,8 +60,7 @@ def _cornish_fisher(weights: list[Floats], noises: list[Noise], miss: float) -> 
     largest = spreads.max(axis=0)  # the unit, in which no square is too large or too small for a float
     variances = list((spreads / np.where(largest > 0, largest, 1.0)) ** 2)
     variance = np.asarray(sum(variances))
-    heavy = [3.0 if isinstance(n, DiscreteLaplace) else 0.0 for n in noises]
-    fourth = sum(k * v**2 for k, v in zip(heavy, variances, strict=True))
+    fourth = sum(n.excess * v**2 for n, v in zip(noises, variances, strict=True))
     kurtosis = np.divide(fourth, variance**2, out=np.zeros_like(variance), where=variance > 0)
     z = NormalDist().inv_cdf(1 - miss / 2) if miss > 1e-15 else sqrt(-2 * np.log(miss / 2))
     return np.asarray(largest * np.sqrt(variance) * (z + (z**3 - 3 * z) * kurtosis / 24))

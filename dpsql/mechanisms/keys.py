@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.base import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Threshold:
     on the grid 1, each with a draw of its own from `noise`. min_units raises the threshold, never lowers it.
     """
 
-    noise: DiscreteLaplace | Gaussian
+    noise: Noise
     delta_key: Fraction
     min_units: int = 0
     tau: int = field(init=False)

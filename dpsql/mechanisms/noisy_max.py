@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import log
-from operator import index
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
-
-Scores = npt.NDArray[np.int64] | npt.NDArray[np.object_]
-
-_SAFE = 2**61  # scores and noise below this add up within 64 bits
+from dpsql.mechanisms.base import Pure
+from dpsql.mechanisms.integers import Scores, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +26,10 @@ class NoisyMax:
 
     scale: Fraction
 
+    kind: ClassVar[str] = "choice"
+    name: ClassVar[str] = "noisy maximum"
+    pure: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         sampler.require_scale(self.scale)
 
@@ -41,10 +40,6 @@ class NoisyMax:
             raise ValueError("epsilon must be positive")
         return cls(s.l1 / epsilon)  # Theorem CHOOSE-1
 
-    @property
-    def name(self) -> str:
-        return "noisy maximum"
-
     def cost(self, s: Sensitivity) -> Cost:
         """What a choice with this loss costs."""
         if not s.choice:
@@ -54,6 +49,25 @@ class NoisyMax:
         if self.scale == 0:
             raise ValueError("no noise hides nothing: a choice that a unit can move needs a positive scale")
         return Cost(s.l1 / self.scale)  # Theorem CHOOSE-1
+
+    def event(self, s: Sensitivity) -> Pure:
+        """What was done, for accountants."""
+        return Pure(self.cost(s).epsilon)
+
+    @property
+    def width(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def written(self) -> str:
+        """The scale, as it is stored."""
+        return str(self.scale)
+
+    @classmethod
+    def read(cls, written: str) -> NoisyMax:
+        """The noise of a stored scale."""
+        return cls(Fraction(written))
 
     @property
     def variance(self) -> float:
@@ -71,10 +85,7 @@ class NoisyMax:
 
     def _noisy(self, scores: Scores, factor: Fraction) -> Scores:
         noise = sampler.geometric(self.scale * factor, len(scores))
-        ends = (np.max(scores), np.min(scores), np.max(noise))
-        if scores.dtype == object or max(abs(int(end)) for end in ends) >= _SAFE:
-            return np.asarray(scores.astype(object) + noise.astype(object))
-        return np.asarray(scores + noise)
+        return added(scores, noise)
 
     def worst(self, candidates: int, confidence: float) -> float:
         """How far below the best score the winner's is, at most, with this confidence.
@@ -82,33 +93,3 @@ class NoisyMax:
         It lies t below only if one of the others' noise exceeds t, whatever the winner's own is (it isn't negative).
         """
         return float(self.scale) * log(max(2, candidates) / (1 - confidence))
-
-
-def choose(
-    scores: Sequence[int] | npt.NDArray[Any],
-    sensitivity: int | Fraction,
-    epsilon: int | str | Fraction,
-    *,
-    monotone: bool = False,
-) -> int:
-    """The exponential mechanism's job for any integer scores: the place of a nearly largest one, epsilon-DP.
-
-    sensitivity: the most that one unit moves any score (the distance d(y, f(D)) of a general metric is such a score,
-    with the sensitivity of f in that metric). monotone: a unit moves all scores in the same direction; half the noise.
-    The scores must be integers: put others on a grid first, and round the sensitivity up. Charges no ledger.
-    """
-    numbers = np.asarray(scores)
-    if numbers.ndim != 1 or not len(numbers):
-        raise ValueError("choose needs at least one score")
-    if numbers.dtype != object and not np.issubdtype(numbers.dtype, np.integer):
-        raise TypeError("scores are integers: put them on a grid, and the sensitivity with them")
-    if numbers.dtype == np.uint64 or numbers.dtype == object:
-        numbers = np.array([index(n) for n in numbers], dtype=object)  # a TypeError for what is no integer
-    else:
-        numbers = numbers.astype(np.int64)
-    distance, share = Fraction(sensitivity), Fraction(epsilon)
-    if distance < 0 or share <= 0:
-        raise ValueError("the sensitivity can't be negative, and epsilon must be positive")
-    # Theorem CHOOSE-1: once the sensitivity where all scores move in one direction, else twice.
-    loss = Sensitivity(distance * (1 if monotone else 2), Fraction(0), choice=True)
-    return NoisyMax.calibrate(loss, share).pick(numbers)

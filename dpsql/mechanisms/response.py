@@ -9,6 +9,7 @@ import math
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
+from dpsql.mechanisms.base import Pure
 
 Codes = npt.NDArray[np.uint32]
 
@@ -34,15 +36,15 @@ class RandomizedResponse:
     epsilon: Fraction
     size: int
 
+    kind: ClassVar[str] = "randomized response"
+    name: ClassVar[str] = "randomized response"
+    pure: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
             raise ValueError("epsilon must be positive")
         if not 2 <= self.size <= 2**31:
             raise ValueError("there must be two values at least, and 2^31 at most")
-
-    @property
-    def name(self) -> str:
-        return "randomized response"
 
     def draw(self, n: int) -> Codes:
         """How far each of n rows moves in the list of values, around its end: 0 is kept, all others are equally likely.
@@ -59,6 +61,10 @@ class RandomizedResponse:
     def cost(self, s: Sensitivity) -> Cost:
         """What it costs where neighbours differ in this many (l1) of the values that are randomised."""
         return Cost(s.l1 * self.epsilon)  # Theorem RR-1
+
+    def event(self, s: Sensitivity) -> Pure:
+        """What was done, for accountants."""
+        return Pure(self.cost(s).epsilon)
 
     @property
     def keep(self) -> float:

@@ -25,7 +25,6 @@ Bound: TypeAlias = Decimal | date | datetime
 Value: TypeAlias = bool | int | Decimal | str | date | datetime
 Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
 Accountant: TypeAlias = Literal["basic", "zcdp"]
-Mechanism: TypeAlias = Literal["auto", "laplace", "gaussian"]
 Renewal: TypeAlias = Literal["never", "monthly"]
 SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
@@ -125,7 +124,7 @@ class Privacy:
     max_rows_per_group: int | None = None
     max_groups: int | None = None
     min_units: int | None = None
-    mechanism: Mechanism = "auto"
+    mechanism: str = "auto"  # one of mechanisms/registry.py
 
 
 @dataclass(frozen=True, slots=True)

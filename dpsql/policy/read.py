@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dpsql.core.errors import PolicyError, nearest
+from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.model import (
     Accountant,
     Adjacency,
@@ -19,7 +20,6 @@ from dpsql.policy.model import (
     Column,
     ColumnUnit,
     LinkedUnit,
-    Mechanism,
     Policy,
     Privacy,
     Reference,
@@ -46,7 +46,6 @@ from dpsql.policy.values import (
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
-MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
 RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
 DEFAULT_SHARE = Fraction(1, 10)
 
@@ -158,7 +157,7 @@ def _privacy(top: Section) -> Privacy:
         max_rows_per_group=section.count("max_rows_per_group"),
         max_groups=section.count("max_groups"),
         min_units=section.count("min_units"),
-        mechanism=section.choice("mechanism", MECHANISMS),
+        mechanism=section.choice("mechanism", ASKED_FOR),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from dpsql.accounting.opening import account
 from dpsql.analyze.bounding import Limits
 from dpsql.core.errors import Error, PrivacyError, SQLError
-from dpsql.options import MECHANISMS, Request
+from dpsql.mechanisms.registry import ASKED_FOR
+from dpsql.options import Request
 from dpsql.policy.model import Policy, parse_delta, parse_epsilon
 from dpsql.quote.model import Ask
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
@@ -33,9 +34,9 @@ def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None 
             delta = parse_delta(request.delta, where="delta", error=PrivacyError)
     privacy = policy.privacy
     mechanism = request.mechanism or privacy.mechanism
-    if mechanism not in MECHANISMS:
+    if mechanism not in ASKED_FOR:
         with _placed(said, "mechanism"):
-            raise PrivacyError(f"unknown mechanism {mechanism!r}", code="mechanism", hint=f"use {_either(MECHANISMS)}")
+            raise PrivacyError(f"unknown mechanism {mechanism!r}", code="mechanism", hint=f"use {_either(ASKED_FOR)}")
 
     def limit(name: str) -> int | None:
         with _placed(said, name):

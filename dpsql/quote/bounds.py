@@ -21,7 +21,7 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, analyze, used_columns
 from dpsql.core.errors import Error
 from dpsql.core.types import Type
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.plan.build import build
 from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy.model import Policy

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from math import inf, log, sqrt
+from math import inf
 
 from dpsql.analyze.checked import Checked
 from dpsql.analyze.refusals import no_delta
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Split
+from dpsql.mechanisms.budget import Split, budget_of
 from dpsql.mechanisms.keys import Threshold
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.registry import AUTOMATIC, noise_of
 from dpsql.mechanisms.sampler import require_scale
-from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
 from dpsql.plan.nodes import Plan
 from dpsql.quote.candidates import MAX_NUMBERS, Draft, draft_of, tallies_of
 from dpsql.quote.model import Ask, Measurement, Selection, Stage, Step
@@ -50,26 +50,22 @@ def calibrate(checked: Checked, ask: Ask) -> Stage:
 def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
     """The mechanisms to choose from, each with the δ that it leaves for key selection.
 
-    Gaussian noise needs δ; beside key selection it gets half of it.
+    What isn't pure needs δ; beside key selection it gets half of it.
     """
     splits: list[tuple[Split, Fraction]] = []
-    if ask.conversion is not None:  # ρ pays for either kind of noise; all of δ is for key selection
-        if ask.mechanism in ("auto", "laplace"):
-            splits.append((ZcdpLaplace(ask.epsilon, ask.conversion), ask.delta))
-        if ask.mechanism in ("auto", "gaussian"):
-            splits.append((ZcdpGaussian(ask.epsilon, ask.conversion), ask.delta))
-        return splits
-    if ask.mechanism in ("auto", "laplace"):
-        splits.append((LaplaceSplit(ask.epsilon), ask.delta))
-    if ask.mechanism == "gaussian" and not ask.delta:
-        raise PrivacyError(
-            "Gaussian noise needs δ > 0",
-            code="needs-delta",
-            hint='give one: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6; or use mechanism = "laplace"',
-        )
-    if ask.mechanism in ("auto", "gaussian") and ask.delta:
-        noise = ask.delta / 2 if selecting else ask.delta
-        splits.append((GaussianSplit(ask.epsilon, noise), ask.delta - noise))
+    for kind in AUTOMATIC if ask.mechanism == "auto" else (ask.mechanism,):
+        noise = noise_of(kind)
+        if noise.pure or ask.conversion is not None:  # ρ pays for any kind of noise; all of δ is for key selection
+            splits.append((Split(budget_of(ask.epsilon, Fraction(0), ask.conversion), noise), ask.delta))
+        elif ask.delta:
+            part = ask.delta / 2 if selecting else ask.delta
+            splits.append((Split(budget_of(ask.epsilon, part, None), noise), ask.delta - part))
+        elif kind == ask.mechanism:
+            raise PrivacyError(
+                f"{noise.name[0].upper()}{noise.name[1:]} noise needs δ > 0",
+                code="needs-delta",
+                hint='give one: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6; or use mechanism = "laplace"',
+            )
     return splits
 
 
@@ -168,12 +164,7 @@ def _missed(draft: Draft, strategy: Strategy, variances: Sequence[float], split:
 
 def _tail(split: Split, delta: Fraction) -> float:
     """About how many standard deviations of noise a threshold must leave: to compare mechanisms."""
-    from statistics import NormalDist
-
-    p = max(float(delta), 1e-300)
-    if split.name == "gaussian":
-        return -NormalDist().inv_cdf(p) if p > 1e-300 else 37.0
-    return log(1 / (2 * p)) / sqrt(2)
+    return split.noise.deviations(max(float(delta), 1e-300))
 
 
 def _units_of(strategy: Strategy) -> Statistic:

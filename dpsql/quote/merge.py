@@ -9,21 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import pow, sqrt
 
 from sqlglot import exp
 
 from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.analyze.responses import CheckedResponses
-from dpsql.core.cost import rounded
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
-from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import pure_epsilon
-from dpsql.mechanisms.budget import GaussianSplit, LaplaceSplit, Noise, Split, root_up
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
+from dpsql.mechanisms.budget import Split
 from dpsql.plan.nodes import Given, Plan, parts_of
 from dpsql.quote.model import Measurement, Stage, Step, View
 from dpsql.statistics.base import Statistic
@@ -130,7 +123,8 @@ def share(stage: Stage) -> Stage:
     shares = [Fraction(int(size / whole * 2**40), 2**40) for size in sizes]
     if not all(shares):
         return stage
-    noises = iter([_noise(stage.split, m.sensitivity, s) for m, s in zip(measured, shares, strict=True)])
+    bought = stage.split.noise.calibrated
+    noises = iter([bought(m.sensitivity, stage.split.budget, s) for m, s in zip(measured, shares, strict=True)])
     steps = tuple(
         replace(step, measurements=tuple(replace(m, noise=next(noises)) for m in step.measurements))
         for step in stage.releases
@@ -154,24 +148,4 @@ def _size(measurement: Measurement, step: Step, split: Split) -> float:
     statistic = measurement.statistic
     weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
     unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
-    size = measurement.sensitivity
-    if isinstance(split, LaplaceSplit):
-        return pow(float(size.l1 * unit), 2 / 3)
-    if isinstance(split, ZcdpLaplace):
-        return float(size.l1 * unit)
-    return sqrt(size.l2_squared) * float(unit)
-
-
-def _noise(split: Split, size: Sensitivity, part: Fraction) -> Noise:
-    """The noise that a part of the whole query's budget buys; what it costs is computed from it, as ever."""
-    match split:
-        case LaplaceSplit():
-            return DiscreteLaplace.calibrate(size, split.epsilon * part)
-        case ZcdpLaplace():
-            return DiscreteLaplace.calibrate(size, pure_epsilon(rounded(split.rho * part, up=False)))
-        case GaussianSplit():
-            return Gaussian(split.unit(()).sigma * root_up(size.l2_squared / part))
-        case ZcdpGaussian():
-            return Gaussian(root_up(size.l2_squared / (2 * split.rho * part)))
-        case _:
-            raise AssertionError(f"no rule shares {split.name} out")
+    return split.noise.best_share(measurement.sensitivity, unit, split.budget)

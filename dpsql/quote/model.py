@@ -25,8 +25,9 @@ from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon
-from dpsql.mechanisms.budget import Drawn, LaplaceSplit, Noise, Split
-from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.base import Mechanism, Noise
+from dpsql.mechanisms.budget import BasicBudget, Split
+from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
 from dpsql.plan.nodes import (
@@ -54,7 +55,7 @@ class Measurement:
 
     statistic: Statistic
     sensitivity: Sensitivity
-    noise: Noise
+    noise: Noise | NoisyMax
 
     def in_rows(self, bits: int) -> NoisyMax | None:
         """A choice's noise in rows, or in the unit of the sums that it is made by: comparable whatever the grid."""
@@ -99,7 +100,7 @@ class Step:
         return self.checked.cells
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+    def measured(self) -> list[tuple[Sensitivity, Mechanism]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
         return [(m.sensitivity, m.noise) for m in self.measurements]
 
@@ -114,7 +115,7 @@ class ResponseStep:
     mechanisms: tuple[RandomizedResponse, ...]  # of the columns, in their order
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+    def measured(self) -> list[tuple[Sensitivity, Mechanism]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
         return [(ONE_ROW, one) for one in self.mechanisms]
 
@@ -189,7 +190,7 @@ class Stage:
         return Cost(noise.epsilon, noise.delta + selection, noise.rho, selection)  # Theorems COMP-2 and KEY-2
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+    def measured(self) -> list[tuple[Sensitivity, Mechanism]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
         return [one for step in self.steps for one in step.measured]
 
@@ -226,7 +227,7 @@ class Stage:
         """
         if self.settle is None:
             return recorded(self.measured)
-        if isinstance(self.split, LaplaceSplit):
+        if isinstance(self.split.budget, BasicBudget) and self.split.noise.pure:
             return [["laplace", str(self.cost.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
         chosen = any(step.checked.release.winners is not None for step in self.releases)
         same = not chosen and all(isinstance(noise, Gaussian) for _, noise in self.measured)
@@ -302,7 +303,7 @@ class Quote:
         return Cost(self.epsilon, max(stage.cost.delta for stage in stages), total.rho, total.parts)
 
     @property
-    def measured(self) -> list[tuple[Sensitivity, Drawn]]:
+    def measured(self) -> list[tuple[Sensitivity, Mechanism]]:
         """Every noise that will be drawn, with the sensitivity of what it is added to."""
         return [one for stage in self.stages for one in stage.measured]
 

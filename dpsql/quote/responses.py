@@ -7,20 +7,25 @@ from fractions import Fraction
 
 from dpsql.analyze.responses import CheckedResponses, Response
 from dpsql.core.zcdp import Conversion
-from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit
+from dpsql.mechanisms.budget import Split, budget_of
+from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.nodes import Encode
 from dpsql.quote.model import ResponseStep
 
 
 def share_out(
     checked: Sequence[CheckedResponses], epsilon: Fraction, conversion: Conversion | None
-) -> tuple[tuple[ResponseStep, ...], ResponseSplit | ZcdpResponseSplit]:
+) -> tuple[tuple[ResponseStep, ...], Split]:
     """Equal shares of the budget for all columns (Theorem RR-1: the columns of one row add up)."""
-    split = ResponseSplit(epsilon) if conversion is None else ZcdpResponseSplit(epsilon, conversion)
-    drawn = iter(split.responses([len(column.values) for one in checked for column in one.columns]))
-    return tuple(
-        ResponseStep(one.name, one, _statement(one), tuple(next(drawn) for _ in one.columns)) for one in checked
-    ), split
+    budget = budget_of(epsilon, Fraction(0), conversion)
+    each = budget.pure(Fraction(1, sum(len(one.columns) for one in checked)))
+    steps = tuple(
+        ResponseStep(
+            one.name, one, _statement(one), tuple(RandomizedResponse(each, len(c.values)) for c in one.columns)
+        )
+        for one in checked
+    )
+    return steps, Split(budget, RandomizedResponse)
 
 
 def _statement(checked: CheckedResponses) -> Encode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from dpsql.core.exact import Integers
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.core.types import Type
-from dpsql.mechanisms.budget import Noise
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.registry import read, written
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 
@@ -55,7 +54,7 @@ class Archived:
 def pack_release(
     key: bytes,
     noisy: Noisy,
-    noises: Sequence[Noise],
+    noises: Sequence[Noise | NoisyMax],
     estimates: Mapping[Quantity, Linear],
     values: Mapping[str, Value],
     wheres: Mapping[str, str],
@@ -68,7 +67,7 @@ def pack_release(
     facts = {
         "name": noisy.step.name,
         "calls": [_call(c) for c in noisy.step.calls],
-        "noises": [_noise(noise) for noise in noises],
+        "noises": [written(noise) for noise in noises],
         "widths": [len(group) for group in noisy.columns],
         "estimates": [[_quantity(q), _linear(e)] for q, e in estimates.items()],
         "values": {text: _value(v) for text, v in values.items()},
@@ -93,7 +92,7 @@ def unpack_release(kept: Kept) -> Archived:
     left = Left(
         facts["name"],
         tuple(map(_to_call, facts["calls"])),
-        tuple(StoredNoise(_to_noise(n)) for n in facts["noises"]),
+        tuple(StoredNoise(read(n)) for n in facts["noises"]),
         {_to_quantity(q): _to_linear(e) for q, e in facts["estimates"]},
     )
     cells = None if facts["keys"] is None else table.select(facts["keys"])
@@ -198,31 +197,6 @@ def _numbers(column: Arrow) -> Integers:
 
 
 # ---------------------------------------------------------------- small values
-
-
-def _noise(noise: Noise) -> Json:
-    match noise:
-        case DiscreteLaplace():
-            return ["laplace", str(noise.scale)]
-        case Gaussian():
-            return ["gaussian", str(noise.sigma)]
-        case NoisyMax():
-            return ["choice", str(noise.scale)]
-        case _:
-            assert_never(noise)
-
-
-def _to_noise(found: Json) -> Noise:
-    kind, scale = found
-    match kind:
-        case "laplace":
-            return DiscreteLaplace(Fraction(scale))
-        case "gaussian":
-            return Gaussian(Fraction(scale))
-        case "choice":
-            return NoisyMax(Fraction(scale))
-        case _:
-            raise ValueError(f"unknown noise {kind}")
 
 
 def _value(value: Value | None) -> Json:

@@ -19,9 +19,10 @@ from dpsql.core.cost import Cost, rounded
 from dpsql.core.errors import BudgetError, LedgerError, PolicyError
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.zcdp import ZcdpGaussian, ZcdpLaplace
+from dpsql.mechanisms.budget import Split, ZcdpBudget
+from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 
 MILLIONTH = Fraction(1, 10**6)
 ROW = '{"adjacency":"add_remove","tables":{"t":{"unit":"row"}}}'
@@ -109,7 +110,7 @@ def test_noise_is_calibrated_to_the_whole_rho_and_never_beyond(
     epsilon: Fraction, sensitivities: list[Sensitivity]
 ) -> None:
     conversion = Conversion(MILLIONTH / 2)
-    for split in (ZcdpLaplace(epsilon, conversion), ZcdpGaussian(epsilon, conversion)):
+    for split in (Split(ZcdpBudget(epsilon, conversion), noise) for noise in (DiscreteLaplace, Gaussian)):
         noises = split.noises(sensitivities)
         cost = split.cost(sensitivities, noises)
         assert cost.rho is not None and cost.rho <= conversion.rho(epsilon)
@@ -117,14 +118,17 @@ def test_noise_is_calibrated_to_the_whole_rho_and_never_beyond(
         assert (cost.epsilon, cost.delta) == (epsilon, MILLIONTH / 2)
         exact = Fraction(0)
         for s, noise in zip(sensitivities, noises, strict=True):
-            exact += (
-                s.l2_squared / (2 * noise.sigma**2) if isinstance(noise, Gaussian) else pure_rho(s.l1 / noise.scale)
-            )
+            if isinstance(noise, Gaussian):
+                exact += s.l2_squared / (2 * noise.sigma**2)
+            else:
+                assert isinstance(noise, DiscreteLaplace | NoisyMax)
+                exact += pure_rho(s.l1 / noise.scale)
         assert exact <= cost.rho
 
 
 def test_gaussian_noise_is_delta_over_the_root_of_two_rho() -> None:
-    (noise,) = ZcdpGaussian(Fraction(1), Conversion(MILLIONTH)).noises([Sensitivity(Fraction(1), Fraction(1))])
+    split = Split(ZcdpBudget(Fraction(1), Conversion(MILLIONTH)), Gaussian)
+    (noise,) = split.noises([Sensitivity(Fraction(1), Fraction(1))])
     assert isinstance(noise, Gaussian)
     assert float(noise.sigma) == pytest.approx(1 / math.sqrt(2 * 0.02435597), rel=1e-6)
 
@@ -164,8 +168,8 @@ def test_any_sequence_of_spends_agrees_with_exact_sums_of_rho_and_of_thresholds(
 def test_an_account_always_admits_one_query_of_its_whole_epsilon() -> None:
     for text in ("0.001", "0.1", "1", "3", "17.3"):
         total = Zcdp(Fraction(text), MILLIONTH)
-        for kind in (ZcdpLaplace, ZcdpGaussian):
-            split = kind(Fraction(text), total.conversion)
+        for kind in (DiscreteLaplace, Gaussian):
+            split = Split(ZcdpBudget(Fraction(text), total.conversion), kind)
             sensitivities = [Sensitivity(Fraction(7), Fraction(5))] * 3
             price = split.cost(sensitivities, split.noises(sensitivities))
             assert total.admits(total.nothing, price)

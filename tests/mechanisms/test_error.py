@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.error import half_width
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
 
 def test_nothing_is_off_where_no_noise_has_a_weight() -> None:

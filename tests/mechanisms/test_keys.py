@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms.gaussian import Gaussian
+from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.keys import Threshold
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
 MICRO = Fraction(1, 10**6)
 TEN = Sensitivity(Fraction(10), Fraction(10))

@@ -11,20 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from frequencies import ALPHA_SIGMAS, chi_squared_limit
 
 from dpsql.core.zcdp import Conversion, pure_rho
 from dpsql.mechanisms import response, sampler
+from dpsql.mechanisms.budget import BasicBudget, Split, ZcdpBudget
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse, shuffled, threshold, uniform
-from dpsql.mechanisms.shares import ResponseSplit, ZcdpResponseSplit
 
 EPSILONS = [Fraction(1, 10**7), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(20), Fraction(700)]
 SIZES = [2, 3, 5]
-ALPHA_SIGMAS = 4.7534  # the normal quantile of 1 − 1e-6
-
-
-def chi_squared_limit(df: int) -> float:
-    """The 1 − 1e-6 quantile (Wilson & Hilferty)."""
-    return df * (1 - 2 / (9 * df) + ALPHA_SIGMAS * math.sqrt(2 / (9 * df))) ** 3
 
 
 def chi_squared(counts: np.ndarray, probabilities: np.ndarray) -> float:
@@ -245,20 +240,21 @@ def test_estimates_are_unbiased_and_have_the_error_that_is_promised() -> None:
 
 def test_the_price_is_that_of_the_mechanism_that_draws() -> None:
     assert RandomizedResponse(Fraction(2, 7), 3).cost(ONE_ROW).epsilon == Fraction(2, 7)
-    split = ResponseSplit(Fraction(1))
-    drawn = split.responses([2, 3, 5])
+    split = Split(BasicBudget(Fraction(1)), RandomizedResponse)
+    drawn = [RandomizedResponse(split.budget.pure(Fraction(1, 3)), size) for size in (2, 3, 5)]
     assert [d.epsilon for d in drawn] == [Fraction(1, 3)] * 3
     assert split.cost([ONE_ROW] * 3, drawn).epsilon == 1
 
 
 def test_under_zcdp_each_column_costs_epsilon_times_the_hyperbolic_tangent_of_its_half() -> None:
-    split = ZcdpResponseSplit(Fraction(1), Conversion(Fraction(1, 10**6)))
-    drawn = split.responses([2, 3])
+    budget = ZcdpBudget(Fraction(1), Conversion(Fraction(1, 10**6)))
+    split = Split(budget, RandomizedResponse)
+    drawn = [RandomizedResponse(budget.pure(Fraction(1, 2)), size) for size in (2, 3)]
     price = split.cost([ONE_ROW] * 2, drawn)
     each = float(drawn[0].epsilon)
     assert price.rho is not None
     assert float(price.rho) == pytest.approx(2 * each * math.tanh(each / 2), rel=1e-12)
-    assert price.rho == 2 * pure_rho(drawn[0].epsilon) <= split.rho
+    assert price.rho == 2 * pure_rho(drawn[0].epsilon) <= budget.whole
 
 
 def test_there_is_no_mechanism_for_one_value_or_without_epsilon() -> None:

@@ -13,43 +13,11 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 import pytest
+from frequencies import assert_frequencies, assert_same_distribution
 
 from dpsql.mechanisms import sampler
 
 dp.enable_features("contrib")
-
-ALPHA_SIGMAS = 4.7534  # the normal quantile of 1 − 1e-6
-
-
-def chi_squared_limit(df: int) -> float:
-    """The 1 − 1e-6 quantile (Wilson & Hilferty)."""
-    return df * (1 - 2 / (9 * df) + ALPHA_SIGMAS * math.sqrt(2 / (9 * df))) ** 3
-
-
-def assert_frequencies(draws: np.ndarray, upper: Callable[[int], float], lowest: int) -> None:
-    """Chi-squared of integer draws against Pr[Z ≥ t] = upper(t), cells of at least 20 expected draws."""
-    n, edges, left = len(draws), [], 1.0
-    for t in range(lowest, 10_000):
-        if n * (left - upper(t)) >= 20 and n * upper(t) >= 20:
-            edges.append(t)
-            left = upper(t)
-    probability = -np.diff([1.0, *(upper(t) for t in edges), 0.0])
-    counts = np.bincount(np.searchsorted(edges, draws, side="right"), minlength=len(edges) + 1)
-    statistic = float(np.sum((counts - n * probability) ** 2 / (n * probability)))
-    assert len(edges) >= 2
-    assert statistic < chi_squared_limit(len(edges))
-
-
-def assert_same_distribution(a: np.ndarray, b: np.ndarray) -> None:
-    """Two-sample chi-squared over the integers that both have often enough."""
-    low, high = min(a.min(), b.min()), max(a.max(), b.max())
-    x, y = (np.bincount(v - low, minlength=high - low + 1) for v in (a, b))
-    often = x + y >= 40
-    x, y = (np.append(v[often], v[~often].sum()) for v in (x, y))
-    x, y = x[x + y > 0], y[x + y > 0]
-    k = math.sqrt(len(b) / len(a))
-    assert len(x) >= 5
-    assert float(np.sum((k * x - y / k) ** 2 / (x + y))) < chi_squared_limit(len(x) - 1)
 
 
 def laplace_upper(scale: float) -> Callable[[int], float]:

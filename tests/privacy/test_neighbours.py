@@ -23,7 +23,8 @@ from support import cursor_of, examples
 import dpsql
 from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb.run import execute
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.model import Quote
 
 HUGE = 2**63 - 1
@@ -154,6 +155,7 @@ def within_claims(one: Seen, other: Seen) -> list[Fraction]:
         l1, l2_squared = sum(map(abs, difference)), sum(d * d for d in difference)
         assert l1 <= m.sensitivity.l1, (m.statistic.title, l1, m.sensitivity.l1)
         assert l2_squared <= m.sensitivity.l2_squared, (m.statistic.title, l2_squared, m.sensitivity.l2_squared)
+        assert len(difference) == 1 or not m.sensitivity.single, m.statistic.title
         shares.append(Fraction(l1) / m.sensitivity.l1)
     return shares
 
@@ -420,3 +422,53 @@ def test_every_released_statistic_is_a_multiple_of_its_grid(connect: Any) -> Non
     step = answer.noisy[0].step.calls[0].value.grid.step
     assert step.numerator == 1 and np.log2(step.denominator).is_integer()
     assert (Fraction(answer.rows[0][0]) / step).denominator == 1
+
+
+# ---------------------------------------------------------------- discrete Gaussian noise
+
+
+@pytest.mark.parametrize("accountant", ["basic", "zcdp"])
+@pytest.mark.parametrize(
+    ("sql", "added"),
+    [
+        ("SELECT COUNT(*) FROM t", extreme(77, "a")),
+        ("SELECT SUM(n) FROM t", extreme(77, "a")),
+        ("SELECT SUM(i) FROM t", lowest(77, "b")),
+        ("SELECT COUNT_IF(b) FROM t WHERE n >= 0", extreme(77, "c")),
+    ],
+)
+def test_discrete_gaussian_noise_hides_what_neighbours_move_at_its_price(
+    sql: str, added: tuple[Any, ...], accountant: str
+) -> None:
+    columns = {"unit": "row", "columns": COLUMNS}
+    policy = dpsql.Policy.from_dict(
+        {"budget": {"epsilon": 10, "delta": 1e-5, "accountant": accountant}, "tables": {"t": columns}}
+    )
+    data = [extreme(1, "b"), lowest(2, "c")]
+    with dpsql.connect(policy, sources={"t": table(data)}, ledger=":memory:") as session:
+        quote = session.explain(sql, epsilon=1, delta="1e-6", mechanism="discrete_gaussian")
+        seen = []
+        for rows_ in (data, [*data, added]):
+            cursor = cursor_of(session)
+            cursor.register("t", table(rows_))
+            seen.append(measure(quote, cursor))
+    within_claims(*seen)
+    (measurement,) = quote.steps[0].measurements
+    ((((before,),),), (((after,),),)) = (one.columns for one in seen)
+    shift = abs(after - before)
+    assert measurement.sensitivity.single and shift
+    assert isinstance(measurement.noise, DiscreteGaussian)
+    price = quote.price
+    squared = float(measurement.noise.sigma_squared)
+    delta = _delta_of(squared, shift, float(price.epsilon))
+    assert delta <= float(price.delta) * (1 + 1e-9)
+    if shift == measurement.sensitivity.l1 and accountant == "basic":  # then it is attained, and 10% less is too little
+        assert delta > float(price.delta) * 0.999
+        assert _delta_of(squared * 0.81, shift, float(price.epsilon)) > float(price.delta) * 1.1
+
+
+def _delta_of(squared: float, shift: int, epsilon: float) -> float:
+    """Σ (p − e^ε·q)₊ for the discrete Gaussian's mass function and neighbours so far apart."""
+    places = np.arange(-int(30 * squared**0.5) - shift, int(30 * squared**0.5) + shift + 1, dtype=np.float64)
+    p, q = (np.exp(-((places + by) ** 2) / (2 * squared)) for by in (0, shift))
+    return float(np.maximum(0.0, p - np.exp(epsilon) * q).sum() / p.sum())

@@ -13,7 +13,8 @@ import pytest
 
 from dpsql.core.cost import Cost
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms.laplace import NEGLIGIBLE, DiscreteLaplace, miss
+from dpsql.mechanisms.certified import NEGLIGIBLE, miss
+from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 
 dp.enable_features("contrib")
 

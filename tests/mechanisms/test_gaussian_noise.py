@@ -13,9 +13,9 @@ import pytest
 
 from dpsql.core.cost import Cost
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms import gaussian
-from dpsql.mechanisms.gaussian import Gaussian
-from dpsql.mechanisms.laplace import precise
+from dpsql.mechanisms import gaussian_noise
+from dpsql.mechanisms.certified import precise
+from dpsql.mechanisms.gaussian_noise import Gaussian
 
 dp.enable_features("contrib")
 
@@ -121,14 +121,14 @@ def test_the_normal_tail_is_never_below_the_truth_and_hardly_above(x: str) -> No
         with localcontext(prec=120):
             truth = Fraction(series_tail(point))
         with localcontext(precise()):
-            bound = Fraction(gaussian._upper_tail(sign * Decimal(x)))
+            bound = Fraction(gaussian_noise._upper_tail(sign * Decimal(x)))
         assert 0 <= bound - truth < truth / 10**40
 
 
 def test_the_normal_tail_is_known_far_out() -> None:
     with localcontext(precise()):
-        assert float(gaussian._upper_tail(Decimal(10))) == pytest.approx(upper_tail(10), rel=1e-12)
-        assert float(gaussian._upper_tail(Decimal(37))) == pytest.approx(upper_tail(37), rel=1e-12)
+        assert float(gaussian_noise._upper_tail(Decimal(10))) == pytest.approx(upper_tail(10), rel=1e-12)
+        assert float(gaussian_noise._upper_tail(Decimal(37))) == pytest.approx(upper_tail(37), rel=1e-12)
 
 
 def test_delta_falls_with_epsilon_and_with_sigma() -> None:

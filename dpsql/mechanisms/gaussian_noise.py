@@ -5,21 +5,33 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
-from dpsql.mechanisms.laplace import NEGLIGIBLE, decimal, miss, precise, rounded_up
+from dpsql.mechanisms.base import Budget
+from dpsql.mechanisms.certified import (
+    NEGLIGIBLE,
+    SLACK,
+    decimal,
+    least,
+    log2_floor,
+    miss,
+    precise,
+    probability,
+    require_approximate,
+    root_up,
+    rounded_up,
+    upper_threshold,
+)
 
 # A normal exceeds 70 with probability below 10^-1000, and a bound that small is as good as any.
 _FAR = 70
 
-_SLACK = Decimal("1e-45")  # relative; rounding errors of the few hundred operations at 60 digits stay below 1e-55
-
 _ROOT_TWO_PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634229")
-
-_SIGMA_BITS = 40  # calibration returns the smallest sigma with so many significant bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +40,51 @@ class Gaussian:
 
     sigma: Fraction
 
+    kind: ClassVar[str] = "gaussian"
+    name: ClassVar[str] = "Gaussian"
+    pure: ClassVar[bool] = False
+    excess: ClassVar[float] = 0.0
+
     def __post_init__(self) -> None:
         sampler.require_scale(self.sigma)
 
     @classmethod
     def calibrate(cls, s: Sensitivity, epsilon: Fraction, delta: Fraction) -> Gaussian:
         """The least noise, to 40 bits, whose certified delta at this sensitivity (in grid units) is at most delta."""
-        if epsilon < 0:
-            raise ValueError("epsilon can't be negative")
-        if not NEGLIGIBLE <= delta < 1:
-            raise ValueError("delta must lie between 10^-1000 and 1")
+        require_approximate(epsilon, delta)
         if s.l2_squared == 0:
             return cls(Fraction(0))
 
+        start = Fraction(2) ** (log2_floor(s.l2_squared) // 2)
         # Theorem GAUSS-2. The certificate is delta() of the very object that is returned.
-        def enough(sigma: Fraction) -> bool:
-            return cls(sigma).delta(s, epsilon) <= delta
+        return cls(least(lambda sigma: cls(sigma).delta(s, epsilon) <= delta, start))
 
-        above = Fraction(2) ** (_log2_floor(s.l2_squared) // 2)
-        while not enough(above):
-            above *= 2
-        while enough(above / 2):
-            above /= 2
-        step = above / 2**_SIGMA_BITS
-        below, over = 2 ** (_SIGMA_BITS - 1), 2**_SIGMA_BITS  # in steps: below isn't enough, over is
-        while over - below > 1:
-            middle = (below + over) // 2
-            below, over = (below, middle) if enough(middle * step) else (middle, over)
-        return cls(over * step)
+    @classmethod
+    def calibrated(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Gaussian:
+        """The noise that a part of a budget buys: that of ρ, or of the square of a vector's norm."""
+        rho = budget.rho(part)
+        if rho is not None:
+            return cls(root_up(s.l2_squared / (2 * rho)))  # Theorem GAUSS-1
+        # Theorem GAUSS-3: statistic i gets σᵢ = σ·Δᵢ/√partᵢ, so that Σ (Δᵢ/σᵢ)² ≤ 1/σ².
+        return cls(_unit_noise(budget.epsilon, budget.delta).sigma * root_up(s.l2_squared / part))
 
-    @property
-    def name(self) -> str:
-        return "Gaussian"
+    @classmethod
+    def expected_variance(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Fraction:
+        """About the variance of that noise: σ², for roots that aren't rounded."""
+        rho = budget.rho(part)
+        if rho is not None:
+            return s.l2_squared / (2 * rho)
+        return s.l2_squared / part * _unit_noise(budget.epsilon, budget.delta).sigma ** 2
+
+    @classmethod
+    def best_share(cls, s: Sensitivity, unit: Fraction, budget: Budget) -> float:
+        """Which share of a budget gives the least total error, up to a factor."""
+        return math.sqrt(s.l2_squared) * float(unit)  # Theorem SPLIT-2
+
+    @classmethod
+    def deviations(cls, p: float) -> float:
+        """About how many standard deviations are exceeded with this probability, to one side."""
+        return normal_deviations(p)
 
     def draw(self, n: int) -> sampler.Ints:
         """One independent draw for each of n cells."""
@@ -81,9 +106,9 @@ class Gaussian:
         self._needs_noise()
         with localcontext(precise()):
             # Theorem GAUSS-2. With r = Δ₂/σ, a = ε/r − r/2 and b = ε/r + r/2: δ = Q(a) − e^ε·Q(b), which grows with r.
-            r = decimal(s.l2_squared / self.sigma**2).sqrt() * (1 + _SLACK)
+            r = decimal(s.l2_squared / self.sigma**2).sqrt() * (1 + SLACK)
             ratio = decimal(epsilon) / r
-            blur = (ratio + r) * _SLACK
+            blur = (ratio + r) * SLACK
             a, b = ratio - r / 2, ratio + r / 2 + blur
             if a - blur >= _FAR:
                 return NEGLIGIBLE  # δ ≤ Q(a)
@@ -91,14 +116,33 @@ class Gaussian:
                 return Fraction(1)
             # e^ε·φ(b) = φ(a) since b² − a² = 2ε: the second term is φ(a)·M(b), where M = Q/φ. Nothing overflows.
             upper = _upper_tail(a - blur)
-            lower = _density(abs(a) + blur) * (1 - _SLACK) * _mills(b)[0]
-            return min(Fraction(1), max(NEGLIGIBLE, rounded_up(upper - lower)))
+            lower = _density(abs(a) + blur) * (1 - SLACK) * mills(b)[0]
+            return probability(upper - lower)
 
     def cost(self, s: Sensitivity, epsilon: Fraction) -> Cost:
         """The (epsilon, delta) guarantee of adding this noise to every cell of a statistic of this sensitivity."""
         if s.l2_squared == 0:
             return ZERO  # the statistic is the same on all neighbours: any noise hides them, even none
         return Cost(epsilon, self.delta(s, epsilon))  # Theorem GAUSS-2
+
+    def event(self, s: Sensitivity) -> Normal:
+        """What was done, for accountants."""
+        return Normal(s.l2_squared / self.sigma**2 if self.sigma else Fraction(0))
+
+    @property
+    def width(self) -> Fraction:
+        """σ."""
+        return self.sigma
+
+    @property
+    def written(self) -> str:
+        """σ, as it is stored."""
+        return str(self.sigma)
+
+    @classmethod
+    def read(cls, written: str) -> Gaussian:
+        """The noise of a stored σ."""
+        return cls(Fraction(written))
 
     def _needs_noise(self) -> None:
         if self.sigma == 0:
@@ -128,20 +172,11 @@ class Gaussian:
                 return NEGLIGIBLE
             if x < -_FAR:
                 return Fraction(1)
-            return min(Fraction(1), max(NEGLIGIBLE, rounded_up(_upper_tail(x - abs(x) * _SLACK))))
+            return probability(_upper_tail(x - abs(x) * SLACK))
 
     def threshold(self, p: Fraction) -> int:
         """The smallest integer t with Pr[Z ≥ t] ≤ p, never too small; 10^-1000 ≤ p < 1/2."""
-        if not NEGLIGIBLE <= p < Fraction(1, 2):
-            raise ValueError("the probability must lie between 10^-1000 and 1/2")
-        over = 1
-        while self.tail(over) > p:
-            over *= 2
-        below = over // 2  # as p < 1/2, not even 0 is enough
-        while over - below > 1:
-            middle = (below + over) // 2
-            below, over = (below, middle) if self.tail(middle) <= p else (middle, over)
-        return over
+        return upper_threshold(self.tail, p)
 
     def within(self, confidence: float, cells: int = 1) -> int:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""
@@ -149,9 +184,53 @@ class Gaussian:
         return self.threshold(miss(confidence, cells) / 2) - 1
 
 
-def _log2_floor(x: Fraction) -> int:
-    """⌊log₂ x⌋, or one less."""
-    return x.numerator.bit_length() - x.denominator.bit_length() - 1
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """A vector of this squared norm got standard normal noise (Theorem GAUSS-3: in units of each entry's σ)."""
+
+    squared: Fraction
+
+    @property
+    def rho(self) -> Fraction:
+        return self.squared / 2  # Theorem GAUSS-1
+
+    @property
+    def note(self) -> list[str]:
+        return ["gaussian", str(self.squared)]
+
+    def beside(self, other: Normal) -> Normal:
+        """Both vectors as one."""
+        return Normal(self.squared + other.squared)
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """The certified δ at this ε."""
+        return Gaussian(Fraction(1)).delta(Sensitivity(self.squared, self.squared), epsilon)
+
+
+@lru_cache(maxsize=1024)
+def _unit_noise(epsilon: Fraction, delta: Fraction) -> Gaussian:
+    """The noise for a vector of norm 1: found by bisection, which is worth remembering."""
+    return Gaussian.calibrate(Sensitivity(Fraction(1), Fraction(1)), epsilon, delta)
+
+
+def normal_deviations(p: float) -> float:
+    """Which multiple of its deviation a normal exceeds with this probability."""
+    from statistics import NormalDist
+
+    return -NormalDist().inv_cdf(p) if p > 1e-300 else 37.0
+
+
+def classic_sigma(sensitivity: Fraction | int | str, epsilon: Fraction | int | str, delta: Fraction | str) -> Fraction:
+    """√(2 ln(1.25/δ))·Δ₂/ε, rounded up: the formula of Dwork and Roth (2014, Theorem A.1), for comparison only.
+
+    It holds for ε < 1, and is more than the analytic σ (Theorem GAUSS-2), which nothing in dpsql does without.
+    """
+    size, share, miss_ = Fraction(sensitivity), Fraction(epsilon), Fraction(delta)
+    if size < 0 or not 0 < share < 1 or not NEGLIGIBLE <= miss_ < 1:
+        raise ValueError("the classic formula is for 0 < ε < 1, 10^-1000 ≤ δ < 1 and no negative sensitivity")
+    with localcontext(precise()):
+        root = (2 * (Decimal("1.25") / decimal(miss_)).ln()).sqrt()
+        return rounded_up(root * decimal(size / share) * (1 + SLACK))
 
 
 def _density(x: Decimal) -> Decimal:
@@ -162,11 +241,11 @@ def _density(x: Decimal) -> Decimal:
 def _upper_tail(x: Decimal) -> Decimal:
     """An upper bound on Q(x) = Pr[N ≥ x]."""
     if x < 0:
-        return 1 - _density(x) * (1 - _SLACK) * _mills(-x)[0]
-    return _density(x) * (1 + _SLACK) * _mills(x)[1]
+        return 1 - _density(x) * (1 - SLACK) * mills(-x)[0]
+    return _density(x) * (1 + SLACK) * mills(x)[1]
 
 
-def _mills(x: Decimal) -> tuple[Decimal, Decimal]:
+def mills(x: Decimal) -> tuple[Decimal, Decimal]:
     """Lower and upper bounds on Q(x)/φ(x) for x ≥ 0."""
     if x < 3:
         # Q(x) = 1/2 − φ(x)·(x + x³/3 + x⁵/(3·5) + …), all terms positive; at most 3 of the 60 digits cancel.
@@ -177,13 +256,13 @@ def _mills(x: Decimal) -> tuple[Decimal, Decimal]:
             term *= x * x / n
             total += term
         ratio = 1 / (2 * _density(x)) - total
-        return ratio * (1 - _SLACK), ratio * (1 + _SLACK)
+        return ratio * (1 - SLACK), ratio * (1 + SLACK)
     # Laplace's continued fraction 1/(x + 1/(x + 2/(x + …))) of positive terms: successive convergents enclose it.
     depth = 64
     while True:
         low, high = sorted((_convergent(x, depth), _convergent(x, depth + 1)))
-        if high - low <= low * _SLACK:
-            return low * (1 - _SLACK), high * (1 + _SLACK)
+        if high - low <= low * SLACK:
+            return low * (1 - SLACK), high * (1 + SLACK)
         depth *= 2
 
 

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import ClassVar
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
-
-# Upper bounds on probabilities go no lower than this: further down, a fraction's digits would be all it is.
-NEGLIGIBLE = Fraction(1, 10**1000)
-NEGLIGIBLE_EXPONENT = 2400  # e^-2400 < 10^-1042
-
-_SLACK = Decimal("1e-45")  # far above the rounding errors of a few dozen operations at 60 digits
-
-
-def precise() -> Context:
-    """The context in which tails are computed."""
-    return Context(prec=60)
-
-
-def rounded_up(p: Decimal) -> Fraction:
-    """p rounded up to 20 significant digits, so that a ledger's fractions stay short."""
-    return Fraction(Context(prec=20, rounding=ROUND_CEILING).plus(p))
-
-
-def decimal(x: Fraction) -> Decimal:
-    """x at the precision of the current context."""
-    return Decimal(x.numerator) / x.denominator
-
-
-def miss(confidence: float, cells: int) -> Fraction:
-    """The probability with which each of so many independent cells may miss for all to hold with this confidence."""
-    if not 0 < confidence < 1:
-        raise ValueError("confidence must lie strictly between 0 and 1")
-    if cells < 1:
-        raise ValueError("at least one cell is needed")
-    with localcontext(precise()) as context:
-        context.prec += len(str(cells))
-        # Theorem LAP-2. (1 − p)^cells ≥ confidence, that is p ≤ 1 − confidence^(1/cells).
-        return Fraction(1 - (Decimal(confidence).ln() / cells).exp())
+from dpsql.mechanisms.base import Budget, Pure
+from dpsql.mechanisms.certified import NEGLIGIBLE, NEGLIGIBLE_EXPONENT, SLACK, decimal, miss, precise, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +20,11 @@ class DiscreteLaplace:
     """Integer noise with Pr[z] proportional to e^(−|z|/scale); scale is in grid units. Scale 0 is no noise at all."""
 
     scale: Fraction
+
+    kind: ClassVar[str] = "laplace"
+    name: ClassVar[str] = "discrete Laplace"
+    pure: ClassVar[bool] = True
+    excess: ClassVar[float] = 3.0
 
     def __post_init__(self) -> None:
         sampler.require_scale(self.scale)
@@ -61,9 +36,26 @@ class DiscreteLaplace:
             raise ValueError("epsilon must be positive")
         return cls(s.l1 / epsilon)  # Theorem LAP-1
 
-    @property
-    def name(self) -> str:
-        return "discrete Laplace"
+    @classmethod
+    def calibrated(cls, s: Sensitivity, budget: Budget, part: Fraction) -> DiscreteLaplace:
+        """The noise that a part of a budget buys."""
+        return cls.calibrate(s, budget.pure(part))
+
+    @classmethod
+    def expected_variance(cls, s: Sensitivity, budget: Budget, part: Fraction) -> Fraction:
+        """About the variance of that noise: of the continuous one."""
+        return 2 * (s.l1 / budget.pure(part)) ** 2
+
+    @classmethod
+    def best_share(cls, s: Sensitivity, unit: Fraction, budget: Budget) -> float:
+        """Which share of a budget gives the least total error, up to a factor."""
+        size = float(s.l1 * unit)
+        return math.pow(size, 2 / 3) if budget.rho(Fraction(1)) is None else size  # Theorem SPLIT-2
+
+    @classmethod
+    def deviations(cls, p: float) -> float:
+        """About how many standard deviations are exceeded with this probability, to one side."""
+        return math.log(1 / (2 * p)) / math.sqrt(2)
 
     def draw(self, n: int) -> sampler.Ints:
         """One independent draw for each of n cells."""
@@ -77,10 +69,29 @@ class DiscreteLaplace:
             raise ValueError("no noise hides nothing: a statistic that a unit can move needs a positive scale")
         return Cost(s.l1 / self.scale)  # Theorem LAP-1
 
+    def event(self, s: Sensitivity) -> Pure:
+        """What was done, for accountants."""
+        return Pure(self.cost(s).epsilon)
+
+    @property
+    def width(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def written(self) -> str:
+        """The scale, as it is stored."""
+        return str(self.scale)
+
+    @classmethod
+    def read(cls, written: str) -> DiscreteLaplace:
+        """The noise of a stored scale."""
+        return cls(Fraction(written))
+
     @property
     def variance(self) -> float:
         # 2a/(1 − a)² with a = e^(−x), in a form that loses no digits for x near 0.
-        x = self._rate
+        x = self.rate
         return 2 * math.exp(-x) / math.expm1(-x) ** 2
 
     @property
@@ -88,13 +99,13 @@ class DiscreteLaplace:
         return math.sqrt(self.variance)
 
     @property
-    def _rate(self) -> float:
+    def rate(self) -> float:
         """1/scale, cut off where e^(−1/scale) is 0 in floats anyway."""
         return float(1 / self.scale) if self.scale > Fraction(1, 10_000) else 10_000.0
 
     def pmf(self, z: int) -> float:
         """Pr[Z = z]."""
-        x = self._rate
+        x = self.rate
         return math.tanh(x / 2) * math.exp(-x * abs(z))
 
     def tail(self, t: int) -> Fraction:
@@ -105,10 +116,10 @@ class DiscreteLaplace:
                     return Fraction(0)
                 if t >= NEGLIGIBLE_EXPONENT * self.scale:
                     return NEGLIGIBLE
-                return max(NEGLIGIBLE, rounded_up(self._upper_half(t) * (1 + _SLACK)))
+                return max(NEGLIGIBLE, rounded_up(self._upper_half(t) * (1 + SLACK)))
             if self.scale == 0 or 1 - t >= NEGLIGIBLE_EXPONENT * self.scale:
                 return Fraction(1)
-            return min(Fraction(1), rounded_up(1 - self._upper_half(1 - t) * (1 - _SLACK)))
+            return min(Fraction(1), rounded_up(1 - self._upper_half(1 - t) * (1 - SLACK)))
 
     def _upper_half(self, t: int) -> Decimal:
         """a^t/(1 + a): Pr[Z ≥ t] for t ≥ 1."""

@@ -28,7 +28,7 @@ STRINGS = {
 NODES = {
     "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
     "sql/names.py": "DuckDB has a name of its own for a column that is COUNT(*)",
-    "sql/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",
+    "sql/rewrite/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",
     "sql/trees.py": "sqlglot writes BOOL_AND and BOOL_OR with casts that nobody wrote",
     "plan/winners.py": "ARG_MAX(key, n) over a release: a form of ORDER BY n DESC LIMIT 1, not an aggregate of rows",
 }

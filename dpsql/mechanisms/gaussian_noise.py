@@ -221,7 +221,7 @@ def normal_deviations(p: float) -> float:
 
 
 def classic_sigma(sensitivity: Fraction | int | str, epsilon: Fraction | int | str, delta: Fraction | str) -> Fraction:
-    """√(2 ln(1.25/δ))·Δ₂/ε, rounded up: the formula of Dwork and Roth (2014, Theorem A.1), for comparison only.
+    """√(2 ln(1.25/δ))·Δ₂/ε, rounded up: the formula of Dwork and Roth (2014, appendix A), for comparison only.
 
     It holds for ε < 1, and is more than the analytic σ (Theorem GAUSS-2), which nothing in dpsql does without.
     """

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
     from dpsql.policy.model import Policy
     from dpsql.quote.model import Quote
-    from dpsql.session import Session, connect
+    from dpsql.session import Engine, Session, connect
 
 __version__ = "0.1.1"
 __all__ = [
     "Answer",
     "BudgetError",
     "DataError",
+    "Engine",
     "Error",
     "LedgerError",
     "Policy",
@@ -33,6 +34,7 @@ _LAZY = {
     "Answer": "dpsql.answer.model",
     "Policy": "dpsql.policy.model",
     "Quote": "dpsql.quote.model",
+    "Engine": "dpsql.session",
     "Session": "dpsql.session",
     "connect": "dpsql.session",
 }

@@ -21,8 +21,8 @@ from dpsql.policy.settings_read import from_environment
 from dpsql.quote.plan_cache import PlanCache
 
 
-class Engine:
-    """Opened once, for all sessions."""
+class Shared:
+    """A policy that is opened: opened once, for all sessions."""
 
     def __init__(
         self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None, *, strict: bool = False

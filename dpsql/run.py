@@ -20,7 +20,7 @@ from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.core.stoppable import stoppable
-from dpsql.engine import Engine
+from dpsql.engine import Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
@@ -66,7 +66,7 @@ def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) ->
     return answers
 
 
-def _measure(stage: Stage, engine: Engine, until: Deadline) -> tuple[Noisy | Responded, ...]:
+def _measure(stage: Stage, engine: Shared, until: Deadline) -> tuple[Noisy | Responded, ...]:
     """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
     noisy: list[Noisy | Responded] = []
     with engine.backend.measuring(until) as rows:
@@ -92,7 +92,7 @@ def _store_answers(quote: Quote, released: Released, answers: Sequence[Answer], 
 class Payer:
     """Who pays: an analyst, with a quota where the policy has one for him."""
 
-    def __init__(self, engine: Engine, analyst: str) -> None:
+    def __init__(self, engine: Shared, analyst: str) -> None:
         self.engine = engine
         self.analyst = analyst
         self.charged: Receipt | None = None

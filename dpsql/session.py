@@ -26,7 +26,7 @@ from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import rehearse, too_deep
 from dpsql.backends.base import Backend
 from dpsql.core.errors import Error, LedgerError, PrivacyError
-from dpsql.engine import Engine
+from dpsql.engine import Shared
 from dpsql.explain.show import Explanation
 from dpsql.options import Request, asks
 from dpsql.plan.build import build
@@ -61,16 +61,43 @@ def connect(
 
     strict_engine: refuse a DuckDB that dpsql was not tested with, whatever the policy says.
     """
-    objects = sources or {}
-    loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
     name = checked_analyst(analyst)
-    return Session(Engine(loaded, objects, ledger, strict=strict_engine), name, owner=True)
+    engine = Engine.open(policy, sources=sources, ledger=ledger, strict_engine=strict_engine)
+    return Session(engine, name, owner=True)
+
+
+class Engine(Shared):
+    """A policy that is opened for several sessions, each of which may be closed by itself. Close it after them."""
+
+    @classmethod
+    def open(
+        cls,
+        policy: str | Path | Policy = "policy.toml",
+        *,
+        sources: Mapping[str, Any] | None = None,
+        ledger: str | Path | None = None,
+        strict_engine: bool = False,
+    ) -> Engine:
+        """Open a policy; the arguments are those of `connect`."""
+        objects = sources or {}
+        loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
+        return cls(loaded, objects, ledger, strict=strict_engine)
+
+    def session(self, analyst: str | None = None) -> Session:
+        """A session of this analyst's. What it does not share with others is its quota, and when it is closed."""
+        return Session(self, checked_analyst(analyst))
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Session:
     """One analyst's way in. Close it, or use it in a with statement."""
 
-    def __init__(self, engine: Engine, analyst: str = "", *, owner: bool = False) -> None:
+    def __init__(self, engine: Shared, analyst: str = "", *, owner: bool = False) -> None:
         """owner: the engine is closed with the session."""
         self._engine = engine
         self._payer = Payer(engine, analyst)
@@ -241,6 +268,7 @@ class Session:
 
     def replays(self, id: str) -> list[Answer]:
         """All answers of an earlier batch once more, by its receipt's id; they are free."""
+        self._check_open()
         return replays(self._engine.ledger, id)
 
     @property
@@ -251,6 +279,7 @@ class Session:
     @property
     def budget(self) -> Balance:
         """What the account holds: .total, .spent, .remaining."""
+        self._check_open()
         return self._engine.ledger.balance
 
     @property
@@ -277,11 +306,16 @@ class Session:
     ) -> None:
         self.close()
 
-    @contextmanager
-    def _about(self, sql: str) -> Iterator[Engine]:
-        """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
+    def _check_open(self) -> None:
         if self._closed:
-            raise LedgerError("this session is closed", code="session-closed", hint="connect again")
+            raise LedgerError(
+                "this session is closed", code="session-closed", hint="open another one: dpsql.connect(…)"
+            )
+
+    @contextmanager
+    def _about(self, sql: str) -> Iterator[Shared]:
+        """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
+        self._check_open()
         try:
             yield self._engine
         except Error as error:

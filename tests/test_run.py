@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import threading
 from collections.abc import Callable
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from dpsql.accounting.claims import Claims
 from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.answer import finish as finishing
 from dpsql.backends.duckdb import backend
+from dpsql.options import Asked, Request
 from dpsql.store.reuse import claim_of
 
 N = 3_000
@@ -276,3 +279,48 @@ def test_other_releases_are_other_flights(session: dpsql.Session, other: str) ->
     noisier = claim_of(session.explain(PLAIN, epsilon="0.5").main, data)
     limited = claim_of(session.explain(PLAIN, epsilon=1, max_rows=2).main, data)
     assert len({*claims, noisier, limited}) == 4
+
+
+# ---------------------------------------------------------------- sessions that share an engine
+
+
+def test_sessions_of_one_engine_are_closed_apart_and_share_what_was_released(folder: Path) -> None:
+    with dpsql.Engine.open(folder / "policy.toml") as engine:
+        ann, bob = engine.session("ann"), engine.session("bob")
+        first = ann.query(PLAIN, epsilon=1)
+        ann.close()
+        for use in (lambda: ann.query(PLAIN, epsilon=1), lambda: ann.budget, lambda: ann.replay(first.receipt.id)):
+            with pytest.raises(dpsql.LedgerError) as closed:
+                use()
+            assert closed.value.code == "session-closed"
+        assert bob.query(PLAIN, epsilon=1).rows == first.rows and bob.budget.spent.epsilon == 1
+        assert list(bob.budget.analysts) == ["ann"]
+    with pytest.raises(dpsql.LedgerError):
+        bob.query(PLAIN, epsilon=1)
+
+
+def test_connect_closes_what_it_opened(folder: Path) -> None:
+    session = dpsql.connect(folder / "policy.toml")
+    session.close()
+    with pytest.raises(dpsql.LedgerError) as closed:
+        _ = session._engine.ledger.balance
+    assert closed.value.code == "ledger-closed"
+
+
+def test_the_keywords_of_a_session_are_the_fields_of_a_request() -> None:
+    asked = inspect.signature(Asked.__call__).parameters
+    methods: list[Any] = [vars(dpsql.Session)[name] for name in ("query", "explain", "batch", "prices")]
+    for method in methods:
+        found = inspect.signature(method).parameters
+        assert list(found) == list(asked) == ["self", "sql", *(f.name for f in fields(Request))]
+        assert [p.default for p in found.values()] == [p.default for p in asked.values()]
+        assert method.__doc__
+    with pytest.raises(TypeError, match="seed"):
+        methods[0](None, "SELECT 1", seed=1)
+
+
+def test_the_flags_of_the_command_line_are_the_fields_of_a_request() -> None:
+    from dpsql.cli.query import query
+
+    flags = {option.name for option in query.params}
+    assert {f.name for f in fields(Request)} <= flags

@@ -18,7 +18,7 @@ from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
-from dpsql.engine import Engine
+from dpsql.engine import Shared
 from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
 from dpsql.steward.promises import Finding, outside, values_problem, verify
 
@@ -43,7 +43,7 @@ class Report:
 def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Report:
     """Open the policy's sources and compare; a mistake is a PolicyError, a missing file a DataError."""
     policy = Policy.load(policy_path)
-    engine = Engine(policy, {}, None, strict=strict)
+    engine = Shared(policy, {}, None, strict=strict)
     try:
         for table in policy.tables.values():
             _check_values(engine, table)
@@ -67,7 +67,7 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
         engine.close()
 
 
-def _check_values(engine: Engine, table: Table) -> None:
+def _check_values(engine: Shared, table: Table) -> None:
     """Listed values as the column's own type: each must fit it, and no two may become one."""
     types = {name.lower(): text for name, text in engine.schema[table.name.lower()]}
     for column in table.columns.values():
@@ -97,13 +97,13 @@ def _heading(policy: Policy) -> Iterator[Line]:
     yield "ledger", str(policy.ledger_path)
 
 
-def _untested(engine: Engine) -> Iterator[Line]:
+def _untested(engine: Shared) -> Iterator[Line]:
     versions = engine.backend.versions
     if versions.untested:
         yield "WARNING", f"{versions.warning}: that its statements mean what the proofs assume was not tried"
 
 
-def _other_accounts(engine: Engine) -> Iterator[Line]:
+def _other_accounts(engine: Shared) -> Iterator[Line]:
     """Another ledger that serves the same data spends on the same people, and neither knows of the other."""
     private = [one for one in engine.located if not one.table.public]
     files = [file for one in private for file in one.files]
@@ -122,7 +122,7 @@ def _title(table: Table) -> str:
 
 
 def _lines(
-    engine: Engine, table: Table, verified: frozenset[str], findings: tuple[Finding, ...] | None
+    engine: Shared, table: Table, verified: frozenset[str], findings: tuple[Finding, ...] | None
 ) -> Iterator[Line]:
     schema = [(name, Type.parse(text)) for name, text in engine.schema[table.name.lower()]]
     if table.public:

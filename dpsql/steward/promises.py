@@ -12,7 +12,7 @@ from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.core.errors import DataError, EngineError, PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
-from dpsql.engine import Engine
+from dpsql.engine import Shared
 from dpsql.plan.build import scan_of
 from dpsql.policy.model import Column, ColumnUnit, Table
 from dpsql.sql.dialect import data_type
@@ -28,7 +28,7 @@ class Finding:
     text: str
 
 
-def verify(engine: Engine, table: Table) -> Iterator[Finding]:
+def verify(engine: Shared, table: Table) -> Iterator[Finding]:
     """Check every promise that the policy makes about a private table."""
     promise = rows_promise(table)
     if table.rows_per_unit is not None and promise is not None:
@@ -40,7 +40,7 @@ def verify(engine: Engine, table: Table) -> Iterator[Finding]:
             yield _never_null(engine, table, column)
 
 
-def _rows_per_unit(engine: Engine, table: Table, limit: int, promise: str) -> Finding:
+def _rows_per_unit(engine: Shared, table: Table, limit: int, promise: str) -> Finding:
     # The very scan that queries read: rows that belong to nobody are dropped.
     columns = tuple((name.lower(), name) for name, _ in engine.schema[table.name.lower()])
     scan = scan_of(engine.policy, table, columns)
@@ -60,7 +60,7 @@ def _rows_per_unit(engine: Engine, table: Table, limit: int, promise: str) -> Fi
     return Finding(promise, not units, f"{text}, and {units:,} have more" if units else text)
 
 
-def _unique(engine: Engine, table: Table, key: tuple[str, ...]) -> Finding:
+def _unique(engine: Shared, table: Table, key: tuple[str, ...]) -> Finding:
     # GROUP BY takes NULLs as equal, and so does whatever groups by this key: two NULL keys are one key twice.
     columns = [_column(name) for name in key]
     counts = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(_table(table)).group_by(*columns)
@@ -70,7 +70,7 @@ def _unique(engine: Engine, table: Table, key: tuple[str, ...]) -> Finding:
     return Finding(key_promise(table), not repeated, text)
 
 
-def _never_null(engine: Engine, table: Table, column: Column) -> Finding:
+def _never_null(engine: Shared, table: Table, column: Column) -> Finding:
     query = exp.select(exp.Count(this=exp.Star())).from_(_table(table))
     (missing,) = _one(engine, query.where(exp.Is(this=_column(column.name), expression=exp.Null())))
     text = f"{column.name} nullable = false: " + (f"{_rows(missing)} with NULL" if missing else "never NULL")
@@ -80,7 +80,7 @@ def _never_null(engine: Engine, table: Table, column: Column) -> Finding:
 # ---------------------------------------------------------------- what is no promise, and good to know
 
 
-def outside(engine: Engine, table: Table, types: Mapping[str, Type]) -> Iterator[str]:
+def outside(engine: Shared, table: Table, types: Mapping[str, Type]) -> Iterator[str]:
     """Rows without a unit, and values outside a range (clipped) or a list of keys (dropped from GROUP BY)."""
     if isinstance(table.unit, ColumnUnit):
         query = exp.select(exp.Count(this=exp.Star())).from_(_table(table))
@@ -102,7 +102,7 @@ def outside(engine: Engine, table: Table, types: Mapping[str, Type]) -> Iterator
     yield from _misread(engine, table)
 
 
-def _misread(engine: Engine, table: Table) -> Iterator[str]:
+def _misread(engine: Shared, table: Table) -> Iterator[str]:
     """Records that aren't rows, and fields that don't fit their type: queries pass over both in silence."""
     found = engine.backend.misread(next(one for one in engine.located if one.table is table))
     if found.records:
@@ -112,7 +112,7 @@ def _misread(engine: Engine, table: Table) -> Iterator[str]:
             yield f"{_rows(count)} with {name} not of type {table.columns[name.lower()].type}: it counts as NULL"
 
 
-def _count(engine: Engine, table: Table, condition: exp.Expr | None) -> int:
+def _count(engine: Shared, table: Table, condition: exp.Expr | None) -> int:
     if condition is None:
         return 0
     (count,) = _one(engine, exp.select(exp.Count(this=exp.Star())).from_(_table(table)).where(condition))
@@ -143,7 +143,7 @@ def _unlisted(column: Column, type_: Type) -> exp.Expr | None:
     return exp.Not(this=exp.In(this=_column(column.name), expressions=listed))
 
 
-def values_problem(engine: Engine, table: Table, column: Column, type_: Type) -> PolicyError | None:
+def values_problem(engine: Shared, table: Table, column: Column, type_: Type) -> PolicyError | None:
     """Listed values must fit the column's type, and stay different in it; found without reading a row."""
     path = f"tables.{table.name}.columns.{column.name}.values"
     seen: dict[Any, object] = {}
@@ -167,7 +167,7 @@ def _rows(count: int) -> str:
 # ---------------------------------------------------------------- trees
 
 
-def _one(engine: Engine, query: exp.Select) -> tuple[Any, ...]:
+def _one(engine: Shared, query: exp.Select) -> tuple[Any, ...]:
     try:
         return engine.backend.look(query)
     except EngineError as error:

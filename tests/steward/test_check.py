@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dpsql.analyze.ownership import SCAN
 from dpsql.cli.main import cli
 from dpsql.core.errors import PolicyError
-from dpsql.engine import Engine
+from dpsql.engine import Shared
 from dpsql.policy.model import Policy
 from dpsql.steward.check import check
 
@@ -37,7 +37,7 @@ class Folder:
         return CliRunner().invoke(cli, [*arguments, "--policy", str(self.path / "policy.toml")])
 
     def verified(self) -> frozenset[str]:
-        engine = Engine(Policy.load(self.path / "policy.toml"), {}, None)
+        engine = Shared(Policy.load(self.path / "policy.toml"), {}, None)
         try:
             found = engine.promises()["visits"]
             # Without what opening the data finds out.

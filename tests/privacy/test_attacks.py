@@ -634,7 +634,7 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
     outside = tmp_path / "x.csv"
     outside.write_text("a\n1\n")
     with open_session(OTHERS) as session:
-        held = getattr(session._engine, engine)
+        held = getattr(session._engine.backend, engine)
         connection = (held if engine == "_private" else held._connection).cursor()
         for sql in (
             f"SELECT * FROM read_csv('{outside}')",
@@ -653,7 +653,7 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
 def test_23_a_cursor_has_the_settings_of_its_engine(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     with open_session(OTHERS) as session:
-        held = getattr(session._engine, engine)
+        held = getattr(session._engine.backend, engine)
         cursor = (held if engine == "_private" else held._connection).cursor()
         assert cursor.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
         if engine == "public":

@@ -188,7 +188,9 @@ def test_a_failure_is_one_constant_message_and_stays_charged(connect: Connect, m
 def test_nothing_is_read_before_it_is_paid_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     session = connect({"t": table(DATA)}, POLICY, epsilon=1)
     read = []
-    monkeypatch.setattr("dpsql.session.encode", lambda *a: read.append(session.budget.spent.epsilon) or encode(*a))
+    monkeypatch.setattr(
+        "dpsql.backends.duckdb.backend.encode", lambda *a: read.append(session.budget.spent.epsilon) or encode(*a)
+    )
     session.query(SQL, epsilon=1)
     assert read == [1]
     with pytest.raises(dpsql.BudgetError):

@@ -32,12 +32,13 @@ from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.ask import asked
-from dpsql.quote.bounds import analyze_automatic
+from dpsql.quote.bounds import with_automatic
 from dpsql.quote.cut_estimate import NOTED, Cut, estimate_stage, read_cuts
 from dpsql.quote.goal import Goal
+from dpsql.quote.limits import analyze_seeded
 from dpsql.quote.model import Ask, Quote, Step
 from dpsql.quote.plan_cache import key_of
-from dpsql.quote.stages import Statement, quote_of, require_known
+from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
 from dpsql.run import Payer, run
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import Tree, parse
@@ -192,7 +193,7 @@ class Session:
         catalog = engine.catalog()
         checked = [self._statement(tree, ask[1], catalog) for tree, ask in zip(trees, asks, strict=True)]
         if goal is None:
-            quote = quote_of(sql, checked, asks[0][0], catalog, estimate=request.clipping)
+            quote = quote_of(sql, checked, asks[0][0], catalog, self._stored, estimate=request.clipping)
         else:
             quote = self._accurate(goal, sql, trees[0], checked, request, catalog)
         rehearse(quote, engine.backend)
@@ -203,7 +204,8 @@ class Session:
         engine = self._engine
         bound = bind(tree, catalog.columns, catalog.unlisted)
         plan = build(bound, engine.policy)
-        checked = analyze_automatic(plan, limits, catalog, self._stored)
+        seeded, limits = analyze_seeded(plan, limits, catalog)
+        checked = with_automatic(seeded, limits, catalog, self._stored)
         return Statement(checked, limits, engine.twin.describe(tree))
 
     def _accurate(
@@ -224,7 +226,7 @@ class Session:
 
         def price(epsilon: Fraction) -> Quote:
             ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
-            return quote_of(sql, checked, ask, catalog)
+            return require_chosen(quote_of(sql, checked, ask, catalog, self._stored))
 
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))

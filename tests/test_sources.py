@@ -577,13 +577,11 @@ def test_a_verified_promise_does_not_outlive_its_data(open_policy: Open, tmp_pat
     assert one(again, "SELECT COUNT(*) FROM t") == (4,)
 
 
-def test_a_unit_without_any_bound_is_refused(open_policy: Open, tmp_path: Path) -> None:
+def test_a_unit_without_any_bound_has_one_chosen(open_policy: Open, tmp_path: Path) -> None:
     pq.write_table(PEOPLE, tmp_path / "t.parquet")
     session = open_policy({"t": by_unit("t.parquet", None)})
-    with pytest.raises(dpsql.PrivacyError) as error:
-        session.query("SELECT COUNT(*) FROM t", epsilon=1)
-    assert error.value.code == "needs-max-rows" and "max_rows" in (error.value.hint or "")
-    assert session.budget.spent.epsilon == 0
+    quote = session.explain("SELECT COUNT(*) FROM t", epsilon=1)
+    assert [stage.kind for stage in quote.stages] == ["limits", "main"] and quote.price.epsilon == 1
     assert session.query("SELECT COUNT(*) FROM t", epsilon=EXACT, max_rows=2).rows == [(4,)]
 
 

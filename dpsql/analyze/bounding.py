@@ -6,6 +6,7 @@ needed and missing is refused. There is no default limit.
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 from dpsql.analyze.ownership import Ownership
@@ -24,6 +25,7 @@ class Limits:
     max_groups: int | None = None
     min_units: int | None = None
     public_keys: bool = False  # the query wants no key to be selected privately
+    chosen: frozenset[str] = frozenset()  # those of them that nobody named: the query's first stage chooses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,16 @@ class Bounding:
     peak: int | None
     cap: int | None
     contribution: Contribution
+    chosen: frozenset[str] = frozenset()  # which of these limits nobody named
 
     @property
     def weighted(self) -> bool:
         """Do rows have weights?"""
         return self.mass is not None or self.peak is not None
+
+    def of_chosen(self, names: frozenset[str]) -> Bounding:
+        """The bounding of limits of which nobody named these."""
+        return dataclasses.replace(self, chosen=names) if names else self
 
 
 def bound(
@@ -68,6 +75,21 @@ def bound(
 
     own_keys: the keys are functions of the unit alone, so that a unit is in one group. table: as the query names it.
     """
+    found = _bound(owner, limits, keyed, own_keys, rows_counted, units_counted, replace, table)
+    enforced = {"max_rows": found.mass, "max_groups": found.cap}
+    return found.of_chosen(frozenset(n for n, limit in enforced.items() if limit is not None and n in limits.chosen))
+
+
+def _bound(
+    owner: Ownership,
+    limits: Limits,
+    keyed: bool,
+    own_keys: bool,
+    rows_counted: bool,
+    units_counted: PerGroup | None,
+    replace: bool,
+    table: Place,
+) -> Bounding:
     if owner.unit is None and owner.rows != 1:
         _check_nameless(owner, units_counted, table)
     groups, cap = _groups(owner, limits, keyed, own_keys, units_counted)

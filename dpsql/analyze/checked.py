@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -105,9 +105,13 @@ class Checked:
     automatic: tuple[Automatic, ...] = ()  # the automatic bounds that the ranges in it rest on
 
 
-def analyze(plan: Plan, limits: Limits, catalog: Catalog) -> Checked:
-    """Bound what one unit can change. Whatever has no bound is refused here, before anything is paid or read."""
-    releases = tuple(_release(r, limits, catalog) for r in plan.releases)
+def analyze(plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog) -> Checked:
+    """Bound what one unit can change. Whatever has no bound is refused here, before anything is paid or read.
+
+    limits: for all releases, or of each.
+    """
+    each = [limits] * len(plan.releases) if isinstance(limits, Limits) else limits
+    releases = tuple(_release(r, one, catalog) for r, one in zip(plan.releases, each, strict=True))
     return Checked(plan, releases, check_responses(plan, catalog))
 
 

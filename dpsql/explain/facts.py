@@ -47,7 +47,7 @@ Facts = dict[str, Any]
 
 def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
     """What `explain` says; a backend adds the SQL that it runs."""
-    epsilon, other = quote.price.epsilon, quote.main.other
+    epsilon, other = quote.price.epsilon, None if quote.main.open else quote.main.other
     steps: dict[str, Facts] = {}
     count = sum(len(s.measurements) for s in quote.steps)
     for step in quote.steps:
@@ -73,6 +73,9 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
     for stage in quote.stages:
         if stage.kind == "estimate":
             facts["clipping"] = {"cost": _cost(stage.own)}
+        if stage.kind == "limits":
+            facts["limits"] = {"cost": _cost(stage.own), "chosen": _chosen(quote)}
+            _forget_noise(quote, facts["releases"])
     if quote.cuts:
         facts["cuts"] = [dict(one) for one in quote.cuts]
     if quote.main.automatic:
@@ -100,6 +103,26 @@ def _automatic(quote: Quote) -> list[Facts]:
         cost = None if one.range is not None else _cost(next(first).own)
         found.append({**one.facts(), "seed": [one.seed.first, one.seed.last], "cost": cost})
     return found
+
+
+def _chosen(quote: Quote) -> list[str]:
+    """The limits that are chosen before the query itself is measured."""
+    found = {name: None for step in quote.steps for name in step.checked.bounding.chosen}
+    return [name for name in ("max_rows", "max_rows_per_group", "max_groups") if name in found]
+
+
+def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
+    """Leave out what isn't known before the limits are: noise and errors of releases that hang on them."""
+    for step, facts in zip(quote.steps, releases, strict=True):
+        if not step.checked.bounding.chosen:
+            continue
+        chosen = step.checked.bounding.chosen
+        facts.update(mass=None, peak=None, groups=None, chosen=sorted(chosen))
+        facts["enforced"] = {name: None if name in chosen else limit for name, limit in facts["enforced"].items()}
+        for m in facts["measurements"]:
+            m.update(l1=None, l2=None, scale=None, grid=None)
+        for aggregate in facts["aggregates"]:
+            aggregate.update(error=None, pending=True)
 
 
 def _forget(quote: Quote, releases: list[Facts]) -> None:

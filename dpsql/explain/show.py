@@ -45,6 +45,12 @@ def show(quote: Quote, *, backend: Backend | None = None) -> str:
         lines.append(f"fits      {fits['more']:,} more times; into a whole account, with this noise: {whole}")
     for one in facts.get("automatic", ()):
         lines += _automatic_lines(one)
+    if limits := facts.get("limits"):
+        names = " and ".join(limits["chosen"])
+        lines.append(
+            f"limits    {names}: chosen first, for ε = {_number(limits['cost']['epsilon'])} of the price, once"
+        )
+        lines.append("          from noisy counts of units by powers of two; what is marked ? hangs on it")
     if "clipping" in facts:
         cost = f"ε = {_number(facts['clipping']['cost']['epsilon'])}"
         lines.append(f"clipping  {cost} of the price is for an estimate of how many units limits and ranges cut")
@@ -88,12 +94,15 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
     if any(not line.startswith(("scan ", "filter ")) for line in release["rows"]):
         yield from (f"{'' if i else 'rows':<10}{_short(line)}" for i, line in enumerate(release["rows"]))
     bounds = [f"{name} {_number(release[name])}" for name in ("mass", "peak") if release[name] is not None]
-    if release["groups"] is not None:
+    if release.get("chosen"):
+        bounds.append("bounded by limits that are chosen first")
+    elif release["groups"] is not None:
         bounds.append(f"in at most {_number(release['groups'])} group{'' if release['groups'] == 1 else 's'}")
     else:
         bounds.append("in any number of groups")
     yield f"          {', '.join(bounds)}"
     limits = [f"{name} = {value:,}" for name, value in release["enforced"].items() if value is not None]
+    limits += [f"{name} = ?" for name in release.get("chosen", ())]
     yield f"enforced  {', '.join(limits)}" if limits else "enforced  nothing: every bound is proved"
     yield from _cell_lines(release)
     yield "measured"
@@ -176,7 +185,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if clip := aggregate.get("clip"):
         lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
     if aggregate.get("pending"):
-        return [*lines, "range and error known once the automatic bounds are"]
+        what = "range and error known once the automatic bounds are" if not release.get("chosen") else ""
+        return [*lines, what or "error known once the limits are"]
     error, cells = aggregate["error"], release["cells"]
     if error is None:
         return [*lines, "no noise"]

@@ -117,13 +117,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """The neighbour relation and the limits of one unit's contribution. A missing limit has no default."""
+    """The neighbour relation, and the limits of one unit's contribution: a missing one is chosen where it is needed."""
 
     adjacency: Adjacency = "add_remove"
     max_rows: int | None = None
     max_rows_per_group: int | None = None
     max_groups: int | None = None
     min_units: int | None = None
+    limits_share: Fraction = Fraction(1, 20)  # of a query's ε, for limits that nobody named
     mechanism: str = "auto"  # one of mechanisms/registry.py
 
 

@@ -150,13 +150,14 @@ def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fractio
 
 def _privacy(top: Section) -> Privacy:
     limits = ("max_rows", "max_rows_per_group", "max_groups", "min_units")
-    section = top.section("privacy", ("adjacency", *limits, "mechanism"))
+    section = top.section("privacy", ("adjacency", *limits, "limits_share", "mechanism"))
     return Privacy(
         adjacency=section.choice("adjacency", ADJACENCIES),
         max_rows=section.count("max_rows"),
         max_rows_per_group=section.count("max_rows_per_group"),
         max_groups=section.count("max_groups"),
         min_units=section.count("min_units"),
+        limits_share=section.attempt("limits_share", read_share) or Fraction(1, 20),
         mechanism=section.choice("mechanism", ASKED_FOR),
     )
 

@@ -42,17 +42,19 @@ Stored = Callable[[Step], Sequence[tuple[str, Noisy]]]
 # ---------------------------------------------------------------- which ranges a query needs
 
 
-def analyze_automatic(plan: Plan, limits: Limits, catalog: Catalog, stored: Stored) -> Checked:
-    """analyze, with the released ranges where there are any, and seed ranges where there will be.
+def with_automatic(checked: Checked, limits: Limits, catalog: Catalog, stored: Stored) -> Checked:
+    """What was analyzed for seed ranges, with the released ranges where there are any.
 
-    What can't be answered for seed ranges is refused: no refusal rests on a released value.
+    What can't be answered for seed ranges was refused: no refusal rests on a released value.
     """
-    checked = analyze(plan, limits, catalog)
+    plan = checked.plan
     needed = [_known(a, catalog, stored) for a in _columns(plan, catalog) if _needs(a, checked, limits, catalog)]
     return analyze_known(plan, limits, catalog, needed) if needed else checked
 
 
-def analyze_known(plan: Plan, limits: Limits, catalog: Catalog, ranges: Sequence[Automatic]) -> Checked:
+def analyze_known(
+    plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog, ranges: Sequence[Automatic]
+) -> Checked:
     """analyze with these ranges. One that would refuse what its seed range admits gives way to that (AUTO-1)."""
     used = list(ranges)
     with suppress(Error):

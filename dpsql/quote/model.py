@@ -149,7 +149,7 @@ class Stage:
     then `settle` tells once that is known, and it never costs more than `most` (Theorem AUTO-1).
     """
 
-    kind: Literal["range", "rows", "main", "estimate"]
+    kind: Literal["range", "limits", "rows", "main", "estimate"]
     text: str  # what the ledger notes of it
     steps: tuple[AnyStep, ...]
     epsilon: Fraction
@@ -162,6 +162,7 @@ class Stage:
     after: tuple[Stage, ...] = ()  # the stages whose releases it rests on
     settle: Callable[[Known], Stage] | None = None
     most: Cost | None = None
+    open: bool = False  # the mechanism, too, hangs on what earlier stages release
     enough: tuple[AnyStep, ...] | None = None  # the steps with the most noise that a stored release may have instead
     accepts: Callable[[Noisy], bool] | None = None  # whether a stored table serves; None: if it has no more noise
     shown: Part | None = None  # how it is shown where it is asked for by itself
@@ -227,6 +228,8 @@ class Stage:
         """
         if self.settle is None:
             return recorded(self.measured)
+        if self.open:
+            return [["laplace", str(self.cost.epsilon)]] if not self.cost.delta else None
         if isinstance(self.split.budget, BasicBudget) and self.split.noise.pure:
             return [["laplace", str(self.cost.epsilon)]]  # Theorem COMP-1: any number of them, with all of ε
         chosen = any(step.checked.release.winners is not None for step in self.releases)

@@ -6,7 +6,8 @@ an estimate of what is cut where that was asked for, and the rest for the releas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,12 +15,13 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked
 from dpsql.core.cost import Cost, rounded
-from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
-from dpsql.plan.nodes import Plan
-from dpsql.quote.bounds import analyze_known, range_stage, with_released
+from dpsql.plan.nodes import Plan, Release
+from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
+from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, stored_counts, wanted
 from dpsql.quote.merge import Together, merge, share
 from dpsql.quote.model import Ask, Known, Part, Quote, Result, Stage
 from dpsql.statistics.bounds import Automatic
@@ -32,7 +34,7 @@ class Statement:
     """One statement, as far as it is known before its price."""
 
     checked: Checked
-    limits: Limits
+    limits: Limits  # fixed public ones in the place of those that are chosen
     result: Result
 
     @property
@@ -41,11 +43,17 @@ class Statement:
 
 
 def quote_of(
-    text: str, statements: Sequence[Statement], ask: Ask, catalog: Catalog, *, estimate: bool = False
+    text: str,
+    statements: Sequence[Statement],
+    ask: Ask,
+    catalog: Catalog,
+    stored: Stored = lambda _: (),
+    *,
+    estimate: bool = False,
 ) -> Quote:
     """The stages of a query, or of a batch, and their prices, which are no more than `ask` together.
 
-    estimate: a share of ε is for what limits and ranges cut.
+    stored: finds histograms that choose limits for free. estimate: a share of ε is for what limits and ranges cut.
     """
     parts = tuple(_part(s) for s in statements)
     together = merge(text, [s.checked for s in statements])
@@ -54,23 +62,102 @@ def quote_of(
         aside, rest = shares(rest, [SHARE])
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
+    first = rest  # what is left where nothing was stored yet
     *asks, rest = shares(rest, [a.share for a in pending]) if pending else [rest]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
+    choice = _choice(text, statements, catalog, None if pending else stored)
+    if choice is not None and choice.counts is None:
+        mine, rest = shares(rest, [catalog.policy.privacy.limits_share])
+        choice = choice.measured(mine, ranges, automatic)
+        assert choice.stage is not None
+        stages.append(choice.stage)
     if together.rows:
         rows, rest = _rows(together, rest)
         stages.append(rows)
     if together.checked.releases or not together.rows:
         main = replace(_calibrated(together, rest), automatic=automatic)
-        if pending:
-            main = _unsettled(main, text, statements, ranges, rest, catalog)
-        elif automatic:  # the first to ask had less: what was stored for him is good enough
-            first = shares(rest, [a.share for a in automatic])[-1]
-            main = replace(main, enough=_calibrated(together, first).steps)
+        if pending or (choice is not None and choice.stage is not None):
+            main = _unsettled(main, text, statements, ranges, choice, rest, catalog)
+        elif automatic or choice is not None:  # the first to ask had less: what was stored for him is good enough
+            if choice is not None and choice.counts is not None:
+                statements = [choice.settled(s, automatic, choice.counts, rest) for s in statements]
+                together = merge(text, [s.checked for s in statements])
+                main = replace(_calibrated(together, rest), automatic=automatic)
+            taken = [a.share for a in automatic]
+            least = shares(first, taken)[-1] if taken else first
+            if choice is not None:
+                least = shares(least, [catalog.policy.privacy.limits_share])[-1]
+            main = replace(main, enough=_calibrated(together, least).steps)
         stages.append(main)
         if aside is not None:
             stages.append(_estimated(main, aside, together.checked.plan, catalog))
     return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    """How limits are chosen: the histograms that tell them, for each statement, and what is known of those."""
+
+    text: str
+    statements: tuple[Statement, ...]
+    wanted: tuple[tuple[Wanted, ...], ...]  # of each statement
+    catalog: Catalog
+    counts: Mapping[Release, Counts] | None = None  # of stored histograms
+    stage: Stage | None = None  # else they are measured first
+
+    def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
+        """The choice with the stage that measures the histograms, for this share of the query."""
+        pending = [a.key for a in automatic if a.range is None]
+
+        def stage_with(known: Sequence[Automatic]) -> Stage:
+            every = [one for found in self.wanted for one in found]
+            return limits_stage(self.text, every, ask, self.catalog, self.public, known)
+
+        def settle(known: Known) -> Stage:
+            return stage_with(_known(automatic, dict(zip(pending, ranges, strict=True)), known))
+
+        stage = stage_with([a for a in automatic if a.range is not None])
+        if pending:
+            stage = replace(stage, after=ranges, settle=settle, most=stage.own)
+        return replace(self, stage=stage)
+
+    @property
+    def public(self) -> frozenset[str]:
+        return frozenset().union(*(s.plan.public for s in self.statements))
+
+    def settled(
+        self, statement: Statement, automatic: Sequence[Automatic], counts: Mapping[Release, Counts], ask: Ask
+    ) -> Statement:
+        """A statement with the limits that were chosen; one that would be refused keeps the fixed public ones."""
+        found = self.wanted[self.statements.index(statement)]
+        limits = choose(statement.checked, statement.limits, found, counts, ask)
+        used = [a for a in automatic if a.key in {b.key for b in statement.checked.automatic}]
+        with suppress(Error):
+            checked = analyze_known(statement.plan, limits, self.catalog, used)
+            calibrate(checked, ask)  # Theorem LIMITS-1: no refusal rests on a released value
+            return replace(statement, checked=checked)
+        return replace(statement, checked=analyze_known(statement.plan, statement.limits, self.catalog, used))
+
+
+def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, stored: Stored | None) -> _Choice | None:
+    """The choice of limits that nobody named; None where none is needed."""
+    found = tuple(tuple(wanted(s.checked, s.limits)) for s in statements)
+    every = [one for some in found for one in some]
+    if not every:
+        return None
+    choice = _Choice(text.strip(), tuple(statements), found, catalog)
+    if stored is None:
+        return choice
+    known = [a for s in statements for a in s.checked.automatic]
+    return replace(choice, counts=stored_counts(every, catalog, choice.public, known, stored))
+
+
+def _known(
+    automatic: Sequence[Automatic], stages: Mapping[tuple[str, str], Stage], known: Known
+) -> tuple[Automatic, ...]:
+    """The automatic bounds, with the ranges that were just released."""
+    return tuple(with_released(a, known[stages[a.key]]) if a.range is None else a for a in automatic)
 
 
 def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]:
@@ -111,6 +198,17 @@ def require_known(checked: Checked, what: str) -> None:
             )
 
 
+def require_chosen(quote: Quote) -> Quote:
+    """Refuse what can't be planned before the limits are chosen: its noise hangs on them."""
+    if any(stage.kind == "limits" for stage in quote.stages):
+        raise PrivacyError(
+            "an accuracy needs limits that are known, and nobody named one that this query needs",
+            code="automatic",
+            hint="ask for it once with an epsilon: the limits that are chosen stay; or name them: max_rows=20",
+        )
+    return quote
+
+
 def _part(statement: Statement) -> Part:
     """Refuses whatever DuckDB reads differently, before it is paid for."""
     plan, result = statement.plan, statement.result
@@ -144,34 +242,43 @@ def _unsettled(
     text: str,
     statements: Sequence[Statement],
     ranges: tuple[Stage, ...],
+    choice: _Choice | None,
     ask: Ask,
     catalog: Catalog,
 ) -> Stage:
-    """A stage whose ranges are still to be released: the noise that it has now is for seed ranges (Theorem AUTO-1)."""
-    own = main.own
-    # What is charged must not depend on the ranges: the most that this ask can cost, with the mechanism settled now.
-    most = Cost(ask.epsilon, Fraction(0) if not own.delta else ask.delta)
+    """A stage whose ranges or limits are still to be released: the noise that it has now is for seeds of them.
+
+    What is charged must not depend on them: the most that this ask can cost (Theorems AUTO-1 and LIMITS-1). Where only
+    ranges are open, the mechanism is settled now; where limits are, which mechanism is best hangs on them.
+    """
+    own, measured = main.own, None if choice is None else choice.stage
+    fixed = ask if measured is not None else replace(ask, mechanism=main.split.name)
+    most = Cost(
+        ask.epsilon, ask.delta if own.delta or (measured is not None and ask.mechanism == "auto") else Fraction(0)
+    )
     if ask.conversion is not None:
         most = Cost(ask.epsilon, own.delta, ask.conversion.rho(ask.epsilon), own.parts)
-    fixed = replace(ask, mechanism=main.split.name)
     pending = [a.key for a in main.automatic if a.range is None]
 
     def settle(known: Known) -> Stage:
-        stages = dict(zip(pending, ranges, strict=True))
-        found: dict[tuple[str, str], Automatic] = {
-            a.key: with_released(a, known[stages[a.key]]) if a.range is None else a for a in main.automatic
-        }
-        again = [
-            analyze_known(s.plan, s.limits, catalog, [found[a.key] for a in s.checked.automatic])
-            if s.checked.automatic
-            else s.checked
-            for s in statements
-        ]
+        found = _known(main.automatic, dict(zip(pending, ranges, strict=True)), known)
+        keys = {a.key: a for a in found}
+        if choice is not None and measured is not None:
+            counts = counts_of(known[measured].stage, known[measured])
+            again = [choice.settled(s, found, counts, ask).checked for s in statements]
+        else:
+            again = [
+                analyze_known(s.plan, s.limits, catalog, [keys[a.key] for a in s.checked.automatic])
+                if s.checked.automatic
+                else s.checked
+                for s in statements
+            ]
         used = {a.key: a for one in again for a in one.automatic}
         settled = _calibrated(merge(text, again), fixed)
         return replace(settled, automatic=tuple(used[a.key] for a in main.automatic))
 
-    return replace(main, after=ranges, settle=settle, most=most)
+    after = ranges if measured is None else (*ranges, measured)
+    return replace(main, after=after, settle=settle, most=most, open=measured is not None)
 
 
 def _estimated(main: Stage, ask: Ask, plan: Plan, catalog: Catalog) -> Stage:

@@ -9,7 +9,7 @@ query needs, with no more noise than the query would get.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
@@ -54,11 +54,15 @@ def find(stage: Stage, versions: Mapping[str, str], ledger: Ledger) -> Released 
     """What answers a settled stage for free; None where a single one of its tables isn't there."""
     steps = stage.steps if stage.enough is None else stage.enough
     if stage.accepts is not None:
-        (step,) = stage.releases
-        found = [(id, [noisy]) for id, noisy in stored_tables(step, versions, ledger) if stage.accepts(noisy)]
-        return _released(stage, *found[0], ledger) if found else None
+        found = [_accepted(stage.accepts, stored_tables(step, versions, ledger)) for step in stage.releases]
+        taken = [one for one in found if one is not None]
+        return _released(stage, taken[0][0], [n for _, n in taken], ledger) if len(taken) == len(found) else None
     chosen = _Search(steps, versions, ledger).rest(0, {}, ())
     return _released(stage, chosen[0].id, [hit.noisy for hit in chosen], ledger) if chosen else None
+
+
+def _accepted(accepts: Callable[[Noisy], bool], tables: Sequence[tuple[str, Noisy]]) -> tuple[str, Noisy] | None:
+    return next((one for one in tables if accepts(one[1])), None)
 
 
 def _released(stage: Stage, id: str, noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:

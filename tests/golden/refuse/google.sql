@@ -473,15 +473,6 @@ error: no INTEGER but 0 lies within these bounds
      |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: make them wider: (0, 500)
 ----
--- bounds per group without a limit of groups
-SELECT age // 10, SUM(age, contribution_bounds_per_group => (0, 100)) FROM visits WHERE age BETWEEN 0 AND 99 GROUP BY 1
-
-PrivacyError needs-max-groups at 1:19+51
-error: this clips what each unit adds to a group, and nothing says in how many groups one unit may be
-   1 | SELECT age // 10, SUM(age, contribution_bounds_per_group => (0, 100)) FROM visits WHERE age BETWEEN 0 AND 99 GROUP BY 1
-     |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: say in how many groups one unit may count: --max-groups 4, max_groups=4, or [privacy] max_groups = 4 in the policy
-----
 -- bounds of a text
 SELECT SUM(name, contribution_bounds_per_group => (0, 100)) FROM people
 

@@ -607,15 +607,6 @@ error: VARCHAR[] can't be counted DISTINCT
      |                       ^^^^
 help: count a number, text, a date or a timestamp: cast or extract a part of it
 ----
--- count distinct without a limit
-SELECT COUNT(DISTINCT age) FROM visits
-
-PrivacyError needs-max-rows at 1:33+6
-error: one unit may have any number of rows of visits
-   1 | SELECT COUNT(DISTINCT age) FROM visits
-     |                                 ^^^^^^
-help: say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the policy
-----
 -- a third argument of a quantile
 SELECT QUANTILE_CONT(age, [0.5, 0.9], 3) FROM people
 

@@ -1,0 +1,223 @@
+-- nothing bounds the rows of a unit
+SELECT COUNT(*) FROM visits
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- a unit in any number of groups
+SELECT kind, COUNT(DISTINCT id) FROM orders GROUP BY kind
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_groups: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of orders: rows_per_unit = 3, not verified
+          bounded by limits that are chosen first
+enforced  max_groups = ?
+cells     3 = kind (3: values of orders.kind)
+measured
+       statistic                   ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  kind                key kind: no noise
+  count(DISTINCT id)  COUNT(DISTINCT orders.id), from [1]
+                      error known once the limits are
+----
+-- join of private tables
+SELECT COUNT(*) FROM people JOIN visits ON people.id = visits.id
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of people: joined: a unit may have any number of rows
+rows      scan people, unit id
+          inner join on id = id_2 (units)
+            scan visits, unit id_2 (id_2 = id, age_2 = age)
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- rows without a limit, in a CTE
+WITH c AS (
+  SELECT age FROM visits
+)
+SELECT COUNT(*) FROM c WHERE age > 5
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- rows without a limit, under an alias
+SELECT COUNT(*) FROM visits AS v WHERE v.age > 5
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- rows without a limit, whatever the groups
+-- options: {"max_groups": 3}
+SELECT COUNT(*) FROM visits
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- keys to select, and units in any number of groups
+-- options: {"delta": 1e-06, "max_rows": 5}
+SELECT age, COUNT(*) FROM visits GROUP BY age
+
+price     ε = 1, δ = 0.000001
+fits      0 more times; into a whole account, with this noise: 0 under basic
+limits    max_groups: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = 5, max_groups = ?
+cells     selected privately: age
+          those with a noisy number of units of at least 69 leave, which costs δ = 5e-07
+measured
+       statistic                ε  share  ℓ1  ℓ2  noise     scale  grid
+  [1]  count of rows                 50%   ?   ?  Gaussian      ?     ?
+  [2]  count of distinct units       50%   ?   ?  Gaussian      ?     ?
+
+output
+  age           key age: no noise
+  count_star()  COUNT(*), from [1]
+                error known once the limits are
+----
+-- units by group, under FILTER
+SELECT kind, COUNT(DISTINCT id) FILTER (WHERE order_id > 5) FROM orders GROUP BY kind
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_groups: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of orders: rows_per_unit = 3, not verified
+          bounded by limits that are chosen first
+enforced  max_groups = ?
+cells     3 = kind (3: values of orders.kind)
+measured
+       statistic                                      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units where order_id > 5  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  kind                                              key kind: no noise
+  count(DISTINCT id) FILTER (WHERE (order_id > 5))  COUNT(DISTINCT orders.id) FILTER(WHERE orders.order_id > 5), from [1]
+                                                    error known once the limits are
+----
+-- count distinct without a limit
+SELECT COUNT(DISTINCT age) FROM visits
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_rows: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_rows = ?
+cells     1, no GROUP BY
+measured
+       statistic                                                ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct values of age, at most 16 per unit  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  count(DISTINCT age)  COUNT(DISTINCT visits.age), from [1]
+                       error known once the limits are
+----
+-- bounds per group without a limit of groups
+SELECT age // 10, SUM(age, contribution_bounds_per_group => (0, 100)) FROM visits WHERE age BETWEEN 0 AND 99 GROUP BY 1
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+limits    max_groups: chosen first, for ε = 0.05 of the price, once
+          from noisy counts of units by powers of two; what is marked ? hangs on it
+
+unit      id of visits: a unit may have any number of rows
+          bounded by limits that are chosen first
+enforced  max_groups = ?
+cells     10 = age // 10 (10: integers 0 to 99)
+measured
+       statistic                                  ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  sum of age, clipped per unit and group  0.95    95%   ?   ?  discrete Laplace      ?     ?
+
+output
+  (age // 10)  key age // 10: no noise
+  sum(age)     SUM(visits.age, contribution_bounds_per_group => (0, 100)), from [1]
+               what a unit adds to a group is clipped to [0, 100]
+               error known once the limits are

@@ -1,0 +1,175 @@
+"""Limits that nobody named: chosen by a first stage of the query, for a share of its ε, and free from then on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support import Connect
+
+import dpsql
+from dpsql.core.errors import PrivacyError
+from dpsql.quote import limits as chosen
+from dpsql.quote.limits import GROUPS, ROWS
+
+UNITS = 4_000
+RANDOM = np.random.default_rng(11)
+EACH = np.minimum(RANDOM.zipf(1.6, UNITS), 200)
+IDS = np.repeat(np.arange(UNITS), EACH)
+TABLE = pa.table(
+    {
+        "id": IDS,
+        "k": RANDOM.choice(["a", "b", "c", "d"], len(IDS)),
+        "town": [f"t{i}" for i in RANDOM.integers(0, 300, len(IDS))],
+        "v": RANDOM.integers(0, 10, len(IDS)),
+        "x": RANDOM.lognormal(2, 1, len(IDS)),
+    }
+)
+COLUMNS: dict[str, Any] = {
+    "k": {"values": ["a", "b", "c", "d"], "nullable": False},
+    "v": {"min": 0, "max": 10},
+    "x": {"bounds": "auto"},
+}
+POLICY: dict[str, Any] = {"tables": {"t": {"unit": "id", "columns": COLUMNS}}}
+BY_KEY = "SELECT k, COUNT(*) AS n FROM t GROUP BY k"
+
+
+@pytest.fixture
+def session(connect: Connect) -> dpsql.Session:
+    return connect({"t": TABLE}, POLICY, epsilon=1000, delta=1e-4)
+
+
+def spends(session: dpsql.Session) -> list[tuple[str, Fraction]]:
+    return [(str(e.note["sql"]), e.cost.epsilon) for e in session._engine.ledger.history()]
+
+
+def used(answer: dpsql.Answer) -> dict[str, int]:
+    found = [limit.split(" = ") for limit in answer.limits if limit.startswith("max_")]
+    return {name: int(number.replace(",", "")) for name, number in found}
+
+
+def test_a_twentieth_of_epsilon_chooses_a_limit_that_cuts_little(session: dpsql.Session) -> None:
+    answer = session.query(BY_KEY, epsilon=4)
+    assert spends(session) == [(f"limits of: {BY_KEY}", Fraction(1, 5)), (BY_KEY, Fraction(19, 5))]
+    assert answer.cost.epsilon == session.budget.spent.epsilon == 4
+    limit = used(answer)["max_rows"]
+    assert 16 <= limit <= 256
+    kept = np.minimum(EACH, limit).sum() / EACH.sum()
+    assert kept > 0.9
+    exact = dict(zip(*np.unique(TABLE["k"].to_numpy(zero_copy_only=False), return_counts=True), strict=True))
+    for key, count in answer.rows[:4]:  # the last is NULL
+        assert abs(count - exact[key]) < 0.15 * exact[key] + 6 * limit
+
+
+def test_the_next_query_over_the_same_rows_has_the_limits_for_free_and_all_of_its_epsilon(
+    session: dpsql.Session,
+) -> None:
+    first = session.query(BY_KEY, epsilon=4)
+    other = session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=1)
+    assert spends(session)[2:] == [("SELECT k, AVG(v) FROM t GROUP BY k", Fraction(1))]
+    assert other.cost.epsilon == 1 and used(other)
+    again = session.query(BY_KEY, epsilon=4)
+    assert again.rows == first.rows and again.cost.epsilon == 0 and len(spends(session)) == 3
+
+
+def test_other_rows_have_limits_of_their_own(session: dpsql.Session) -> None:
+    session.query("SELECT COUNT(*) FROM t", epsilon=1)
+    session.query("SELECT COUNT(*) FROM t WHERE v > 5", epsilon=1)
+    assert len(spends(session)) == 4
+
+
+def test_limits_that_are_named_are_used_as_they_stand(session: dpsql.Session) -> None:
+    answer = session.query(BY_KEY, epsilon=1, max_rows=3)
+    assert used(answer) == {"max_rows": 3} and len(spends(session)) == 1
+    declared = {"budget": {"epsilon": 9, "delta": 0}, "privacy": {"max_rows": 5}, **POLICY}
+    with dpsql.connect(
+        dpsql.Policy.from_dict(declared),
+        sources={"t": TABLE},
+        ledger=":memory:",
+    ) as named:
+        assert used(named.query(BY_KEY, epsilon=1)) == {"max_rows": 5}
+
+
+def test_the_share_is_the_policys_to_say(connect: Connect) -> None:
+    session = connect({"t": TABLE}, {"privacy": {"limits_share": 0.2}, **POLICY}, epsilon=10, delta=0)
+    session.query(BY_KEY, epsilon=1)
+    assert [cost for _, cost in spends(session)] == [Fraction(1, 5), Fraction(4, 5)]
+
+
+def test_few_units_get_the_fixed_limits(connect: Connect) -> None:
+    small = pa.table({"id": [1, 1, 2, 3], "k": ["a", "a", "b", "c"], "v": [1, 2, 3, 4], "x": [1.0] * 4})
+    session = connect({"t": small}, POLICY, epsilon=10, delta=0)
+    assert used(session.query("SELECT COUNT(*) FROM t", epsilon="0.1")) == {"max_rows": ROWS}
+    answer = session.query("SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k", epsilon="0.1")
+    assert used(answer) == {"max_groups": GROUPS}
+
+
+def test_private_keys_choose_groups_and_the_rows_in_each(session: dpsql.Session) -> None:
+    answer = session.query("SELECT town, COUNT(*) FROM t GROUP BY town", epsilon=4, delta="1e-6")
+    limits = used(answer)
+    assert limits["max_groups"] >= 1 and answer.cost.epsilon == 4 and answer.cost.delta <= Fraction(1, 10**6)
+    (noted, _), _ = spends(session)
+    assert noted.startswith("limits of: ")
+
+
+def test_ranges_and_limits_share_one_price(session: dpsql.Session) -> None:
+    answer = session.query("SELECT k, SUM(x) FROM t GROUP BY k", epsilon=4)
+    assert [sql.split(":")[0] for sql, _ in spends(session)][:2] == ["automatic bounds of t.x", "limits of"]
+    assert sum(cost for _, cost in spends(session)) == 4 == answer.cost.epsilon
+    assert answer.ranges[0]["found"] and used(answer)
+    assert session.query("SELECT k, SUM(x) FROM t GROUP BY k", epsilon=4).cost.epsilon == 0
+
+
+def test_a_batch_measures_each_histogram_once(session: dpsql.Session) -> None:
+    first, second = session.batch(f"{BY_KEY}; SELECT k, SUM(v) FROM t GROUP BY k", epsilon=4)
+    assert len(spends(session)) == 2 and first.cost.epsilon == 4 and used(first) == used(second)
+    quote = session.explain_batch("SELECT COUNT(*) FROM t WHERE v > 3; SELECT SUM(v) FROM t WHERE v > 3", epsilon=1)
+    assert [len(stage.steps) for stage in quote.stages if stage.kind == "limits"] == [1]
+
+
+def test_under_zcdp_the_stages_stay_within_the_querys_rho() -> None:
+    whole = {"budget": {"epsilon": 3, "delta": 1e-6, "accountant": "zcdp"}, **POLICY}
+    with dpsql.connect(dpsql.Policy.from_dict(whole), sources={"t": TABLE}, ledger=":memory:") as session:
+        conversion = session._engine.ledger.account.filter.conversion
+        assert conversion is not None
+        answer = session.query(BY_KEY, epsilon=1)
+        rhos = [e.cost.rho or Fraction(0) for e in session._engine.ledger.history()]
+        assert len(rhos) == 2 and sum(rhos) <= conversion.rho(Fraction(1)) and answer.cost.epsilon == 1
+
+
+def test_a_limit_that_would_refuse_the_query_gives_way(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No refusal rests on a released value: the most that a choice can do is to be passed over."""
+    monkeypatch.setattr(chosen, "_best", lambda candidates, error: 2**31)
+    sql = "SELECT SUM(v * 1e60) FROM t"
+    answer = session.query(sql, epsilon="0.001")
+    assert used(answer) == {"max_rows": ROWS}
+
+
+def test_an_accuracy_needs_limits_that_are_known(session: dpsql.Session) -> None:
+    with pytest.raises(PrivacyError) as refused:
+        session.query("SELECT COUNT(*) FROM t", accuracy=1000)
+    assert refused.value.code == "automatic" and spends(session) == []
+    session.query("SELECT COUNT(*) FROM t", epsilon=1)
+    assert session.query("SELECT COUNT(*) FROM t", accuracy=1000, fresh=True).cost.epsilon < 1
+
+
+def test_the_price_does_not_depend_on_what_is_chosen(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = []
+    for limit in (1, 7, 128):
+        monkeypatch.setattr(chosen, "_best", lambda candidates, error, limit=limit: limit)
+        before = session.budget.spent
+        answer = session.query(BY_KEY, epsilon=1, fresh=True) if limit > 1 else session.query(BY_KEY, epsilon=1)
+        prices.append((answer.cost.epsilon, answer.cost.delta, session.budget.spent.epsilon - before.epsilon))
+    assert {p[0] for p in prices} == {1} and {p[2] for p in prices} == {1}
+
+
+def test_explain_says_what_is_spent_on_limits_and_then_which_are_used(session: dpsql.Session) -> None:
+    before = str(session.explain(BY_KEY, epsilon=4))
+    assert "max_rows: chosen first, for ε = 0.2 of the price, once" in before and "max_rows = ?" in before
+    answer = session.query(BY_KEY, epsilon=4)
+    after = str(session.explain(BY_KEY, epsilon=4))
+    assert f"enforced  max_rows = {used(answer)['max_rows']}" in after and "chosen first" not in after
+    assert session.budget.spent.epsilon == 4

@@ -111,7 +111,7 @@ class Session:
         epsilon, delta: what the whole query costs.
         max_rows, max_rows_per_group, max_groups: one unit counts for at most so many rows, in all and in one group,
             and shows up in at most so many groups.
-        mechanism: the kind of noise: "auto", "laplace" or "gaussian".
+        mechanism: the kind of noise: "auto", "laplace", "gaussian" or "discrete_gaussian".
         fresh: pay for new noise where a stored release would do.
         clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
         accuracy: instead of epsilon, spend the least that reaches this error: 100, or "1% of range".

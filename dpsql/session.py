@@ -27,7 +27,7 @@ from dpsql.answer.rehearse import rehearse, too_deep
 from dpsql.backends.base import Backend
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.engine import Shared
-from dpsql.explain.show import Explanation
+from dpsql.explain.explanation import Explanation
 from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon

@@ -94,8 +94,8 @@ def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
         if not key:
             return b""
         threshold = None if step.selection is None else step.selection.threshold
-        noises = [[m.noise.name, str(m.noise.variance)] for m in step.measurements]
-        # On a finer grid the same integer is less noise.
+        # On a finer grid, or of rows that are divided more finely, the same integer is less noise.
+        noises = [[m.noise.name, str(m.noise.variance), str(m.sensitivity.l1)] for m in step.measurements]
         grids = [step.bits, *(str(v.grid.step) for q in step.estimates for v in (q.value, q.second) if v is not None)]
         earlier[step.name] = _identity(step, [key.hex()], earlier)
         whole.append([key.hex(), earlier[step.name], noises, grids, threshold])

@@ -225,9 +225,11 @@ def test_threads_of_one_engine_with_one_query_pay_once(session: dpsql.Session, m
 
     waiting = Claims.wait
 
+    met: list[int] = []
+
     def waits(*arguments: Any) -> Any:
-        if not begun.broken and begun.n_waiting:
-            begun.wait(30)
+        if not met:  # whoever waits was told that the other one is at work, which may not have begun yet
+            met.append(begun.wait(30))
         return waiting(*arguments)
 
     monkeypatch.setattr(loop, "_measure", slowly)

@@ -170,9 +170,10 @@ class State:
                 raise Malformed
             self.period = max(self.period, _name(body["period"]))
             _name(body["analyst"])
-            if not isinstance(body["claimed"], bool):
+            claimed = body.get("claimed", False)  # version 0.1.1 claimed nothing, and didn't say so
+            if not isinstance(claimed, bool):
                 raise Malformed
-            if body["claimed"]:
+            if claimed:
                 self._claiming.add(text)
         self._alike[text] += 1
         if text in self._claiming:

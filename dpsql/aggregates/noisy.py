@@ -19,14 +19,14 @@ from dpsql.statistics.base import Quantity
 from dpsql.statistics.strategy import Linear
 
 
-class Drawn(Protocol):
-    """A measurement, after the fact."""
+class HasNoise(Protocol):
+    """A measurement, as far as answers need it: the noise that was drawn for it."""
 
     @property
     def noise(self) -> Noise | NoisyMax: ...
 
 
-class Origin(Protocol):
+class ReleaseFacts(Protocol):
     """What a noisy table came from, as far as answers need it: a step, or a stored release (archive.py)."""
 
     @property
@@ -36,7 +36,7 @@ class Origin(Protocol):
     def calls(self) -> tuple[Call, ...]: ...
 
     @property
-    def measurements(self) -> Sequence[Drawn]: ...
+    def measurements(self) -> Sequence[HasNoise]: ...
 
     @property
     def estimates(self) -> Mapping[Quantity, Linear]: ...
@@ -50,7 +50,7 @@ class StoredNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class StoredFacts:
     """A release that has left: enough to answer from, and nothing of how it was measured."""
 
     name: str
@@ -63,7 +63,7 @@ class Left:
 class Noisy:
     """A step's noisy integers: for each measurement its columns, one entry a cell, each a multiple of its grid."""
 
-    step: Origin
+    step: ReleaseFacts
     cells: Any  # an Arrow table with k0, k1, …; None without keys
     columns: tuple[tuple[Integers, ...], ...]
 
@@ -83,7 +83,7 @@ class Noisy:
     def renamed(self, name: str, calls: tuple[Call, ...]) -> Noisy:
         """The table under another name, for other aggregates."""
         step = self.step
-        left = Left(name, calls, tuple(StoredNoise(m.noise) for m in step.measurements), step.estimates)
+        left = StoredFacts(name, calls, tuple(StoredNoise(m.noise) for m in step.measurements), step.estimates)
         return replace(self, step=left)
 
     def estimate(self, linear: Linear) -> Rational:

@@ -16,7 +16,7 @@ from dpsql.core.zcdp import Conversion, pure_epsilon
 from dpsql.mechanisms.base import Budget, Event, Mechanism, Noise, Pure, Vector
 from dpsql.mechanisms.noisy_max import NoisyMax
 
-Drawn = Noise | NoisyMax  # what a statistic gets: noise that is added, or a choice
+AnyNoise = Noise | NoisyMax  # what a statistic gets: noise that is added, or a choice
 
 
 class Shared(Budget, Protocol):
@@ -107,7 +107,7 @@ class Split:
             raise AssertionError(f"{self.name} adds no noise to statistics")
         return cast(type[Noise], self.mechanism)
 
-    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[Drawn, ...]:
+    def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[AnyNoise, ...]:
         """A noise for each statistic."""
         budget, part = self._vector(sensitivities)
         # Theorems SPLIT-1 and GAUSS-3: each choice has an equal share, and the vector's entries have equal parts.

@@ -365,7 +365,7 @@ def _kept_in_floats(
 
 
 def _kept(gamma: Fraction, k: int, bits: int) -> bool:
-    """The same for one lane: bits are appended to its interval until −ln U is above γ, or below, on all of it."""
+    """Whether one proposal is kept: its interval gets more bits until −ln U is above γ, or below, on all of it."""
     while True:
         k, bits = sampler._more(k), bits + 64
         if k == 0:

@@ -242,6 +242,10 @@ def expressions_of(relation: Relation | PublicTable | Given) -> Iterator[Expr]:
                 yield from (e for _, e in (*part.keys, *part.columns))
             case Windows():
                 yield part.window
+            case Scan() | PublicTable() | Given() | Union():
+                pass
+            case _:
+                assert_never(part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """policy.toml -> Policy: who is protected, what is publicly known of the data, and what may be spent.
 
-This file says what a policy is; policy_read.py reads one and reports every mistake with its key path.
+This file says what a policy is; read.py reads one and reports every mistake with its key path.
 Names are case-insensitive: mappings are keyed by the lower-cased name, the values keep the steward's spelling.
 """
 

@@ -1,6 +1,6 @@
 """Reading a policy: each key has one place here; every mistake is noted, and all are reported at once.
 
-policy_section.py hands out the keys of a section; policy_values.py says what a written type or value means.
+section.py hands out the keys of a section; values.py says what a written type or value means.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.registry import AUTOMATIC, noise_of
 from dpsql.mechanisms.sampler import require_scale
 from dpsql.plan.nodes import Plan
-from dpsql.quote.candidates import MAX_NUMBERS, Draft, draft_of, tallies_of
+from dpsql.quote.candidates import MAX_NUMBERS, Candidates, candidates_of, tallies_of
 from dpsql.quote.model import Ask, Measurement, Selection, Stage, Step
 from dpsql.quote.responses import share_out
 from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
@@ -34,17 +34,17 @@ SAME = 1 + 1e-9  # variances that differ by less are equal
 
 def calibrate(checked: Checked, ask: Ask) -> Stage:
     """Spend (ε, δ) on all releases together, with the mechanism and the statistics of least relative error."""
-    drafts = [draft_of(release, ask.pure) for release in checked.releases]
-    if len(drafts) > 1 and any(d.alone for d in drafts):
-        drafts = [draft_of(release, ask.pure, compare=True) for release in checked.releases]
-    selecting = sum(d.checked.private_keys for d in drafts)
+    releases = [candidates_of(one, ask.pure) for one in checked.releases]
+    if len(releases) > 1 and any(r.alone for r in releases):
+        releases = [candidates_of(one, ask.pure, compare=True) for one in checked.releases]
+    selecting = sum(r.checked.private_keys for r in releases)
     if selecting and not ask.delta:
-        raise no_delta(next(u for d in drafts if (u := d.checked.unlisted) is not None))
-    options = [_option(drafts, choice) for choice in _splits(ask, bool(selecting))]
+        raise no_delta(next(u for r in releases if (u := r.checked.unlisted) is not None))
+    options = [_option(releases, choice) for choice in _splits(ask, bool(selecting))]
     best = min(options, key=lambda o: o.loss)
     other = next((o for o in options if o is not best), None)
     ratio = (other.split.name, (other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
-    return _stage(checked.plan, drafts, best, ask.epsilon, ratio)
+    return _stage(checked.plan, releases, best, ask.epsilon, ratio)
 
 
 def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
@@ -82,20 +82,20 @@ class _Option:
     delta: Fraction  # for key selection
 
 
-def _option(drafts: Sequence[Draft], choice: tuple[Split, Fraction]) -> _Option:
+def _option(releases: Sequence[Candidates], choice: tuple[Split, Fraction]) -> _Option:
     """The statistics with the least loss.
 
     Several values are measured together only where no aggregate has more noise than alone (Theorem MOMENTS-2).
     """
     split, delta = choice
-    if len(drafts) > 6:
-        combinations = [tuple(d.candidates[0] for d in drafts)]
+    if len(releases) > 6:
+        combinations = [tuple(r.candidates[0] for r in releases)]
     else:
-        combinations = list(product(*(d.candidates[: 2 if len(drafts) > 1 else None] for d in drafts)))
-    alone = _one_by_one(drafts, split, delta) if drafts and drafts[0].alone else []
+        combinations = list(product(*(r.candidates[: 2 if len(releases) > 1 else None] for r in releases)))
+    alone = _one_by_one(releases, split, delta) if releases and releases[0].alone else []
 
     def rank(combination: tuple[Strategy, ...]) -> tuple[int, float]:
-        losses = _losses(drafts, combination, split, delta)
+        losses = _losses(releases, combination, split, delta)
         bound = alone if any(c.together for c in combination) else losses
         return sum(mine > SAME * most for mine, most in zip(losses, bound, strict=True)), sum(losses)
 
@@ -105,47 +105,47 @@ def _option(drafts: Sequence[Draft], choice: tuple[Split, Fraction]) -> _Option:
         return loss, first
 
     loss, chosen = best(combinations)
-    for i, draft in enumerate(drafts if 1 < len(drafts) <= 6 else ()):  # then one release after the other
-        loss, chosen = best((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *draft.candidates[2:]))
+    for i, release in enumerate(releases if 1 < len(releases) <= 6 else ()):  # then one release after the other
+        loss, chosen = best((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *release.candidates[2:]))
     return _Option(split, chosen, loss, delta)
 
 
-def _losses(drafts: Sequence[Draft], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
+def _losses(releases: Sequence[Candidates], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
     """The relative variance of each aggregate; a key below its threshold is an error of the threshold."""
-    variances = _variances(split, list(zip(drafts, chosen, strict=True)))
+    variances = _variances(split, list(zip(releases, chosen, strict=True)))
     losses = []
-    for draft, strategy in zip(drafts, chosen, strict=True):
+    for release, strategy in zip(releases, chosen, strict=True):
         mine = [next(variances) for _ in strategy.statistics]
-        losses += [_relative(draft, i, strategy, mine) for i in range(len(draft.calls))]
-        if draft.checked.private_keys:
-            losses.append(_missed(draft, strategy, mine, split, delta))
+        losses += [_relative(release, i, strategy, mine) for i in range(len(release.calls))]
+        if release.checked.private_keys:
+            losses.append(_missed(release, strategy, mine, split, delta))
     return losses
 
 
-def _one_by_one(drafts: Sequence[Draft], split: Split, delta: Fraction) -> list[float]:
+def _one_by_one(releases: Sequence[Candidates], split: Split, delta: Fraction) -> list[float]:
     """The relative variance of each aggregate (and selection), were it measured by itself with an equal share of ε."""
-    variances = _variances(split, [(d, c) for d in drafts for c in d.alone])
+    variances = _variances(split, [(r, c) for r in releases for c in r.alone])
     losses = []
-    for draft in drafts:
-        for i, strategy in enumerate(draft.alone):
+    for release in releases:
+        for i, strategy in enumerate(release.alone):
             mine = [next(variances) for _ in strategy.statistics]
-            if i < len(draft.calls):
-                losses.append(_relative(draft, i, strategy, mine))
-            elif draft.checked.private_keys:
-                losses.append(_missed(draft, strategy, mine, split, delta))
+            if i < len(release.calls):
+                losses.append(_relative(release, i, strategy, mine))
+            elif release.checked.private_keys:
+                losses.append(_missed(release, strategy, mine, split, delta))
     return losses
 
 
-def _variances(split: Split, chosen: Sequence[tuple[Draft, Strategy]]) -> Iterator[float]:
-    for variance in split.variances([s.sensitivity(d.unit) for d, c in chosen for s in c.statistics]):
+def _variances(split: Split, chosen: Sequence[tuple[Candidates, Strategy]]) -> Iterator[float]:
+    for variance in split.variances([s.sensitivity(r.unit) for r, c in chosen for s in c.statistics]):
         try:
             yield float(variance)
         except OverflowError:
             yield inf
 
 
-def _relative(draft: Draft, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
-    call, contrasts = draft.calls[index], draft.contrasts[index]
+def _relative(release: Candidates, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
+    call, contrasts = release.calls[index], release.contrasts[index]
     total = 0.0
     for contrast in contrasts:
         weights: dict[tuple[int, int], float] = {}
@@ -153,13 +153,15 @@ def _relative(draft: Draft, index: int, strategy: Strategy, variances: Sequence[
             for place, weight in strategy.estimates[quantity].terms:
                 weights[place] = weights.get(place, 0.0) + float(weight) * factor
         total += sum(w * w * variances[place[0]] for place, w in weights.items())
-    whole = 1 if call.units or call.clip else draft.checked.bounding.contribution.mass or 1
+    whole = 1 if call.units or call.clip else release.checked.bounding.contribution.mass or 1
     return total / (max(1, len(contrasts)) * float(whole) ** 2)
 
 
-def _missed(draft: Draft, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction) -> float:
+def _missed(
+    release: Candidates, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction
+) -> float:
     index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
-    return variances[index] * _tail(split, delta / _keys(draft)) ** 2
+    return variances[index] * _tail(split, delta / _keys(release)) ** 2
 
 
 def _tail(split: Split, delta: Fraction) -> float:
@@ -171,9 +173,9 @@ def _units_of(strategy: Strategy) -> Statistic:
     return next(s for s in strategy.statistics if isinstance(s, Units) and s.where is None)
 
 
-def _keys(draft: Draft) -> Fraction:
+def _keys(release: Candidates) -> Fraction:
     """Over how many keys the δ of a selection is divided (Theorem KEY-1)."""
-    unit = draft.checked.bounding.contribution
+    unit = release.checked.bounding.contribution
     assert unit.groups is not None
     return unit.groups * (2 if unit.replace else 1)
 
@@ -185,9 +187,11 @@ def calibrate_rows(checked: Checked, ask: Ask) -> Stage:
 
 
 def _stage(
-    plan: Plan, drafts: Sequence[Draft], best: _Option, epsilon: Fraction, other: tuple[str, float] | None
+    plan: Plan, releases: Sequence[Candidates], best: _Option, epsilon: Fraction, other: tuple[str, float] | None
 ) -> Stage:
-    sensitivities = [s.sensitivity(d.unit) for d, c in zip(drafts, best.strategies, strict=True) for s in c.statistics]
+    sensitivities = [
+        s.sensitivity(r.unit) for r, c in zip(releases, best.strategies, strict=True) for s in c.statistics
+    ]
     chosen = [s for c in best.strategies for s in c.statistics]
     try:
         noises = best.split.noises(sensitivities)
@@ -200,11 +204,11 @@ def _stage(
             code="too-noisy",
             hint="ask with a larger ε, or with smaller limits and ranges",
         ) from None
-    selecting = sum(d.checked.private_keys for d in drafts)
+    selecting = sum(r.checked.private_keys for r in releases)
     steps, start, numbers = [], 0, 0
-    for name, draft, strategy in zip(plan.tables, drafts, best.strategies, strict=True):
+    for name, release, strategy in zip(plan.tables, releases, best.strategies, strict=True):
         choices = sum(s.candidates for s in strategy.statistics if isinstance(s, Choice)) // 16  # those are fast
-        numbers += (draft.checked.cells or 1) * (len(tallies_of(strategy)) + choices)
+        numbers += (release.checked.cells or 1) * (len(tallies_of(strategy)) + choices)
         if numbers > MAX_NUMBERS:
             raise PrivacyError(
                 f"the answer would be made of more than {MAX_NUMBERS:,} numbers",
@@ -217,32 +221,34 @@ def _stage(
             for s, size, noise in zip(strategy.statistics, sensitivities[start:end], noises[start:end], strict=True)
         )
         start = end
-        steps.append(_step(name, draft, strategy, measurements, best.delta / max(1, selecting)))
+        steps.append(_step(name, release, strategy, measurements, best.delta / max(1, selecting)))
     return Stage("main", plan.text, tuple(steps), epsilon, best.split, other)
 
 
-def _step(name: str, draft: Draft, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction) -> Step:
-    checked, tallies = draft.checked, tallies_of(strategy)
-    distinct = () if is_plain(draft, tallies) else tuple(t for t in tallies if t.kind == "distinct")
+def _step(
+    name: str, release: Candidates, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction
+) -> Step:
+    checked, tallies = release.checked, tallies_of(strategy)
+    distinct = () if is_plain(release, tallies) else tuple(t for t in tallies if t.kind == "distinct")
     tallies = tuple(t for t in tallies if t not in distinct)
     return Step(
         name=name,
         checked=checked,
-        statement=statement_of(draft, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
+        statement=statement_of(release, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
         cells=cells_of(checked) if checked.keys and not checked.private_keys else None,
         tallies=tallies,
-        calls=draft.calls,
+        calls=release.calls,
         measurements=measurements,
         estimates=strategy.estimates,
-        bits=draft.bits,
-        selection=_selection(draft, measurements, delta),
-        histograms=tuple(histogram_of(draft, s) for s in strategy.spectra),
-        matchings=tuple(matching_of(draft, t) for t in distinct),
+        bits=release.bits,
+        selection=_selection(release, measurements, delta),
+        histograms=tuple(histogram_of(release, s) for s in strategy.spectra),
+        matchings=tuple(matching_of(release, t) for t in distinct),
     )
 
 
-def _selection(draft: Draft, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:
-    checked = draft.checked
+def _selection(release: Candidates, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:
+    checked = release.checked
     if not checked.private_keys and checked.min_units is None:
         return None
     index = next(i for i, m in enumerate(measurements) if isinstance(m.statistic, Units) and m.statistic.where is None)
@@ -252,5 +258,5 @@ def _selection(draft: Draft, measurements: Sequence[Measurement], delta: Fractio
     # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
     noise = measurements[index].noise
     assert not isinstance(noise, NoisyMax)
-    threshold = Threshold(noise, delta / _keys(draft), checked.min_units or 0)
+    threshold = Threshold(noise, delta / _keys(release), checked.min_units or 0)
     return Selection(index, threshold.tau, delta)

@@ -42,8 +42,8 @@ UNKNOWN_CANDIDATES = 2**14  # in each cell, where it isn't known how many cells 
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """What one release needs, with everything but the noise decided."""
+class Candidates:
+    """The ways to measure one release: columns, grids and calls are settled, statistics and noise aren't yet."""
 
     checked: CheckedRelease
     bits: int
@@ -57,7 +57,7 @@ class Draft:
     secret: int  # of the cap on groups; one for all statements of the release
 
 
-def draft_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = False) -> Draft:
+def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = False) -> Candidates:
     """Name the statement's columns, put values on grids, and list the candidate statistics.
 
     compare: list what each aggregate would be measured by alone, also where this release doesn't need it.
@@ -127,7 +127,7 @@ def draft_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = Fals
         for c in calls
     )
     secret = secrets.randbits(64)
-    return Draft(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
+    return Candidates(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
 
 
 def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:

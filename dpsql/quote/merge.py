@@ -108,9 +108,9 @@ def _with(a: CheckedRelease, b: CheckedRelease) -> CheckedRelease:
 
 
 def share(stage: Stage) -> Stage:
-    """The same budget with the least total error, where all statistics are of one unit of measure (SPLIT-2).
+    """A stage with its budget shared out for the least total error, if all statistics are of one measure (SPLIT-2).
 
-    Otherwise, and where thresholds hang on the noise, the equal shares that it has.
+    Otherwise, and where thresholds hang on the noise, it keeps its equal shares.
     """
     measured = [m for step in stage.releases for m in step.measurements]
     sizes = [_size(m, step, stage.split) for step in stage.releases for m in step.measurements]

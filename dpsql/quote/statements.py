@@ -1,4 +1,4 @@
-"""The statements that make a release's integers: its draft with the statistics that were chosen.
+"""The statements that make a release's integers, once its statistics are chosen.
 
 The steps are those of docs/architecture.md, "Bounding".
 """
@@ -28,61 +28,61 @@ from dpsql.plan.nodes import (
     WeightRows,
     WeightUnits,
 )
-from dpsql.quote.candidates import Draft
+from dpsql.quote.candidates import Candidates
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.tally import Spectrum, Tally
 
 
-def statement_of(draft: Draft, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
+def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of "Bounding" (above), and no others."""
-    checked, bounding = draft.checked, draft.checked.bounding
+    checked, bounding = release.checked, release.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    rows = _rows(draft, together)
+    rows = _rows(release, together)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
     once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
-    by_row = bounding.cap is None and bounding.peak is None and not _clips(draft, tallies)
-    if is_plain(draft, tallies):
+    by_row = bounding.cap is None and bounding.peak is None and not _clips(release, tallies)
+    if is_plain(release, tallies):
         group = Group(rows, keys, named)
     elif bounding.mass is not None and by_row and not once:
-        group = Group(Weight(rows, bounding.mass, draft.bits), keys, named)
+        group = Group(Weight(rows, bounding.mass, release.bits), keys, named)
     else:
-        group = Group(_whole_units(draft, PerUnit(rows, keys, named)), keys, named)
+        group = Group(_whole_units(release, PerUnit(rows, keys, named)), keys, named)
     return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
 
 
-def is_plain(draft: Draft, tallies: tuple[Tally, ...]) -> bool:
+def is_plain(release: Candidates, tallies: tuple[Tally, ...]) -> bool:
     """Is every bound proved, and nothing taken per unit, so that rows are just aggregated?"""
-    bounding = draft.checked.bounding
+    bounding = release.checked.bounding
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
-    return not (enforced or _clips(draft, tallies) or draft.checked.owner.numbered)
+    return not (enforced or _clips(release, tallies) or release.checked.owner.numbered)
 
 
-def _clips(draft: Draft, tallies: tuple[Tally, ...]) -> bool:
+def _clips(release: Candidates, tallies: tuple[Tally, ...]) -> bool:
     """Is something clipped per unit? With one row for each unit, what a unit adds to a group is its row."""
-    return any(t.clip is not None for t in tallies) and draft.checked.owner.rows != 1
+    return any(t.clip is not None for t in tallies) and release.checked.owner.rows != 1
 
 
-def matching_of(draft: Draft, tally: Tally) -> Matching:
+def matching_of(release: Candidates, tally: Tally) -> Matching:
     """The values of each unit, in the groups that the statement leaves it."""
-    checked, bounding = draft.checked, draft.checked.bounding
+    checked, bounding = release.checked, release.checked.bounding
     keys, by_unit = tuple(f"k{i}" for i in range(len(checked.keys))), not checked.owner.numbered
-    rows = _rows(draft)
+    rows = _rows(release)
     source: Gridded | WeightRows = rows
     if bounding.cap is not None:
-        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, draft.secret, by_unit))
-    return Matching(source, keys, _types(checked), tally, bounding.mass, bounding.peak, draft.secret, by_unit)
+        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, release.secret, by_unit))
+    return Matching(source, keys, _types(checked), tally, bounding.mass, bounding.peak, release.secret, by_unit)
 
 
-def histogram_of(draft: Draft, spectrum: Spectrum) -> Histogram:
+def histogram_of(release: Candidates, spectrum: Spectrum) -> Histogram:
     """The statement that counts rows by value, with the weights that they have in the release."""
-    checked, bounding = draft.checked, draft.checked.bounding
+    checked, bounding = release.checked, release.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
-    rows = _rows(draft)
+    rows = _rows(release)
     source: Gridded | WeightRows = rows
     if bounding.mass is not None or bounding.peak is not None or bounding.cap is not None:
-        source = WeightRows(rows, _whole_units(draft, PerUnit(Again(), keys, ())))
+        source = WeightRows(rows, _whole_units(release, PerUnit(Again(), keys, ())))
     return Histogram(source, keys, _types(checked), spectrum)
 
 
@@ -90,26 +90,26 @@ def _types(checked: CheckedRelease) -> tuple[str, ...]:
     return tuple(k.type.sql for k in checked.keys)
 
 
-def _rows(draft: Draft, together: tuple[Moments, ...] = ()) -> Gridded:
+def _rows(release: Candidates, together: tuple[Moments, ...] = ()) -> Gridded:
     """The rows on their grids, those of other cells left out where units have limits; divided for joint statistics."""
-    checked, bounding = draft.checked, draft.checked.bounding
-    gridded = ToGrid(Project(checked.relation, draft.columns), draft.values, together)
+    checked, bounding = release.checked, release.checked.bounding
+    gridded = ToGrid(Project(checked.relation, release.columns), release.values, together)
     enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
     if checked.keys and not checked.private_keys and enforced:
         return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))
     return gridded
 
 
-def _whole_units(draft: Draft, per_unit: PerUnit) -> PerUnit | CapGroups | WeightUnits:
+def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups | WeightUnits:
     """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need."""
-    bounding = draft.checked.bounding
+    bounding = release.checked.bounding
     units: PerUnit | CapGroups = (
         per_unit
         if bounding.cap is None
-        else CapGroups(per_unit, bounding.cap, draft.secret, not draft.checked.owner.numbered)
+        else CapGroups(per_unit, bounding.cap, release.secret, not release.checked.owner.numbered)
     )
     if bounding.mass is not None or bounding.peak is not None:
-        return WeightUnits(units, bounding.mass, bounding.peak, draft.bits)
+        return WeightUnits(units, bounding.mass, bounding.peak, release.bits)
     return units
 
 

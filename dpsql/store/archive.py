@@ -17,7 +17,7 @@ from dpsql.accounting.account import Entry, Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
-from dpsql.aggregates.noisy import Left, Noisy, StoredNoise
+from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
 from dpsql.answer.model import Answer, Origin
 from dpsql.core.arrow import column
 from dpsql.core.errors import LedgerError
@@ -89,7 +89,7 @@ def unpack_release(kept: Kept) -> Archived:
     columns = tuple(
         tuple(_numbers(table.column(f"m{i}_{j}")) for j in range(width)) for i, width in enumerate(facts["widths"])
     )
-    left = Left(
+    left = StoredFacts(
         facts["name"],
         tuple(map(_to_call, facts["calls"])),
         tuple(StoredNoise(read(n)) for n in facts["noises"]),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.aggregates.noisy import Left, Noisy, StoredNoise
+from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
 from dpsql.statistics.base import Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.store.archive import Archived
@@ -18,7 +18,7 @@ from dpsql.store.archive import Archived
 KINDS = ("rows", "present", "total", "units", "distinct")
 
 
-def pool(found: Sequence[Archived]) -> Archived:
+def combined(found: Sequence[Archived]) -> Archived:
     """One table with the columns of all of them. Their cells must be the same: public keys, none withheld."""
     values: dict[str, Value] = {}
     wheres: dict[str, str] = {}
@@ -42,7 +42,7 @@ def pool(found: Sequence[Archived]) -> Archived:
                 if known is None or moved.variance(variances) < known.variance(variances):
                     estimates[common] = moved
         start += len(step.measurements)
-    left = Left("", (), drawn, estimates)
+    left = StoredFacts("", (), drawn, estimates)
     columns = tuple(group for one in found for group in one.noisy.columns)
     return Archived(Noisy(left, found[0].noisy.cells, columns), values, wheres, {}, None)
 

@@ -21,7 +21,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
-from dpsql.aggregates.noisy import Left, Noisy, Origin, Responded
+from dpsql.aggregates.noisy import Noisy, ReleaseFacts, Responded, StoredFacts
 from dpsql.analyze.checked import Argument
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
@@ -32,7 +32,7 @@ from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, pack_release, to_bytes, unpack_release
 from dpsql.store.canonical import Names, UnknownNode
-from dpsql.store.combine import pool
+from dpsql.store.combine import combined
 from dpsql.store.responses import find_rows, pack_rows, rows_key
 
 FORMAT = "2"  # part of every key: stored releases of another format are not found
@@ -98,8 +98,8 @@ def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
         if not key:
             return b""
         threshold = None if step.selection is None else step.selection.threshold
-        noises = [[m.noise.name, str(m.noise.variance)] for m in step.measurements]
-        # On a finer grid the same integer is less noise.
+        # On a finer grid, or of rows that are divided more finely, the same integer is less noise.
+        noises = [[m.noise.name, str(m.noise.variance), str(m.sensitivity.l1)] for m in step.measurements]
         grids = [step.bits, *(str(v.grid.step) for q in step.estimates for v in (q.value, q.second) if v is not None)]
         earlier[step.name] = _identity(step, [key.hex()], earlier)
         whole.append([key.hex(), earlier[step.name], noises, grids, threshold])
@@ -156,7 +156,7 @@ class _Search:
                 yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
         chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
         if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
-            noisy = answers(step, pool(every), earlier)
+            noisy = answers(step, combined(every), earlier)
             if noisy is not None:
                 yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
 
@@ -279,12 +279,12 @@ def answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy |
             if had > asked * (1 + Fraction(1, 10**9)):
                 return None
         calls.append(other)
-    assert isinstance(left, Left)
+    assert isinstance(left, StoredFacts)
     return replace(stored.noisy, step=replace(left, name=step.name, calls=tuple(calls)))
 
 
 def _as_near(
-    wanted: Quantity, other: Quantity, step: Step, left: Origin, mine: list[Fraction], theirs: list[Fraction]
+    wanted: Quantity, other: Quantity, step: Step, left: ReleaseFacts, mine: list[Fraction], theirs: list[Fraction]
 ) -> bool:
     """Is a value that was chosen before chosen among as many candidates, and with no more noise, as this one would?"""
     assert wanted.value is not None and other.value is not None

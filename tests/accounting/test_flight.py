@@ -605,6 +605,20 @@ def test_that_a_release_was_claimed_is_said_by_the_chain(path: Path) -> None:
         assert bodies == [True, False]
 
 
+def test_a_spend_of_0_1_1_says_nothing_of_claims_and_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def older(kind: Any, time: str, body: dict[str, object], receipt: str, note: str) -> Event:
+        return Event(kind, time, {k: v for k, v in body.items() if k != "claimed"}, receipt, note)
+
+    with Ledger(path, ACCOUNT) as ledger, monkeypatch.context() as patched:
+        patched.setattr("dpsql.accounting.ledger.Event", older)
+        _, (receipt,) = reserve(ledger, b"")
+    assert [set(json.loads(body)) & {"claimed"} for body in _bodies(path, "spend")] == [set()]
+    with Ledger(path, ACCOUNT) as again:
+        assert spent(again) == 1
+        again.record(receipt, table(b"x"))
+        assert again.kept(receipt.id)[1] == table(b"x")
+
+
 def _bodies(path: Path, kind: str) -> list[str]:
     with closing(sqlite3.connect(path)) as database:
         return [body for (body,) in database.execute("SELECT body FROM event WHERE kind = ? ORDER BY seq", (kind,))]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dpsql.accounting.account import Receipt, Spend
-from dpsql.accounting.ledger import Overtaken
+from dpsql.accounting.claims import Overtaken
 from dpsql.accounting.opening import quota
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.answer.finish import answer_from, finish, publish
@@ -48,6 +48,7 @@ def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = Fa
 
 
 def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) -> list[Answer]:
+    """Reserve what isn't stored, measure and record it stage by stage, and finish each part."""
     engine, ledger = payer.engine, payer.engine.ledger
     known, receipts = payer.reserve(quote, data, fresh)
     paid = [stage for stage in quote.stages if stage not in known]

@@ -187,15 +187,16 @@ class Session:
         return self._priced(sql, [alone(parse(text)) for text in statements(sql)], request)
 
     def _priced(self, sql: str, trees: Sequence[Tree], request: Request) -> Quote:
-        engine = self._engine
+        """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
+        engine, catalog = self._engine, self._engine.catalog()
         goal = Goal.parse(request.accuracy, request.confidence)
-        asks = [asked(request, engine.policy, tree.options) for tree in trees]
-        catalog = engine.catalog()
-        checked = [self._statement(tree, ask[1], catalog) for tree, ask in zip(trees, asks, strict=True)]
+        allowed = [asked(request, engine.policy, tree.options) for tree in trees]
+        analyzed = [self._statement(t, limits, catalog) for t, (_, limits) in zip(trees, allowed, strict=True)]
         if goal is None:
-            quote = quote_of(sql, checked, asks[0][0], catalog, self._stored, estimate=request.clipping)
+            ask, _ = allowed[0]
+            quote = quote_of(sql, analyzed, ask, catalog, self._stored, estimate=request.clipping)
         else:
-            quote = self._accurate(goal, sql, trees[0], checked, request, catalog)
+            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog)
         rehearse(quote, engine.backend)
         return quote
 

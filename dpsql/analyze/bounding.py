@@ -1,7 +1,7 @@
 """Which limits bound one unit's contribution, and which of them must be enforced at run time.
 
 Rows per unit and groups per unit are two separate facts. Only a step whose bound is proved is left out; a bound that is
-needed and missing is refused. There is no default limit.
+needed and missing is refused, and then chosen by a stage of the query where that can be (quote/limits.py).
 """
 
 from __future__ import annotations

@@ -59,19 +59,29 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
 
     What can't be answered with those is refused: no refusal rests on a released value.
     """
+    refusals: list[PrivacyError] = []
     while True:
         try:
-            return analyze(plan, limits, catalog), limits
+            checked = analyze(plan, limits, catalog)
         except PrivacyError as error:
-            missing = error.code if error.code in ("needs-max-rows", "needs-max-groups") else None
-            if missing is None or any(
-                isinstance(p, Given) and p.noisy for r in plan.releases for p in parts_of(r.input)
-            ):
-                raise
-            if missing == "needs-max-rows":
+            refusals.append(error)
+            if error.code == "needs-max-rows":
                 limits = replace(limits, max_rows=ROWS, chosen=limits.chosen | {"max_rows"})
-            else:
+            elif error.code == "needs-max-groups":
                 limits = replace(limits, max_groups=GROUPS, chosen=limits.chosen | {"max_groups"})
+            else:
+                raise
+        else:
+            if refusals and not all(_countable(one) for one in checked.releases if one.bounding.chosen):
+                raise refusals[0]
+            return checked, limits
+
+
+def _countable(one: CheckedRelease) -> bool:
+    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated, nor where
+    values of another release decide which rows there are."""
+    noisy = any(isinstance(p, Given) and p.noisy for p in parts_of(one.release.input))
+    return unit_of(one.release.input) is not None and not noisy
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What a query will do and cost, before any private row is read: a Quote.
 
-A quote has stages, which are measured one after the other (private ranges first, then the release itself, then an
-estimate of what is cut), and parts, which are answered from what they release (one for a query, several for a batch).
-A stage has steps: one noisy table each.
+A quote has stages, which are measured one after the other (private ranges and limits first, then the release itself,
+then an estimate of what is cut), and parts, which are answered from what they release (one for a query, several for a
+batch). A stage has steps: one noisy table each.
 """
 
 from __future__ import annotations

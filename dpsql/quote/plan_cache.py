@@ -34,7 +34,8 @@ class PlanCache:
         """Keep it, unless it rests on more than the key says (releases of ranges), or holds a secret of one query."""
         cells = sum(step.cells.num_rows for step in quote.steps if step.cells is not None)
         secret = any(step.checked.bounding.cap is not None or step.matchings for step in quote.steps)
-        if quote.main.automatic or len(quote.stages) > 1 or secret or cells > LARGEST:
+        found = quote.main.enough is not None  # ranges or limits come from releases: a better one may be stored later
+        if found or quote.main.automatic or len(quote.stages) > 1 or secret or cells > LARGEST:
             return
         with self._lock:
             self._quotes[key] = quote

@@ -1,7 +1,8 @@
 """From statements that were analyzed to a Quote: which stages there are, and what each of them may spend.
 
-A query's ε is divided before anything is measured: a share for each automatic range that isn't known yet, a share for
-an estimate of what is cut where that was asked for, and the rest for the release itself.
+A query's ε is divided before anything is measured: a share for each automatic range that isn't known yet, one for
+limits that nobody named, one for an estimate of what is cut where that was asked for, and the rest for the release
+itself.
 """
 
 from __future__ import annotations

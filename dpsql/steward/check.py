@@ -11,7 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from dpsql.accounting.opening import account
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.opening import account, anchor
 from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.core.cost import show_rounded
@@ -61,6 +62,7 @@ class Report:
 def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Report:
     """Open the policy's sources and compare; a mistake is a PolicyError, a missing file a DataError."""
     policy = Policy.load(policy_path)
+    followed = tuple(_follow(policy)) if steward else ()
     engine = Shared(policy, {}, None, strict=strict)
     try:
         for table in policy.tables.values():
@@ -85,10 +87,19 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
             for name, table in policy.tables.items()
         )
         advice = [*from_schema(policy, engine.schema), *_from_rows(engine, findings)]
-        heading = (*_heading(policy), *_untested(engine), *_other_accounts(engine))
+        heading = (*_heading(policy), *followed, *_untested(engine), *_other_accounts(engine))
         return Report(heading, tables, tuple(broken), tuple(advice))
     finally:
         engine.close()
+
+
+def _follow(policy: Policy) -> Iterator[Line]:
+    """A ledger that nothing was spent on takes a changed policy as it is: a steward still edits it."""
+    path = policy.ledger_path
+    if path.is_file():
+        changes = Ledger.accept_policy_change(path, account(policy), anchor=anchor(policy), unspent=True)
+        if changes:
+            yield "recorded", f"nothing was spent so far, so the ledger follows the policy: {'; '.join(changes)}"
 
 
 def _from_rows(engine: Shared, findings: Mapping[str, object]) -> Iterator[Advice]:

@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -35,7 +36,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.cli.init.interactive", lambda: True)
 
 
-def policy(path: str = "policy.toml") -> dict[str, dict[str, dict[str, object]]]:
+def policy(path: str = "policy.toml") -> dict[str, Any]:
     return tomllib.loads(Path(path).read_text(encoding="utf-8"))
 
 

@@ -155,7 +155,7 @@ def fits(value: Any, form: Mapping[str, Any]) -> bool:
         return len(value) >= form.get("minLength", 0) and bool(re.search(form.get("pattern", ""), value))
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         under = form.get("exclusiveMaximum", float("inf"))
-        return form.get("minimum", -float("inf")) <= value <= form.get("maximum", float("inf")) and value < under
+        return bool(form.get("minimum", -float("inf")) <= value <= form.get("maximum", float("inf")) and value < under)
     if isinstance(value, list):
         return len(value) >= form.get("minItems", 0) and all(fits(one, form.get("items", {})) for one in value)
     if isinstance(value, dict):

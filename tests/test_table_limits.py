@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from support import Connect
@@ -30,7 +32,7 @@ def session(connect: Connect) -> dpsql.Session:
     )
 
 
-def enforced(session: dpsql.Session, sql: str, **options: int) -> dict[str, int | None]:
+def enforced(session: dpsql.Session, sql: str, **options: Any) -> dict[str, int | None]:
     found = as_dict(session.explain(sql, epsilon=1, **options))["releases"][0]["enforced"]
     return {name: value for name, value in found.items() if value is not None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ class Folder:
 
     def write(
         self,
-        columns: dict[str, object],
+        columns: Mapping[str, object],
         table: str = 'unit = "row"',
         said: str = "",
         budget: str = "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from dpsql.backends.choose import file_kind
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -93,6 +94,9 @@ def from_rows(engine: Shared, table: Table) -> Iterator[Advice]:
     full = [name for name, _ in columns if rows and not nulls[name] and _promised_nothing(table, name)]
     if full:
         yield Advice("nullable", f"never NULL, and not declared so (nullable = false): {_listed(full)}", table.name)
+    if unlisted := _unlisted(engine, table):
+        text = f"nobody can use {_listed(unlisted)}: a column of a CSV file has to be listed, with its type"
+        yield Advice("columns", text, table.name)
     units = unit_rows(engine.backend, engine.policy, table)
     if units is not None:
         if units.most > 1:
@@ -112,6 +116,16 @@ def from_rows(engine: Shared, table: Table) -> Iterator[Advice]:
             "as they are; take a smaller one",
             table.name,
         )
+
+
+def _unlisted(engine: Shared, table: Table) -> list[str]:
+    """Columns of a CSV file that the policy doesn't list. For the steward alone: a first line may be a row."""
+    if table.name.lower() not in engine.unlisted or table.source is None:
+        return []
+    files = next(one.files for one in engine.located if one.table is table)
+    known = {name.lower() for name, _ in engine.schema[table.name.lower()]}
+    held = file_kind().contents(table.source, files)
+    return [name for one in held for name, _ in one.columns if name.lower() not in known]
 
 
 def _cut(engine: Shared, table: Table, units: UnitRows) -> Iterator[Advice]:

@@ -106,6 +106,16 @@ def test_columns_that_nobody_can_use_are_said_with_the_reason(folder: Folder) ->
     assert "raw (BLOB)" in opaque
 
 
+def test_columns_of_a_csv_file_that_are_not_listed_are_named_to_the_steward_alone(folder: Folder) -> None:
+    folder.write({"x": [1]}, said='a = { type = "INTEGER", nullable = false }')
+    policy = folder.path / "policy.toml"
+    policy.write_text(policy.read_text().replace("t.parquet", "t.csv"))
+    (folder.path / "t.csv").write_text("a,b,c\n1,2,3\n")
+    assert folder.advice() == []
+    (said,) = folder.advice("--steward")
+    assert said == "nobody can use b, c: a column of a CSV file has to be listed, with its type"
+
+
 def test_null_free_columns_that_are_not_declared_so_are_named(folder: Folder) -> None:
     columns: dict[str, object] = {"a": [1, 2], "b": [1, None], "c": [1, 2]}
     folder.write(columns, said="a = { min = 0 }\nb = { min = 0 }\nc = { min = 0, nullable = false }")

@@ -31,7 +31,7 @@ from dpsql.explain.explanation import Explanation
 from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
-from dpsql.quote.ask import asked
+from dpsql.quote.ask import asked, with_policy
 from dpsql.quote.bounds import with_automatic
 from dpsql.quote.cut_estimate import NOTED, Cut, estimate_stage, read_cuts
 from dpsql.quote.goal import Goal
@@ -205,6 +205,7 @@ class Session:
         engine = self._engine
         bound = bind(tree, catalog.columns, catalog.unlisted)
         plan = build(bound, engine.policy)
+        limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
         seeded, limits = analyze_seeded(plan, limits, catalog)
         checked = with_automatic(seeded, limits, catalog, self._stored)
         return Statement(checked, limits, engine.twin.describe(tree))

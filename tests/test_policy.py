@@ -142,7 +142,6 @@ def test_a_dict_and_a_file_of_the_same_content_are_the_same_policy(tmp_path: Pat
 MISTAKES = [
     # budget
     ('[tables.t]\nsource = "t.parquet"\nunit = "u"\n[budget]\ndelta = 0', "budget.epsilon", "epsilon = 3"),
-    ('[tables.t]\nsource = "t.parquet"\nunit = "u"\n[budget]\nepsilon = 1', "budget.delta", "0 for pure DP"),
     (PEOPLE.replace("epsilon = 1", "epsilon = 0"), "budget.epsilon", "smaller is more private"),
     (PEOPLE.replace("epsilon = 1", "epsilon = -1"), "budget.epsilon", "smaller is more private"),
     (PEOPLE.replace("epsilon = 1", "epsilon = nan"), "budget.epsilon", "smaller is more private"),
@@ -172,6 +171,7 @@ MISTAKES = [
     (PEOPLE.replace("delta", "epsilom = 3\ndelta"), "budget.epsilom", "did you mean epsilon?"),
     ("budget = 3\n" + PEOPLE.removeprefix(BUDGET), "budget", "section"),
     (PEOPLE.replace("delta = 1e-6", 'delta = 0\naccountant = "zcdp"'), "budget.accountant", "delta = 1e-6"),
+    (PEOPLE.replace("delta = 1e-6", 'accountant = "zcdp"'), "budget.accountant", "delta = 1e-6"),
     (PEOPLE + "[budget.analysts]\nann = 2", "budget.analysts.ann", "part of the total"),
     (PEOPLE + "[budget.analysts]\nann = -1", "budget.analysts.ann", "0.1 to 1"),
     (PEOPLE + '[budget.analysts]\nann = "x"', "budget.analysts.ann", "without quotes"),
@@ -199,7 +199,10 @@ MISTAKES = [
     # tables and sources
     (BUDGET, "tables", "name the data"),
     (BUDGET + "[tables]\nx = 3", "tables.x", "section"),
-    (PEOPLE + "rows = 3", "tables.people.rows", "known keys"),
+    (PEOPLE + "zzz = 3", "tables.people.zzz", "known keys"),
+    (PEOPLE + "rows = 3", "tables.people.rows", "did you mean max_rows?"),
+    (PEOPLE + "max_rows = 0", "tables.people.max_rows", "1 or more"),
+    (PEOPLE + '[tables.n]\nsource = "n.csv"\npublic = true\nmax_groups = 3', "tables.n.max_groups", "public = true"),
     (PEOPLE + "[tables.People]\npublic = true", "tables.People", "case-insensitive"),
     (PEOPLE.replace('source = "p.parquet"\n', ""), "tables.people.source", "sources={...}"),
     (PEOPLE.replace("p.parquet", "p.xlsx"), "tables.people.source", ".parquet"),
@@ -597,3 +600,21 @@ def test_an_anchor_is_a_path_or_a_command_and_nothing_by_default() -> None:
     assert budget('anchor = "note"').anchor == "note"
     assert budget('anchor = { command = ["keep", "it"] }').anchor == ("keep", "it")
     assert budget("must_exist = true").must_exist
+
+
+def test_a_missing_delta_is_zero() -> None:
+    assert read(PEOPLE.replace("delta = 1e-6\n", "")).budget.delta == 0
+
+
+def test_a_table_may_have_limits_of_its_own() -> None:
+    table = read(PEOPLE + "max_rows = 7\nmax_groups = 2").tables["people"]
+    assert table.limits == {"max_rows": 7, "max_groups": 2}
+
+
+def test_csv_columns_without_types_are_one_mistake_that_names_the_way_out() -> None:
+    columns = "".join(f"c{n} = {{ min = 0 }}\n" for n in range(20))
+    with pytest.raises(PolicyError) as caught:
+        read(PEOPLE.replace("p.parquet", "p.csv") + "[tables.people.columns]\n" + columns)
+    assert caught.value.message.startswith("tables.people.columns: the types of c0, c1, ")
+    assert caught.value.message.endswith("c11 and 8 more are missing")
+    assert "dpsql init p.csv --steward" in (caught.value.hint or "")

@@ -339,8 +339,12 @@ class Ledger:
             ]
 
     @classmethod
-    def accept_policy_change(cls, path: Path | str, account: Account, *, anchor: Anchor | None = None) -> list[str]:
+    def accept_policy_change(
+        cls, path: Path | str, account: Account, *, anchor: Anchor | None = None, unspent: bool = False
+    ) -> list[str]:
         """Steward's act: the account's totals become these. Returns what changed, a line each; none: nothing did.
+
+        unspent: only an account that nothing was ever spent on is changed.
 
         What was spent stays spent. Further tables are accepted at any time (Theorem EXTEND-1). Otherwise another
         relation or accountant is accepted only while nothing was spent at all: earlier spends would have to be
@@ -353,7 +357,7 @@ class Ledger:
                 recorded = journal.state.account
                 assert recorded is not None
                 lines = recorded.changes(account)
-                if not lines:
+                if not lines or (unspent and journal.state.spends):
                     return []
                 other = not recorded.same_kind(account) and not account.added(recorded)
                 if other and journal.state.spends:

@@ -93,6 +93,14 @@ class Misread:
 
 
 @dataclass(frozen=True, slots=True)
+class Contents:
+    """One table that a file holds: its name there (None where the file is the table), its columns and their types."""
+
+    table: str | None
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Versions:
     """Which engine is installed, and with which of its versions the whole suite passed."""
 
@@ -207,6 +215,9 @@ class Kind(Protocol):
 
     def versions(self) -> Versions:
         """Which version of its engine is installed."""
+
+    def contents(self, source: str, files: tuple[Path, ...], /) -> tuple[Contents, ...]:
+        """The tables of a source that no policy names yet: from metadata alone, of a CSV file from its first line."""
 
     def locate(self, policy: Policy, objects: Mapping[str, Any], /) -> tuple[Located, ...]:
         """Find each table's source, or take the object that was passed for it. Opens nothing."""

@@ -11,9 +11,14 @@ from dpsql.sql.dialect import read_with
 
 def kind_of(policy: Policy) -> Kind:
     """The kind of backend for a policy's sources: DuckDB reads them all."""
+    read_constants()
+    return file_kind()
+
+
+def file_kind() -> Kind:
+    """The kind of backend that reads files where there is no policy yet."""
     from dpsql.backends.duckdb import backend
 
-    read_constants()
     return backend
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from dpsql.cli.options import policy_option, steward_option, strict_option
@@ -10,14 +12,22 @@ from dpsql.cli.stop import careful
 
 @click.command()
 @steward_option
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of policy files, for editors, and nothing else.")
 @strict_option
 @policy_option
-def check(policy: str, steward: bool, strict: bool) -> None:
-    """Validate the policy against the data's schemas.
+def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool) -> None:
+    """Validate the policy against the data's schemas, and advise.
 
     With --steward, also verify the policy's promises (rows_per_unit, key, nullable = false) against the rows, and
-    record what was found: a promise counts only after that, and only for the data as it is now.
+    record what was found: a promise counts only after that, and only for the data as it is now. What rows show besides
+    (NULLs, values outside of ranges, how many rows units have, what limits cut) is said, too.
     """
+    if schema:
+        from dpsql.policy.reference import json_schema
+
+        click.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+        return
     from dpsql.core.errors import DataError
     from dpsql.steward.check import check as run
 
@@ -25,7 +35,7 @@ def check(policy: str, steward: bool, strict: bool) -> None:
         click.echo("this reads rows of private tables; what it prints is not private", err=True)
     careful()
     report = run(policy, steward, strict)
-    click.echo(str(report))
+    click.echo(json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else str(report))
     if report.broken:
         raise DataError(
             f"{len(report.broken)} promise{'s' if len(report.broken) > 1 else ''} of the policy "

@@ -21,6 +21,7 @@ from dpsql.cli.budget import budget
 from dpsql.cli.check import check
 from dpsql.cli.explain import explain
 from dpsql.cli.functions import functions
+from dpsql.cli.init import init
 from dpsql.cli.price import price
 from dpsql.cli.query import query
 from dpsql.cli.stop import begin, ignore, install, received, stopped
@@ -83,12 +84,12 @@ def show_bug(bug: Exception) -> None:
 def cli() -> None:
     """Differentially private SQL over parquet, CSV and DuckDB files.
 
-    A policy (policy.toml) says who is protected and what may be spent. Try `dpsql check`, then
-    `dpsql explain "SELECT …"`, which is free, then `dpsql query "SELECT …"`.
+    A policy (policy.toml) says who is protected and what may be spent: `dpsql init DATA` drafts one. Then try
+    `dpsql check`, `dpsql explain "SELECT …"`, which is free, then `dpsql query "SELECT …"`.
     """
 
 
-for _command in (query, explain, price, check, budget, functions):
+for _command in (init, query, explain, price, check, budget, functions):
     cli.add_command(_command)
 
 
@@ -100,7 +101,6 @@ def _later(name: str, instead: str) -> None:
         raise click.UsageError(f"dpsql {name} is not in this version; {instead}")
 
 
-_later("init", "write the policy by hand (the README has one to start from) and validate it with dpsql check")
 _later("audit", "dpsql explain shows what bounds a query's sensitivity")
 
 

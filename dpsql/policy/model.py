@@ -88,6 +88,7 @@ class Table:
     rows_per_unit: int | None
     key: tuple[str, ...] | None
     columns: Mapping[str, Column]
+    limits: Mapping[str, int] = field(default_factory=dict)  # of one unit's contribution, by the names in Privacy
 
     def column(self, name: str) -> Column | None:
         """What the policy says of a column; None where it says nothing."""
@@ -104,7 +105,7 @@ class Budget:
     """What one ledger may ever spend, and what one query may."""
 
     epsilon: Fraction
-    delta: Fraction
+    delta: Fraction = Fraction(0)
     query_epsilon: Fraction | None = None
     max_query_epsilon: Fraction | None = None
     accountant: Accountant = "basic"

@@ -12,9 +12,21 @@ from types import MappingProxyType
 
 from dpsql.core.errors import PolicyError, nearest
 from dpsql.mechanisms.registry import ASKED_FOR
+from dpsql.policy.keys import (
+    ACCOUNTANTS,
+    ADJACENCIES,
+    ANCHOR,
+    BUDGET,
+    COLUMN,
+    LIMITS,
+    POLICY,
+    PRIVACY,
+    RENEWALS,
+    TABLE,
+    UNIT_COLUMN,
+    UNIT_LINK,
+)
 from dpsql.policy.model import (
-    Accountant,
-    Adjacency,
     Bound,
     Budget,
     Column,
@@ -23,7 +35,6 @@ from dpsql.policy.model import (
     Policy,
     Privacy,
     Reference,
-    Renewal,
     RowUnit,
     Table,
     Unit,
@@ -44,16 +55,13 @@ from dpsql.policy.values import (
     sort_of,
 )
 
-ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
-ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
-RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
 DEFAULT_SHARE = Fraction(1, 10)
 
 
 def read(policy: object, *, path: Path | None, base: Path | None, sources: Iterable[str] | None) -> Policy:
     """The policy, or one PolicyError with all its mistakes."""
     mistakes: list[PolicyError] = []
-    top = Section("", policy, mistakes, ("budget", "privacy", "engine", "tables"))
+    top = Section("", policy, mistakes, POLICY.names)
     if not top.readable:
         raise _all(mistakes)
     budget = _budget(top)
@@ -81,16 +89,9 @@ def _all(mistakes: list[PolicyError]) -> PolicyError:
 
 
 def _budget(top: Section) -> Budget:
-    account = ("ledger", "anchor", "must_exist", "analysts", "renew")
-    section = top.section(
-        "budget", ("epsilon", "delta", "query_epsilon", "max_query_epsilon", "accountant", *account), later=("share",)
-    )
-    for key, hint in (
-        ("epsilon", "the total that may ever be spent: [budget] epsilon = 3"),
-        ("delta", "[budget] delta = 1e-6, or 0 for pure DP"),
-    ):
-        if key not in section.entries:
-            section.missing(key, hint=hint)
+    section = top.section("budget", BUDGET.names, later=("share",))
+    if "epsilon" not in section.entries:
+        section.missing("epsilon", hint="the total that may ever be spent: [budget] epsilon = 3")
     epsilon = section.parsed("epsilon", parse_epsilon)
     query, most = section.parsed("query_epsilon", parse_epsilon), section.parsed("max_query_epsilon", parse_epsilon)
     for key, limit in (("epsilon", epsilon), ("max_query_epsilon", most)):
@@ -101,7 +102,7 @@ def _budget(top: Section) -> Budget:
         section.wrong(
             "ledger", "must be a file: in memory, spending would be forgotten", hint='write ledger = "x.sqlite"'
         )
-    delta = section.parsed("delta", parse_delta)
+    delta = section.parsed("delta", parse_delta) if "delta" in section.entries else Fraction(0)
     accountant = section.choice("accountant", ACCOUNTANTS)
     if accountant == "zcdp" and delta == 0:
         section.wrong("accountant", "zcdp needs delta > 0: ρ means an ε only at some δ", hint="write delta = 1e-6")
@@ -124,7 +125,7 @@ def _anchor(budget: Section) -> str | tuple[str, ...] | None:
     written = budget.entries.get("anchor")
     if not isinstance(written, Mapping):
         return budget.text("anchor")
-    section = budget.section("anchor", ("command",))
+    section = budget.section("anchor", ANCHOR.names)
     command = section.entries.get("command")
     words = command if isinstance(command, list | tuple) else []
     if words and words[0] and all(isinstance(word, str) and "\0" not in word for word in words):
@@ -149,8 +150,7 @@ def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fractio
 
 
 def _privacy(top: Section) -> Privacy:
-    limits = ("max_rows", "max_rows_per_group", "max_groups", "min_units")
-    section = top.section("privacy", ("adjacency", *limits, "limits_share", "mechanism"))
+    section = top.section("privacy", PRIVACY.names)
     return Privacy(
         adjacency=section.choice("adjacency", ADJACENCIES),
         max_rows=section.count("max_rows"),
@@ -166,8 +166,7 @@ def _tables(top: Section, lent: Mapping[str, str] | None) -> dict[str, Table]:
     section = top.section("tables")
     if section.readable and not section.entries:
         top.missing("tables", hint='name the data: [tables.people] source = "people.parquet", unit = "person_id"')
-    keys = ("source", "table", "public", "unit", "rows_per_unit", "key", "columns")
-    found = section.sections(keys, later=("share",))
+    found = section.sections(TABLE.names, later=("share",))
     tables = {lower: _table(name, part, lent is None or lower in lent) for lower, (name, part) in found.items()}
     for lower, (_, part) in found.items():
         _check_references(part, tables[lower], tables)
@@ -191,7 +190,20 @@ def _table(name: str, section: Section, lent: bool) -> Table:
     if rows is not None and isinstance(unit, RowUnit):
         section.wrong("rows_per_unit", "makes no sense where each row is its own unit", hint="leave it out")
     columns = _columns(section, public=public, csv=kind == "csv")
-    return Table(name, source, inner, public, unit, rows, section.names("key"), MappingProxyType(columns))
+    limits = {key: limit for key in LIMITS if (limit := section.count(key)) is not None}
+    for key in limits if public else ():
+        section.wrong(key, "a public table has no unit to limit", hint=f"leave {key} out, or leave out public = true")
+    return Table(
+        name,
+        source,
+        inner,
+        public,
+        unit,
+        rows,
+        section.names("key"),
+        MappingProxyType(columns),
+        MappingProxyType(limits),
+    )
 
 
 def _unit(section: Section, public: bool) -> Unit | None:
@@ -215,14 +227,14 @@ def _unit(section: Section, public: bool) -> Unit | None:
         section.wrong("unit", f"must be a column's name, not {show(written)}", hint='unit = "person_id"')
         return None
     if "through" not in written:
-        part = section.section("unit", ("column", "domain", "through", "on"))
+        part = section.section("unit", (*UNIT_COLUMN.names, *UNIT_LINK.names))
         if "on" in part.entries:
             part.missing("through", hint='the table that knows the owner: through = "orders"')
         elif "column" not in part.entries:
             part.missing("column", hint='unit = { column = "person_id" }')
         column, domain = part.text("column"), part.text("domain")
         return None if column is None else ColumnUnit(column, (domain or "").lower())
-    part = section.section("unit", ("through", "on"))
+    part = section.section("unit", UNIT_LINK.names)
     through, on = part.text("through"), part.section("on")
     if on.readable and not on.entries:
         part.missing("on", hint='columns here = columns of its key: on = { order_id = "id" }')
@@ -233,17 +245,34 @@ def _unit(section: Section, public: bool) -> Unit | None:
 
 
 def _columns(section: Section, *, public: bool, csv: bool) -> dict[str, Column]:
-    keys = ("type", "min", "max", "values", "references", "private", "nullable", "bounds", "share")
-    parts = section.section("columns").sections(keys, later=())
+    parts = section.section("columns").sections(COLUMN.names, later=())
     columns = {lower: _column(name, part) for lower, (name, part) in parts.items()}
+    if csv and not public:
+        _check_typed(section, parts)
     for lower, (_, part) in parts.items():
-        if csv and not public and "type" not in part.entries:
-            part.missing("type", hint='a CSV file has no types, and guessing depends on the rows: type = "INTEGER"')
         if public and columns[lower].private:
             part.wrong("private", "the table is public, so this protects nothing", hint="leave out one of the two")
         if public and columns[lower].share is not None:
             part.wrong("bounds", "a public table needs no private range", hint="leave it out")
     return columns
+
+
+def _check_typed(table: Section, columns: Mapping[str, tuple[str, Section]]) -> None:
+    """One mistake for all columns of a private CSV table that have no type."""
+    bare = [part for _, part in columns.values() if part.readable and "type" not in part.entries]
+    if not bare:
+        return
+    source = table.entries.get("source")
+    where, what = bare[0].at("type"), "is missing"
+    if len(bare) > 1:
+        more = f" and {len(bare) - 12} more" if len(bare) > 12 else ""
+        names = ", ".join(name for name, part in columns.values() if part in bare[:12])
+        where, what = table.at("columns"), f"the types of {names}{more} are missing"
+    hint = (
+        'a CSV file has no types, and guessing depends on the rows: write type = "INTEGER" (or VARCHAR, DOUBLE, DATE, '
+        f"…), or let `dpsql init {source} --steward` read the rows and propose them"
+    )
+    table.note(where, what, hint=hint, code="missing-key")
 
 
 def _column(name: str, section: Section) -> Column:

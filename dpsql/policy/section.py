@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import TypeVar
 
 from dpsql.core.errors import PolicyError, nearest
+from dpsql.policy.keys import LARGEST_LIMIT
 from dpsql.policy.model import show
 from dpsql.policy.values import Unfit
 
-LARGEST_LIMIT = 2**40  # rows that the grid's overflow bound allows for
 Choice = TypeVar("Choice", bound=str)
 Parsed = TypeVar("Parsed")
 

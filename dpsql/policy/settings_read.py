@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.core.errors import PolicyError
+from dpsql.policy.keys import ENGINE, UNTESTED
 from dpsql.policy.model import exact_decimal, show
 from dpsql.policy.section import Section
-from dpsql.policy.settings import Duration, EngineSettings, Untested
+from dpsql.policy.settings import Duration, EngineSettings
 from dpsql.policy.values import Unfit
 
-UNTESTED: tuple[Untested, ...] = ("warn", "refuse")
 MOST_THREADS = 1024
 LONGEST = 30 * 86400  # seconds
 
@@ -30,7 +30,7 @@ _UNITS = {unit.lower(): unit for unit in ("KB", "MB", "GB", "TB", "KiB", "MiB", 
 
 def read_engine(top: Section) -> EngineSettings:
     """The settings of a policy; what it doesn't name has its default."""
-    section = top.section("engine", (*READERS, "untested"))
+    section = top.section("engine", ENGINE.names)
     found = {key: section.attempt(key, parse) for key, (parse, _) in READERS.items() if key in section.entries}
     given: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
     return EngineSettings(**given, untested=section.choice("untested", UNTESTED))

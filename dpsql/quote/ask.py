@@ -1,8 +1,11 @@
-"""What a query may spend and how much one unit may contribute: from the call, from the SQL itself, then the policy."""
+"""What a query may spend and how much one unit may contribute: from the call, from the SQL itself, then the policy.
+
+A limit that neither the call nor the SQL names is that of the tables in the query, and then the policy's for all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -13,13 +16,14 @@ from dpsql.analyze.bounding import Limits
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
+from dpsql.policy.keys import LIMITS
 from dpsql.policy.model import Policy, parse_delta, parse_epsilon
 from dpsql.quote.model import Ask
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same
 
 
 def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None = None) -> tuple[Ask, Limits]:
-    """What a query may spend and how much one unit may contribute: the call's word or the SQL's, then the policy's."""
+    """What a query may spend, by the call's word or the SQL's, then the policy's; and the limits that they name."""
     said = clause or {}
     strategy = said.get(STRATEGY)
     request = _stated(request, {name: option for name, option in said.items() if option is not strategy})
@@ -32,8 +36,7 @@ def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None 
     else:
         with _placed(said, "delta"):
             delta = parse_delta(request.delta, where="delta", error=PrivacyError)
-    privacy = policy.privacy
-    mechanism = request.mechanism or privacy.mechanism
+    mechanism = request.mechanism or policy.privacy.mechanism
     if mechanism not in ASKED_FOR:
         with _placed(said, "mechanism"):
             raise PrivacyError(f"unknown mechanism {mechanism!r}", code="mechanism", hint=f"use {_either(ASKED_FOR)}")
@@ -41,16 +44,31 @@ def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None 
     def limit(name: str) -> int | None:
         with _placed(said, name):
             written = said[name].written if name in said else name
-            return _limit(written, getattr(request, name), getattr(privacy, name))
+            return _limit(written, getattr(request, name))
 
     limits = Limits(
         max_rows=limit("max_rows"),
         max_rows_per_group=limit("max_rows_per_group"),
         max_groups=limit("max_groups"),
-        min_units=privacy.min_units,
+        min_units=policy.privacy.min_units,
         public_keys=strategy is not None and strategy.value == PUBLIC,
     )
     return Ask(epsilon, delta, mechanism, filter_.conversion), limits
+
+
+def with_policy(limits: Limits, policy: Policy, tables: Iterable[str]) -> Limits:
+    """The limits that a query names, and for the others the policy's: the largest of the tables in the query, where
+    one of them has one, else the one for all. Any limit is sound (Theorem WEIGHT-1): which one is a matter of accuracy.
+    """
+    named = [policy.tables[table] for table in sorted(set(tables))]
+
+    def chosen(name: str) -> int | None:
+        own = [table.limits[name] for table in named if name in table.limits]
+        given: int | None = getattr(limits, name)
+        return given if given is not None else max(own, default=getattr(policy.privacy, name))
+
+    found: dict[str, Any] = {name: chosen(name) for name in LIMITS}
+    return replace(limits, **found)
 
 
 def _stated(request: Request, said: Mapping[str, Option]) -> Request:
@@ -86,9 +104,9 @@ def _placed(said: Mapping[str, Option], name: str) -> Iterator[None]:
         raise
 
 
-def _limit(name: str, given: object, policy: int | None) -> int | None:
+def _limit(name: str, given: object) -> int | None:
     if given is None:
-        return policy
+        return None
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 2**31:
         raise PrivacyError(
             f"{name} is a whole number from 1 to 2³¹, not {given!r}", code="limit", hint=f"for instance {name}=20"

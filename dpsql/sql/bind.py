@@ -37,6 +37,11 @@ class Bound:
     text: str
     root: exp.Query
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of all tables in it, in lower case."""
+        return frozenset(table.name.lower() for table in self.root.find_all(exp.Table))
+
 
 _SELECT_PARTS = {
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",

@@ -6,43 +6,63 @@ the ledger for exactly this version of the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from dpsql.accounting.opening import account
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.opening import account, anchor
 from dpsql.accounting.other_ledgers import others
-from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.engine import Shared
 from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.steward.advice import ROWS, Advice, from_rows, from_schema
 from dpsql.steward.promises import Finding, outside, values_problem, verify
+from dpsql.steward.public_keys import public_keys
 
 Line = tuple[str, str]  # a label and what there is to say
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found: a heading, then for each table its lines; and the promises that were found broken."""
+    """What was found: a heading, then for each table its lines; the promises that were found broken; and advice."""
 
     heading: tuple[Line, ...]
-    tables: tuple[tuple[str, tuple[Line, ...]], ...]
+    tables: tuple[tuple[str, str, tuple[Line, ...]], ...]  # a table's name, its title, its lines
     broken: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{label:<9} {text}" for label, text in self.heading]
-        for title, found in self.tables:
+        lines += [f"advice    {one.text}" for one in self.advice if one.table is None]
+        for name, title, found in self.tables:
             lines += ["", title, *(f"  {label:<8} {text}" for label, text in found)]
+            told = [one for one in self.advice if one.table == name]
+            lines += [f"  {ROWS if one.about == ROWS else 'advice':<8} {one.text}" for one in told]
         return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for programs."""
+
+        def told(lines: tuple[Line, ...]) -> list[dict[str, str]]:
+            return [{"about": label, "text": text} for label, text in lines]
+
+        return {
+            "policy": told(self.heading),
+            "tables": {name: {"title": title, "found": told(lines)} for name, title, lines in self.tables},
+            "advice": [{"table": one.table, "about": one.about, "text": one.text} for one in self.advice],
+            "broken": list(self.broken),
+        }
 
 
 def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Report:
     """Open the policy's sources and compare; a mistake is a PolicyError, a missing file a DataError."""
     policy = Policy.load(policy_path)
+    followed = tuple(_follow(policy)) if steward else ()
     engine = Shared(policy, {}, None, strict=strict)
     try:
         for table in policy.tables.values():
@@ -59,12 +79,33 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
                 broken += [f"{policy.tables[name].name}: {f.text}" for f in findings[name] if not f.holds]
         verified = engine.promises()
         tables = tuple(
-            (_title(table), tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))))
+            (
+                table.name,
+                _title(table),
+                tuple(_lines(engine, table, verified.get(name, frozenset()), findings.get(name))),
+            )
             for name, table in policy.tables.items()
         )
-        return Report((*_heading(policy), *_untested(engine), *_other_accounts(engine)), tables, tuple(broken))
+        advice = [*from_schema(policy, engine.schema), *_from_rows(engine, findings)]
+        heading = (*_heading(policy), *followed, *_untested(engine), *_other_accounts(engine))
+        return Report(heading, tables, tuple(broken), tuple(advice))
     finally:
         engine.close()
+
+
+def _follow(policy: Policy) -> Iterator[Line]:
+    """A ledger that nothing was spent on takes a changed policy as it is: a steward still edits it."""
+    path = policy.ledger_path
+    if path.is_file():
+        changes = Ledger.accept_policy_change(path, account(policy), anchor=anchor(policy), unspent=True)
+        if changes:
+            yield "recorded", f"nothing was spent so far, so the ledger follows the policy: {'; '.join(changes)}"
+
+
+def _from_rows(engine: Shared, findings: Mapping[str, object]) -> Iterator[Advice]:
+    """What rows show of the tables that were looked at, and nothing where none was."""
+    for name in findings:
+        yield from from_rows(engine, engine.policy.tables[name])
 
 
 def _check_values(engine: Shared, table: Table) -> None:
@@ -137,14 +178,17 @@ def _lines(
     automatic = [f"{c.name} ({float(c.share):.0%})" for c in table.columns.values() if c.share is not None]
     if automatic:
         yield "auto", f"{_listed(automatic)}: found privately, once, for that share of the first query that needs it"
-    keys = [text for name, type_ in schema if (text := _keys(name, type_, table.column(name)))]
+    keys = [text for name, type_ in schema if (text := public_keys(name, type_, table.column(name)))]
     if keys:
         yield "keys", _listed(keys)
     full = [c.name for c in table.columns.values() if not c.nullable]
     if full:
         yield "not NULL", _listed([f"{c} ({_state(nullable_promise(table, c) in verified)})" for c in full])
     yield from _notes(table, schema)
+    told = {nullable_promise(table, column) for column in full}  # above, unless they are broken
     for finding in findings or ():
+        if finding.holds and finding.promise in told:
+            continue
         yield ("holds" if finding.holds else "BROKEN"), finding.text
     if findings is not None:
         for text in outside(engine, table, dict(schema)):
@@ -189,28 +233,6 @@ def _bound(bound: Bound | None) -> str:
     return "" if bound is None else str(bound)
 
 
-def _keys(name: str, type_: Type, said: Column | None) -> str | None:
-    """Public keys of a column, in words."""
-    if said is not None and said.private:
-        return None
-    if said is not None and said.values is not None:
-        return f"{name} ({len(said.values):,} values)"
-    if said is not None and said.references is not None:
-        return f"{name} (those of {said.references.table}.{said.references.column})"
-    if type_.is_boolean:
-        return f"{name} (true, false)"
-    if said is None or said.min is None or said.max is None:
-        return None
-    if (type_.is_integer or type_.is_date) and _span(said.min, said.max) < MAX_IMPLIED:
-        return f"{name} ({'each day' if type_.is_date else 'each whole number'} of its range)"
-    return None
-
-
-def _span(low: Bound, high: Bound) -> float:
-    gap = high - low  # type: ignore[operator]  # a policy's min and max are of one kind
-    return float(gap.days) if hasattr(gap, "days") else float(gap)
-
-
 def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
     """What analysts can't do yet, and what would let them."""
     bare = []
@@ -222,7 +244,7 @@ def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
         bounded = said is not None and (said.share is not None or (said.min is not None and said.max is not None))
         if type_.is_numeric and not bounded:
             bare.append(name)
-        elif type_.is_text and _keys(name, type_, said) is None and not (said is not None and said.private):
+        elif type_.is_text and public_keys(name, type_, said) is None and not (said is not None and said.private):
             ungrouped.append(name)
         if said is not None and (said.min is not None or said.max is not None) and type_.is_text:
             yield "note", f"{name} is text: its min and max have no effect"

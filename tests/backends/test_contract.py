@@ -15,7 +15,7 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.backends import base
-from dpsql.backends.base import Backend, Deadline, Exact, Kind, Misread, Versions
+from dpsql.backends.base import Backend, Contents, Deadline, Exact, Kind, Misread, Versions
 from dpsql.backends.choose import kind_of
 from dpsql.backends.dialect import AS_IS, Dialect
 from dpsql.backends.duckdb.dialect import DUCKDB
@@ -119,6 +119,9 @@ class Doubles:
 
     def versions(self) -> Versions:
         return Double.versions
+
+    def contents(self, source: str, files: tuple[Path, ...]) -> tuple[Contents, ...]:
+        raise AssertionError("a policy is there already")
 
     def locate(self, policy: dpsql.Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
         return locate(policy, objects)

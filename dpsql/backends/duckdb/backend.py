@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
 from dpsql.backends.duckdb.codes import encode, render_codes
+from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB
@@ -36,7 +37,7 @@ from dpsql.sql.as_sql import as_sql
 if TYPE_CHECKING:
     from dpsql.quote.model import ResponseStep, Step
 
-__all__ = ["DuckDB", "locate", "open_backend", "versions"]
+__all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
 
 FACTS = tuple(field.name for field in fields(Proven))
 

@@ -59,7 +59,8 @@ def read_csv(
         raise PolicyError(
             f"tables.{table.name}.columns: none of the listed columns is in the first line of {table.source}",
             code="unknown-column",
-            hint="the first line must name the columns: add a header, or list the names that it has",
+            hint="the first line must name the columns: add a header, or list the names that it has; "
+            f"`dpsql init {table.source} --steward` proposes all of them, with their types",
         )
     columns = ", ".join(f"{literal(c)}: 'VARCHAR'" for c in header)
     return (

@@ -1,0 +1,128 @@
+"""dpsql init: draft a policy for data that has none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.cli.options import steward_option
+from dpsql.cli.stop import careful
+
+if TYPE_CHECKING:
+    from dpsql.steward.init import Answers, Prospect
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True, metavar="DATA…")
+@click.option("--unit", metavar="NAME", help='Who is protected: a column that names them, or "row". Default: a guess.')
+@click.option("--public", metavar="TABLE", multiple=True, help="Everybody may see all of this table. May be repeated.")
+@click.option("--epsilon", metavar="E", help="The total ε that may ever be spent.")
+@click.option("--delta", metavar="D", help="The total δ.")
+@steward_option
+@click.option("--yes", is_flag=True, help="Ask nothing: the safe answer to every question.")
+@click.option("--force", is_flag=True, help="Replace a policy that is there already.")
+@click.option(
+    "-o",
+    "--output",
+    "--policy",
+    "policy",
+    metavar="PATH",
+    envvar="DPSQL_POLICY",
+    default="policy.toml",
+    show_default=True,
+    show_envvar=True,
+    help="Where to write the policy; - is standard output.",
+)
+def init(
+    data: tuple[str, ...],
+    unit: str | None,
+    public: tuple[str, ...],
+    epsilon: str | None,
+    delta: str | None,
+    steward: bool,
+    yes: bool,
+    force: bool,
+    policy: str,
+) -> None:
+    """Draft a policy for files, globs, folders and .duckdb databases.
+
+    From names and types alone; CSV columns are text then. With --steward rows are read, too, and what they show is
+    proposed: types, ranges, values, limits. Every decision is a question in a comment, with the safe answer below it:
+    all tables are private, and each row is protected for itself unless a column is evidently an id.
+    """
+    from dpsql.core.errors import PolicyError
+    from dpsql.policy.model import parse_delta, parse_epsilon
+    from dpsql.steward.draft import questions
+    from dpsql.steward.init import EPSILON, Answers, draft, look_at
+
+    target = None if policy == "-" else Path(policy)
+    if target is not None and target.exists() and not force:
+        raise click.UsageError(f"{policy} is there already: --force replaces it, -o names another file")
+    if epsilon is not None:
+        parse_epsilon(epsilon, where="--epsilon")
+    if delta is not None:
+        parse_delta(delta, where="--delta")
+    if steward:
+        click.echo("this reads rows of all tables; what it prints and writes is not private", err=True)
+    careful()
+    prospect = look_at(data, (Path() if target is None else target.parent).absolute(), steward=steward)
+    answers = Answers(unit, frozenset(name.lower() for name in public), epsilon or EPSILON, delta)
+    if not yes and interactive():
+        answers = ask(prospect, answers, asked_epsilon=epsilon is None)
+    text = draft(prospect, answers)
+    for note in prospect.inputs.notes:
+        click.echo(f"note: {note}", err=True)
+    if target is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with target.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise PolicyError(f"{policy}: can't be written: {error.strerror}", code="no-policy") from None
+    count, asked = len(prospect.inputs.tables), questions(text)
+    tables = "1 table" if count == 1 else f"{count} tables"
+    click.echo(f"wrote {policy}: {tables}, and {asked} questions in comments for you to decide", err=True)
+    click.echo('next: dpsql check --steward, then dpsql query "SELECT COUNT(*) FROM …"', err=True)
+
+
+def interactive() -> bool:
+    """Is somebody there to ask?"""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers:
+    """The few questions that decide most, on a terminal; ENTER is the safe answer."""
+    from dataclasses import replace
+
+    from dpsql.core.errors import PolicyError
+    from dpsql.policy.model import parse_epsilon
+    from dpsql.steward.guess import ROW
+
+    if answers.unit is None:
+        for one in prospect.candidates:
+            click.echo(f"  {one.entity}: {', '.join(f'{t}.{c}' for t, c in one.columns)}", err=True)
+        best = prospect.protected(None)
+        click.echo("  row: each row for itself", err=True)
+        while True:
+            said = click.prompt("Who is protected?", default=best.entity if best else ROW, err=True)
+            try:
+                prospect.protected(said)
+                break
+            except PolicyError as error:
+                click.echo(str(error), err=True)
+        answers = replace(answers, unit=said)
+    for name, why in prospect.lookups.items():
+        if name not in answers.public and click.confirm(f"May everybody see all of {name} ({why})?", err=True):
+            answers = replace(answers, public=answers.public | {name})
+    while asked_epsilon:
+        said = click.prompt("Total ε (1 is strict, 3 usual, above 10 little)", default=answers.epsilon, err=True)
+        try:
+            parse_epsilon(said, where="ε")
+            return replace(answers, epsilon=said)
+        except PolicyError as error:
+            click.echo(str(error), err=True)
+    return answers

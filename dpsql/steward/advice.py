@@ -1,0 +1,174 @@
+"""What a careful colleague would say about a policy that is valid: what it refuses, wastes or forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from dpsql.backends.choose import file_kind
+from dpsql.core.cost import show_rounded
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
+from dpsql.engine import Shared
+from dpsql.policy.model import ColumnUnit, Policy, RowUnit, Table
+from dpsql.steward.guess import Subject, candidates, repeats_like_an_id
+from dpsql.steward.public_keys import public_keys
+from dpsql.steward.seen import UnitRows, nulls_and_values, rows_beyond, unit_rows
+from dpsql.steward.words import CONTACTS
+
+LITTLE = 10  # an ε above this protects little
+ROWS = "rows"  # a fact rather than advice
+CUT = Fraction(1, 100)  # of all rows, above which a limit is worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One piece of advice. table: None where it is about all of them."""
+
+    about: str
+    text: str
+    table: str | None = None
+
+
+def from_schema(policy: Policy, schema: Mapping[str, Sequence[tuple[str, str]]]) -> Iterator[Advice]:
+    """What can be said without a look at rows."""
+    budget = policy.budget
+    if budget.epsilon > LITTLE:
+        yield Advice(
+            "epsilon",
+            f"ε = {show_rounded(budget.epsilon, up=False)} in all protects little: what anybody thinks of one unit may "
+            "change by a factor of e^ε; 1 to 3 is usual",
+        )
+    private = {
+        name: [(column, Type.parse(text)) for column, text in schema[name]]
+        for name, table in policy.tables.items()
+        if not table.public
+    }
+    hidden = [
+        f"{policy.tables[n].name}.{c}" for n, columns in private.items() for c in _hidden(policy.tables[n], columns)
+    ]
+    if hidden and budget.delta == 0:
+        yield Advice(
+            "delta",
+            f"δ = 0 refuses GROUP BY {_listed(hidden)}, whose keys aren't public, and Gaussian noise: set [budget] "
+            "delta, say 1e-6, or give them values or references",
+        )
+    for name, columns in private.items():
+        yield from _table(policy, policy.tables[name], columns)
+
+
+def _table(policy: Policy, table: Table, columns: Sequence[tuple[str, Type]]) -> Iterator[Advice]:
+    useless = [f"{name} ({type_})" for name, type_ in columns if not type_.is_written]
+    opaque = [f"{name} ({type_})" for name, type_ in columns if type_.is_written and not type_.is_key]
+    if useless:
+        yield Advice(
+            "columns",
+            f"nobody can use {_listed(useless)}: nested values have neither keys nor a range; give their parts columns "
+            "of their own",
+            table.name,
+        )
+    if opaque:
+        yield Advice("columns", f"{_listed(opaque)} can't be grouped by or added up", table.name)
+    if isinstance(table.unit, RowUnit):
+        people = [one for one in candidates([Subject(table.name, tuple(columns))]) if one.entity not in CONTACTS]
+        found = [column for one in people for column in one.within(table.name)]
+        if found:
+            yield Advice(
+                "unit",
+                f'unit = "row" protects one row, and {_listed(found)} looks like an id: if somebody can have several '
+                f'rows, write unit = "{found[0]}"',
+                table.name,
+            )
+        return
+    if table.rows_per_unit is None and _limit(policy, table, "max_rows") is None:
+        yield Advice("max_rows", "no max_rows: a query that names none chooses one, for a share of its ε", table.name)
+    if _hidden(table, columns) and policy.budget.delta and _limit(policy, table, "max_groups") is None:
+        yield Advice(
+            "max_groups",
+            "no max_groups: GROUP BY keys that aren't public chooses one, for a share of ε",
+            table.name,
+        )
+
+
+def from_rows(engine: Shared, table: Table) -> Iterator[Advice]:
+    """What rows show. Trusted: the steward alone may see it."""
+    schema = [(name, Type.parse(text)) for name, text in engine.schema[table.name.lower()]]
+    columns = [(name, type_) for name, type_ in schema if type_.is_key]
+    rows, nulls, distinct = nulls_and_values(engine.backend, table, columns)
+    full = [name for name, _ in columns if rows and not nulls[name] and _promised_nothing(table, name)]
+    if full:
+        yield Advice("nullable", f"never NULL, and not declared so (nullable = false): {_listed(full)}", table.name)
+    if unlisted := _unlisted(engine, table):
+        text = f"nobody can use {_listed(unlisted)}: a column of a CSV file has to be listed, with its type"
+        yield Advice("columns", text, table.name)
+    units = unit_rows(engine.backend, engine.policy, table)
+    if units is not None:
+        if units.most > 1:
+            yield Advice(ROWS, f"of one unit: {units}", table.name)
+        yield from _cut(engine, table, units)
+    elif isinstance(table.unit, RowUnit):
+        for name, type_ in columns:
+            if repeats_like_an_id(table.name, name, type_, distinct[name], rows):
+                text = f'unit = "row", and {name} repeats like an id (about {distinct[name]:,} values in {rows:,} rows)'
+                yield Advice("unit", f"{text}: is it one of people?", table.name)
+    protected = units.units if units is not None else rows
+    delta = engine.policy.budget.delta
+    if protected and delta > Fraction(1, 10 * protected):
+        yield Advice(
+            "delta",
+            f"δ = {show_rounded(delta, up=False)} is more than 1 / (10 × {protected:,} units): it could show somebody "
+            "as they are; take a smaller one",
+            table.name,
+        )
+
+
+def _unlisted(engine: Shared, table: Table) -> list[str]:
+    """Columns of a CSV file that the policy doesn't list. For the steward alone: a first line may be a row."""
+    if table.name.lower() not in engine.unlisted or table.source is None:
+        return []
+    files = next(one.files for one in engine.located if one.table is table)
+    known = {name.lower() for name, _ in engine.schema[table.name.lower()]}
+    held = file_kind().contents(table.source, files)
+    return [name for one in held for name, _ in one.columns if name.lower() not in known]
+
+
+def _cut(engine: Shared, table: Table, units: UnitRows) -> Iterator[Advice]:
+    """Limits that leave out more than a hundredth of the rows."""
+    limit = _limit(engine.policy, table, "max_rows")
+    if limit is None:
+        return
+    (beyond,) = rows_beyond(engine.backend, engine.policy, table, [limit])
+    share = Fraction(beyond, units.rows)
+    if share > CUT:
+        yield Advice(
+            "max_rows",
+            f"max_rows = {limit:,} cuts {float(share):.1%} of the rows: {beyond:,} of {units.rows:,}",
+            table.name,
+        )
+
+
+def _promised_nothing(table: Table, column: str) -> bool:
+    said = table.column(column)
+    return said is not None and said.nullable
+
+
+def _hidden(table: Table, columns: Sequence[tuple[str, Type]]) -> list[str]:
+    """Columns that people group by and whose keys aren't public: texts, which ids and private ones are not."""
+    unit = table.unit.column.lower() if isinstance(table.unit, ColumnUnit) else None
+    return [
+        name
+        for name, type_ in columns
+        if type_.is_text
+        and name.lower() != unit
+        and public_keys(name, type_, table.column(name)) is None
+        and not ((said := table.column(name)) is not None and said.private)
+    ]
+
+
+def _limit(policy: Policy, table: Table, name: str) -> int | None:
+    found: int | None = table.limits.get(name, getattr(policy.privacy, name))
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

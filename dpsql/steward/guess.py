@@ -1,0 +1,221 @@
+"""Who is protected, guessed: from names and types, and from which columns are unique where the steward let us look."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
+from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit, Unit
+from dpsql.steward.words import CONTACTS, NAMED, PEOPLE, SHARED, THINGS, Meaning, entity_of, meaning, prefix_of
+
+ROW = "row"  # the answer that each row is protected for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A table to guess about. unique: columns without a repetition, None where nobody looked."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    unique: frozenset[str] | None = None
+
+    @property
+    def meanings(self) -> dict[str, Meaning]:
+        """What each column's name says, for those whose type could hold an id."""
+        prefix = prefix_of([name for name, _ in self.columns])
+        return {n: meaning(n, self.name, prefix) for n, type_ in self.columns if _id_type(type_)}
+
+    def type(self, column: str) -> Type:
+        return dict(self.columns)[column]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Somebody who could be protected, and the columns, (table, column), that say whom a row belongs to."""
+
+    entity: str
+    score: int
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(table for table, _ in self.columns))
+
+    def within(self, table: str) -> list[str]:
+        """Its columns in one table."""
+        return [column for there, column in self.columns if there == table]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What is proposed for one table, and why."""
+
+    unit: Unit
+    why: str
+    key: str | None = None  # by which other tables find their owners
+    lookup: str | None = None  # why it may be public
+    others: tuple[str, ...] = ()  # further columns that are ids of somebody
+    references: Mapping[str, tuple[str, str]] | None = None  # columns with their keys in tables that may be public
+
+
+def candidates(tables: Sequence[Subject]) -> list[Candidate]:
+    """Who could be protected, the likeliest first."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    scores: dict[str, int] = {}
+    for table in tables:
+        for column, said in table.meanings.items():
+            named = said.entity in NAMED and column.lower() == said.entity and table.type(column).is_integer
+            if said.is_id or named:
+                found.setdefault(said.entity, []).append((table.name, column))
+    for entity, columns in found.items():
+        shared = len({table for table, _ in columns}) > 1
+        scores[entity] = (
+            3 if entity in CONTACTS else 4 if entity in PEOPLE else 2 if entity in SHARED
+            else 1 if shared and entity not in THINGS else 0
+        )  # fmt: skip
+    every = [Candidate(entity, scores[entity], tuple(columns)) for entity, columns in found.items() if scores[entity]]
+    return sorted(every, key=lambda c: (-c.score, -len(c.tables)))
+
+
+def named(choice: str, tables: Sequence[Subject]) -> Candidate | None:
+    """Whom a steward means by a name: somebody of the candidates, or the owners that columns of this name tell."""
+    for one in candidates(tables):
+        if one.entity == choice.lower():
+            return one
+    columns = [(t.name, c) for t in tables for c in t.meanings if c.lower() == choice.lower()]
+    if not columns:
+        return None
+    (table, column), *_ = columns
+    entity = next(t.meanings[column].entity for t in tables if t.name == table)
+    alike = [(t.name, c) for t in tables for c, said in t.meanings.items() if said.is_id and said.entity == entity]
+    return Candidate(entity or column, 1, tuple(dict.fromkeys(columns + alike)))
+
+
+def guess(tables: Sequence[Subject], protected: Candidate | None, public: Collection[str]) -> dict[str, Guess]:
+    """A proposal for each table. protected: None where each row is to be protected for itself."""
+    private = [table for table in tables if table.name not in public]
+    units = {t.name: found for t in private if protected and (found := _own(t, protected))}
+    keys: dict[str, str] = {}
+    while protected and (step := next(_links(private, units, keys), None)):
+        name, (through, key), found = step
+        units[name] = found
+        keys[through] = key
+    people = [one for one in candidates(private) if one.score >= 2]
+    lists = [t for t in tables if t.name in public or (t.name not in units and _lookup(t, tables) is not None)]
+    made: dict[str, Guess] = {}
+    for table in private:
+        unit, why = (
+            units.get(table.name)
+            or (_elsewhere(table, people) if protected else None)
+            or (RowUnit(), _no_owner(table, people))
+        )
+        column = unit.column if isinstance(unit, ColumnUnit) else None
+        others = [c for one in people for c in one.within(table.name) if c != column and one.entity not in CONTACTS]
+        lookup = _lookup(table, tables) if table.name not in units and isinstance(unit, RowUnit) else None
+        made[table.name] = Guess(
+            unit, why, keys.get(table.name), lookup, tuple(others), dict(_references(table, lists, column))
+        )
+    return made
+
+
+def _own(table: Subject, protected: Candidate) -> tuple[Unit, str] | None:
+    columns = protected.within(table.name)
+    if not columns:
+        return None
+    elsewhere = [name for name in protected.tables if name != table.name]
+    also = f", and {_and(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} one, too" if elsewhere else ""
+    return ColumnUnit(columns[0]), f"by its name {columns[0]} is an id of one {protected.entity}{also}"
+
+
+def _links(
+    tables: Sequence[Subject], units: Mapping[str, tuple[Unit, str]], keys: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[str, str], tuple[Unit, str]]]:
+    """Tables without a unit that point to one with: (table, (through, its key), (unit, why))."""
+    for table in tables:
+        if table.name in units:
+            continue
+        for column, said in table.meanings.items():
+            for there in tables:
+                if not said.is_id or said.entity in CONTACTS or there.name not in units or there is table:
+                    continue
+                key = own_key(there, said.entity)
+                fits = key is not None and _same(table.type(column), there.type(key))
+                if key is not None and fits and keys.get(there.name, key) == key:
+                    why = f"{column} has the name of {there.name}'s own id, {key}, and {there.name} knows the owner"
+                    yield table.name, (there.name, key), (LinkedUnit(there.name, ((column, key),)), why)
+
+
+def own_key(table: Subject, entity: str) -> str | None:
+    """The column that is a table's own id, as far as names (and a look) say; None where there is none."""
+    for column, said in table.meanings.items():
+        if said.is_id and said.entity == entity:
+            if table.unique is not None and column.lower() in table.unique:
+                return column
+            if table.unique is None and entity_of(table.name) == entity:
+                return column
+    return None
+
+
+def _elsewhere(table: Subject, people: Sequence[Candidate]) -> tuple[Unit, str] | None:
+    """Somebody else than the protected owns the rows of this table: a domain of their own."""
+    for one in people:
+        lists_things = one.entity in CONTACTS and entity_of(table.name) in THINGS
+        if (columns := one.within(table.name)) and not lists_things:
+            why = f"by its name {columns[0]} is an id of one {one.entity}, and of nobody in the other tables"
+            return ColumnUnit(columns[0], one.entity), why
+    return None
+
+
+def _no_owner(table: Subject, people: Sequence[Candidate]) -> str:
+    ids = [column for one in people for column in one.within(table.name)]
+    return f"was asked for, whatever {_and(ids)} may be" if ids else "no column is an id of somebody by its name"
+
+
+def _lookup(table: Subject, tables: Sequence[Subject]) -> str | None:
+    entity = entity_of(table.name)
+    if entity in THINGS:
+        return f"by its name it lists {table.name}, not people"
+    first = table.columns[0][0] if table.columns else ""
+    said = table.meanings.get(first)
+    if said is None or said.entity != entity or entity in PEOPLE | SHARED:
+        return None
+    for there in tables:
+        if there is not table and any(
+            c.lower() == first.lower() or (m == said and m.is_id) for c, m in there.meanings.items()
+        ):
+            return f"{there.name} points to it by {first}"
+    return None
+
+
+def _references(table: Subject, lists: Sequence[Subject], unit: str | None) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Columns whose keys a lookup table lists: (column, (table, column there))."""
+    for column, said in table.meanings.items():
+        for there in lists:
+            if there is table or column == unit or not there.columns:
+                continue
+            first = there.columns[0][0]
+            far = there.meanings.get(first)
+            alike = first.lower() == column.lower() or (far is not None and far.is_id and said.is_id and far == said)
+            one_each = there.unique is None or first.lower() in there.unique
+            if alike and one_each and _same(table.type(column), there.type(first)):
+                yield column, (there.name, first)
+                break
+
+
+def repeats_like_an_id(table: str, column: str, type_: Type, distinct: int, rows: int) -> bool:
+    """Are there many different values, each of them a few times, and not by its name those of things?"""
+    plain = (type_.is_integer or type_.is_text) and meaning(column, table).entity not in THINGS
+    return plain and distinct > 100 and 3 * distinct < 2 * rows and rows < 100 * distinct
+
+
+def _id_type(type_: Type) -> bool:
+    return type_.is_integer or type_.is_text or type_.name == "UUID"
+
+
+def _same(a: Type, b: Type) -> bool:
+    return (a.is_integer and b.is_integer) or (a.is_text and b.is_text) or a == b
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,191 @@
+"""init: a draft of a policy for data that has none. Every decision of the steward's is a question in it.
+
+From schemas and names alone no row is read. With `steward`, rows are read, and what they show is proposed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+from dpsql.backends.choose import file_kind, kind_of
+from dpsql.core.errors import PolicyError, nearest
+from dpsql.core.frozen import dataclass
+from dpsql.core.types import Type
+from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, RowUnit, Unit
+from dpsql.steward.draft import Draft, Limit, TableDraft, write
+from dpsql.steward.guess import ROW, Candidate, Guess, Subject, candidates, guess, named
+from dpsql.steward.inputs import Inputs, find
+from dpsql.steward.rounding import limits_up_to
+from dpsql.steward.seen import TableSeen, rows_beyond, see, unit_rows
+
+EPSILON, QUERY_EPSILON, DELTA = "3", "0.3", "1e-6"
+"""What is proposed where nobody says anything: ten queries at an ε at which each of them tells little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the steward said; None and nothing: the safe proposal. unit: somebody's name, a column's, or "row"."""
+
+    unit: str | None = None
+    public: frozenset[str] = frozenset()
+    epsilon: str = EPSILON
+    delta: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """The data before anything is decided: its tables, what rows show (None: nobody looked), whom to protect."""
+
+    inputs: Inputs
+    folder: Path
+    seen: Mapping[str, TableSeen] | None
+    subjects: tuple[Subject, ...]
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Who could be protected, the likeliest first."""
+        return candidates(self.subjects)
+
+    @property
+    def lookups(self) -> dict[str, str]:
+        """Tables that may be public, and why."""
+        found = guess(self.subjects, self.protected(None), ())
+        return {name: one.lookup for name, one in found.items() if one.lookup is not None}
+
+    def protected(self, unit: str | None) -> Candidate | None:
+        """Whom a steward means, by default the likeliest; None: each row for itself."""
+        if unit is None:
+            return next(iter(self.candidates), None)
+        if unit.lower() == ROW:
+            return None
+        if (found := named(unit, self.subjects)) is None:
+            names = [column for subject in self.subjects for column in subject.meanings]
+            close = nearest(unit, names)
+            raise PolicyError(
+                f"unit: no table has a column {unit} that could be an id",
+                code="unknown-column",
+                hint=f"did you mean {close}?" if close else 'name a column of whole numbers or text, or "row"',
+            )
+        return found
+
+
+def look_at(data: Sequence[str], folder: Path, *, steward: bool) -> Prospect:
+    """Find the tables; for the steward, look at their rows, too."""
+    inputs = find(data, folder, file_kind().contents)
+    seen = _see(inputs, folder) if steward else None
+    return Prospect(inputs, folder, seen, tuple(_subjects(inputs, seen)))
+
+
+def draft(prospect: Prospect, answers: Answers) -> str:
+    """The text of a policy that `check` accepts."""
+    names = {one.name for one in prospect.inputs.tables}
+    if unknown := sorted(answers.public - names):
+        close = nearest(unknown[0], sorted(names))
+        raise PolicyError(
+            f"public: there is no table {unknown[0]}",
+            code="unknown-table",
+            hint=f"did you mean {close}?" if close else f"the tables are {', '.join(sorted(names))}",
+        )
+    protected = prospect.protected(answers.unit)
+    made = guess(prospect.subjects, protected, answers.public)
+    rows = _unit_rows(prospect, made) if prospect.seen is not None else {}
+    linked = {one.unit.through for one in made.values() if isinstance(one.unit, LinkedUnit)}
+    tables = tuple(
+        TableDraft(one, made.get(one.name), (prospect.seen or {}).get(one.name), rows.get(one.name), one.name in linked)
+        for one in prospect.inputs.tables
+    )
+    delta = answers.delta or _delta(max((table.units for table in tables), default=0))
+    text = write(Draft(tables, protected, answers.epsilon, _query(answers.epsilon), delta, prospect.seen is not None))
+    Policy.from_dict(tomllib.loads(text, parse_float=Decimal), folder=prospect.folder, sources=())
+    return text
+
+
+def _subjects(inputs: Inputs, seen: Mapping[str, TableSeen] | None) -> Iterable[Subject]:
+    for one in inputs.tables:
+        columns = [(name, Type.parse(text)) for name, text in one.columns]
+        if seen is None:
+            yield Subject(one.name, tuple(columns))
+            continue
+        found = seen[one.name].columns
+        typed = [(name, found[name.lower()].type if name.lower() in found else type_) for name, type_ in columns]
+        yield Subject(one.name, tuple(typed), frozenset(name for name, column in found.items() if column.unique))
+
+
+def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
+    """All rows of all tables, each row its own unit and the columns of CSV files text, as a first policy would say."""
+    units: dict[str, tuple[Unit, str | None]] = {one.name: (RowUnit(), None) for one in inputs.tables}
+    policy = _policy(inputs, folder, units, {})
+    backend = kind_of(policy).open_backend(kind_of(policy).locate(policy, {}), policy.engine, folder)
+    try:
+        return {
+            one.name: see(backend, policy.tables[one.name.lower()], typed=one.kind != "csv") for one in inputs.tables
+        }
+    finally:
+        backend.close()
+
+
+def _unit_rows(prospect: Prospect, made: Mapping[str, Guess]) -> dict[str, Limit]:
+    """How many rows units have in the tables as they would be, and the limit that makes COUNT(*) least wrong."""
+    inputs = Inputs(tuple(one for one in prospect.inputs.tables if one.name in made), ())
+    policy = _policy(inputs, prospect.folder, {n: (one.unit, one.key) for n, one in made.items()}, prospect.seen or {})
+    kind = kind_of(policy)
+    backend = kind.open_backend(kind.locate(policy, {}), policy.engine, prospect.folder)
+    try:
+        found: dict[str, Limit] = {}
+        for table in policy.tables.values():
+            rows = unit_rows(backend, policy, table)
+            if rows is not None:
+                limits = limits_up_to(rows.most)
+                found[table.name] = Limit(rows, _least_wrong(limits, rows_beyond(backend, policy, table, limits)))
+        return found
+    finally:
+        backend.close()
+
+
+def _least_wrong(limits: Sequence[int], beyond: Sequence[int]) -> int:
+    """The limit with the least sum of the rows that it cuts and of the noise that a count with it has."""
+    noise = Fraction(141, 100) / Fraction(QUERY_EPSILON)  # a standard deviation, for one row
+    return min(zip(limits, beyond, strict=True), key=lambda one: one[1] + noise * one[0])[0]
+
+
+def _policy(
+    inputs: Inputs, folder: Path, units: Mapping[str, tuple[Unit, str | None]], seen: Mapping[str, TableSeen]
+) -> Policy:
+    """A policy to look at rows with: it is never written, has no ledger, and answers nothing."""
+    tables: dict[str, object] = {}
+    for one in inputs.tables:
+        unit, key = units[one.name]
+        known = seen[one.name].columns if one.name in seen else {}
+        types = {c: known[c.lower()].type.sql if c.lower() in known else "VARCHAR" for c, _ in one.columns}
+        columns = {column: {"type": type_} for column, type_ in types.items()}
+        table: dict[str, object] = {"source": one.source, "unit": _written(unit)}
+        table |= {"table": one.table} if one.table is not None else {}
+        table |= {"columns": columns} if one.kind == "csv" else {}
+        tables[one.name] = table | ({"key": key} if key is not None else {})
+    return Policy.from_dict({"budget": {"epsilon": 1}, "tables": tables}, folder=folder, sources=())
+
+
+def _written(unit: Unit) -> object:
+    match unit:
+        case RowUnit():
+            return ROW
+        case ColumnUnit(column, domain):
+            return {"column": column, **({"domain": domain} if domain else {})}
+        case LinkedUnit(through, on):
+            return {"through": through, "on": dict(on)}
+
+
+def _delta(units: int) -> str:
+    """A power of ten, at most a tenth of 1 / units."""
+    digits = len(str(max(units, 1)))  # units < 10^digits
+    return f"1e-{max(6, digits + 1)}"
+
+
+def _query(epsilon: str) -> str:
+    """What a query spends: a tenth of the total."""
+    share = Decimal(epsilon) / 10
+    return f"{share.normalize():f}"

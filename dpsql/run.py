@@ -24,7 +24,8 @@ from dpsql.engine import Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
-from dpsql.store.reuse import claim_of, keep, look
+from dpsql.store.flight import claim_of
+from dpsql.store.reuse import keep, look
 
 
 def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = False) -> list[Answer]:

@@ -61,7 +61,7 @@ def analyze_known(plan: Plan, limits: Limits, catalog: Catalog, ranges: Sequence
         try:
             analyze(plan, limits, with_ranges(catalog, used[: place + 1]))
         except Error:
-            used[place] = replace(one, range=(one.seed.low, one.seed.high), found=True)
+            used[place] = one.seeded
     return replace(analyze(plan, limits, with_ranges(catalog, used)), automatic=tuple(used))
 
 

@@ -7,6 +7,7 @@ an estimate of what is cut where that was asked for, and the rest for the releas
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -21,7 +22,7 @@ from dpsql.quote.bounds import analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
 from dpsql.quote.merge import Together, merge, share
-from dpsql.quote.model import Ask, Known, Part, Quote, Result, Stage
+from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
 from dpsql.statistics.bounds import Automatic
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
@@ -47,6 +48,16 @@ def quote_of(
 
     estimate: a share of ε is for what limits and ranges cut.
     """
+    try:
+        return _quote(text, statements, ask, catalog, estimate)
+    except PrivacyError:
+        if all(a.range is None for s in statements for a in s.checked.automatic):
+            raise
+    # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
+    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, estimate)
+
+
+def _quote(text: str, statements: Sequence[Statement], ask: Ask, catalog: Catalog, estimate: bool) -> Quote:
     parts = tuple(_part(s) for s in statements)
     together = merge(text, [s.checked for s in statements])
     rest, aside = ask, None
@@ -54,23 +65,55 @@ def quote_of(
         aside, rest = shares(rest, [SHARE])
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
+    asked = rest if automatic else None
+    first, less = _first(together, automatic, rest) if len(pending) < len(automatic) else (None, None)
     *asks, rest = shares(rest, [a.share for a in pending]) if pending else [rest]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
     if together.rows:
         rows, rest = _rows(together, rest)
-        stages.append(rows)
+        stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        main = replace(_calibrated(together, rest), automatic=automatic)
+        main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
         if pending:
-            main = _unsettled(main, text, statements, ranges, rest, catalog)
-        elif automatic:  # the first to ask had less: what was stored for him is good enough
-            first = shares(rest, [a.share for a in automatic])[-1]
-            main = replace(main, enough=_calibrated(together, first).steps)
+            main = _unsettled(main, text, statements, ranges, rest, first, catalog)
+        else:
+            main = replace(main, enough=_enough(together, first))
         stages.append(main)
         if aside is not None:
             stages.append(_estimated(main, aside, together.checked.plan, catalog))
     return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon)
+
+
+def _first(
+    together: Together, automatic: Sequence[Automatic], ask: Ask
+) -> tuple[Ask | None, tuple[AnyStep, ...] | None]:
+    """What whoever paid for all the ranges had left for the release, and his steps of rows that leave one by one.
+
+    What was stored for him is good enough. None where so little can't be shared: then nobody had as little.
+    """
+    with suppress(PrivacyError):
+        left = shares(ask, [a.share for a in automatic])[-1]
+        if not together.rows:
+            return left, None
+        rows, left = _rows(together, left)
+        return left, rows.steps
+    return None, None
+
+
+def _enough(together: Together, first: Ask | None) -> tuple[AnyStep, ...] | None:
+    """The steps of a release with so little to spend; None where nobody has as little."""
+    with suppress(PrivacyError):
+        return None if first is None else _calibrated(together, first).steps
+    return None
+
+
+def _seeded(statement: Statement, catalog: Catalog) -> Statement:
+    """A statement with the seed ranges of its columns in place of those that were released."""
+    ranges = [a if a.range is None else a.seeded for a in statement.checked.automatic]
+    if not ranges:
+        return statement
+    return replace(statement, checked=analyze_known(statement.plan, statement.limits, catalog, ranges))
 
 
 def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]:
@@ -145,6 +188,7 @@ def _unsettled(
     statements: Sequence[Statement],
     ranges: tuple[Stage, ...],
     ask: Ask,
+    first: Ask | None,
     catalog: Catalog,
 ) -> Stage:
     """A stage whose ranges are still to be released: the noise that it has now is for seed ranges (Theorem AUTO-1)."""
@@ -154,6 +198,7 @@ def _unsettled(
     if ask.conversion is not None:
         most = Cost(ask.epsilon, own.delta, ask.conversion.rho(ask.epsilon), own.parts)
     fixed = replace(ask, mechanism=main.split.name)
+    less = None if first is None else replace(first, mechanism=main.split.name)
     pending = [a.key for a in main.automatic if a.range is None]
 
     def settle(known: Known) -> Stage:
@@ -168,7 +213,12 @@ def _unsettled(
             for s in statements
         ]
         used = {a.key: a for one in again for a in one.automatic}
-        settled = _calibrated(merge(text, again), fixed)
+        together = merge(text, again)
+        try:
+            settled = replace(_calibrated(together, fixed), enough=_enough(together, less))
+        except PrivacyError:  # Theorem AUTO-1: no released range refuses what its seed range admits
+            given_way = [found[a.key].seeded if a.range is None else a for a in main.automatic]
+            return replace(main, automatic=tuple(given_way))
         return replace(settled, automatic=tuple(used[a.key] for a in main.automatic))
 
     return replace(main, after=ranges, settle=settle, most=most)

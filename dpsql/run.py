@@ -33,13 +33,15 @@ def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = Fa
 
     data: the versions that the quote was made for. fresh: stored releases answer nothing but ranges.
     """
+    late: list[Stage] = []
     try:
-        return _flight(quote, data, payer, fresh)
+        return _flight(quote, data, payer, fresh, late)
     except Overtaken:
         # Theorem FLIGHT-1: others took over when it was late, and nothing that was drawn here is shown. Their release
         # answers, or it is paid for once more.
+        lost = quote.cost_of(late)
         try:
-            return _flight(quote, data, payer, fresh)
+            return [replace(a, cost=lost + a.cost) for a in _flight(quote, data, payer, fresh, [])]
         except Overtaken:
             raise LedgerError(
                 "others took this release over twice: it was measured too late, and nothing of it was shown",
@@ -48,10 +50,11 @@ def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = Fa
             ) from None
 
 
-def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) -> list[Answer]:
+def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool, paid: list[Stage]) -> list[Answer]:
+    """Answer each part of a quote; `paid` is told what was paid for."""
     engine, ledger = payer.engine, payer.engine.ledger
     known, receipts = payer.reserve(quote, data, fresh)
-    paid = [stage for stage in quote.stages if stage not in known]
+    paid += [stage for stage in quote.stages if stage not in known]
     until = engine.deadline()
     with ledger.working(receipts):
         for stage, receipt in zip(paid, receipts, strict=True):
@@ -112,6 +115,7 @@ class Payer:
         asked = [stage for stage in quote.stages if not fresh or stage.kind == "range"]
         untested = engine.backend.versions.untested
         given_up: list[bool] = []
+        paid: list[Receipt] = []
 
         def spends(known: Known) -> list[Spend]:
             wanted = [stage for stage in quote.stages if stage not in known]
@@ -140,6 +144,7 @@ class Payer:
             self.paying = False
             if receipts:
                 self.charged = receipts[-1]
+                paid.extend(receipts)
             return known, [replace(receipt, untested=untested) for receipt in receipts]
 
         try:
@@ -147,4 +152,8 @@ class Payer:
         except BudgetError as error:
             if quote.offer is not None and error.fits is not None and (fits := quote.offer(error.fits)) is not None:
                 error.hint = f"the accuracy that fits is {fits}\n{error.hint}"
+            raise
+        except BaseException:
+            if paid:  # interrupted when all was paid for: nobody goes to work on it
+                engine.ledger.give_back(paid)
             raise

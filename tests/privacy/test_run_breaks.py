@@ -20,7 +20,8 @@ from support import Connect
 import dpsql
 from dpsql import run as loop
 from dpsql.accounting import claims
-from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.ledger import Ledger, Overtaken
+from dpsql.core.errors import BudgetError
 from dpsql.quote import calibrate
 
 N = 2_000
@@ -140,6 +141,61 @@ def test_an_epsilon_that_could_not_be_shared_with_a_range_is_enough_where_the_ra
     session = opened(connect, PEOPLE, "zcdp")
     session.query("SELECT SUM(x) FROM t", epsilon=1)
     assert session.query("SELECT COUNT(*), SUM(x + 1) FROM t", epsilon="0.000001").cost.epsilon == Fraction(1, 10**6)
+
+
+# ---------------------------------------------------------------- what is said of a price
+
+
+def test_whoever_was_overtaken_is_told_all_that_he_was_charged(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(connect, PEOPLE, "basic")
+    record, late = Ledger.record, [True]
+
+    def once_late(self: Ledger, *arguments: Any) -> Any:
+        if late and late.pop():
+            raise Overtaken
+        return record(self, *arguments)
+
+    monkeypatch.setattr(Ledger, "record", once_late)
+    answer = session.query("SELECT SUM(v) FROM t", epsilon=1)
+    assert answer.cost.epsilon == session.budget.spent.epsilon == 2
+
+
+@ACCOUNTANTS
+def test_a_refusal_names_the_epsilon_that_was_asked_for_however_many_stages_there_are(
+    connect: Connect, accountant: str
+) -> None:
+    session = opened(connect, PEOPLE, accountant, epsilon=2)
+    session.query("SELECT SUM(v) FROM t", epsilon="1.9")
+    with pytest.raises(BudgetError, match=r"the query costs epsilon = 1( \(|,)"):
+        session.query("SELECT SUM(x), SUM(y) FROM t", epsilon=1)
+
+
+# ---------------------------------------------------------------- claims that nobody works on
+
+
+def test_whoever_is_interrupted_when_he_has_just_paid_leaves_no_claim(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(connect, PEOPLE, "basic")
+    reserve = Ledger.reserve
+
+    def interrupted(self: Ledger, *arguments: Any, **options: Any) -> Any:
+        found = reserve(self, *arguments, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not options["given_up"]():
+            pass
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "reserve", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.query(RANGED, epsilon=1)
+    charged = session.charged
+    assert charged is not None and len(spends(session)) == 2 and not session.paying
+    with session._engine.ledger._store.snapshot() as db:
+        assert db.execute("SELECT COUNT(*) FROM claim").fetchone() == (0,)
 
 
 # ---------------------------------------------------------------- kill −9, through a session

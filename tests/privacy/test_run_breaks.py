@@ -256,3 +256,39 @@ def test_whenever_a_session_is_killed_all_that_left_was_paid_for_and_what_was_re
         assert [state for _, state in spends(session)] == states and session.budget.spent.epsilon == 1
         answer = session.query(RANGED, epsilon=1)
         assert answer.cost.epsilon == (1 if again else 0) and len(spends(session)) == 2 + again
+
+
+# ---------------------------------------------------------------- data that changes and changes back
+
+
+@pytest.mark.parametrize("when", ["planned", "measured"])
+def test_a_public_file_that_changes_and_changes_back_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    unique, repeated = pa.table({"w": np.arange(10)}), pa.table({"w": [0] * 500 + list(range(1, 10))})
+    at_first, meanwhile = (repeated, unique) if when == "planned" else (unique, repeated)
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    public = tmp_path / "r.parquet"
+    pq.write_table(at_first, public)
+    (tmp_path / "policy.toml").write_text(
+        '[budget]\nepsilon = 100\ndelta = 0\n[tables.t]\nsource = "t.parquet"\nunit = "row"\n'
+        '[tables.t.columns]\nv = { min = 0, max = 10 }\n[tables.r]\nsource = "r.parquet"\npublic = true\n'
+    )
+
+    def swapped(call: Any) -> Any:
+        def during(*arguments: Any) -> Any:
+            pq.write_table(meanwhile, public)
+            try:
+                return call(*arguments)
+            finally:
+                pq.write_table(at_first, public)
+
+        return during
+
+    where, what = (dpsql.Session, "_quote") if when == "planned" else (loop, "_measure")
+    with dpsql.connect(tmp_path / "policy.toml") as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(where, what, swapped(getattr(where, what)))
+            with pytest.raises(dpsql.DataError, match="changed while the query ran"):
+                session.query("SELECT COUNT(*) FROM t JOIN r ON t.v = r.w", epsilon=1)
+        assert [state for _, state in spends(session)] == ["reserved"]

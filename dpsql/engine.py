@@ -15,10 +15,19 @@ from dpsql.backends.base import Deadline
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
+from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
 from dpsql.quote.plan_cache import PlanCache
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The data that a query is about: the version of each table, and the state of the files that they are in."""
+
+    versions: Mapping[str, str]
+    marks: Mapping[Path, tuple[int, ...]]
 
 
 class Shared:
@@ -133,13 +142,19 @@ class Shared:
         every = {**private, **self._open_objects, **public}
         return {table: f"{version} {self.schema[table]}" for table, version in every.items()}
 
-    def check_unchanged(self, start: Mapping[str, str]) -> None:
+    def data(self) -> Data:
+        """The data as it is now."""
+        marks = file_marks(self.located)  # first: what changes while contents are looked at is another state
+        return Data(self.identities(), marks)
+
+    def check_unchanged(self, start: Data) -> None:
         """Refuse what was measured if any data changed since the query was looked at (Theorem PROMISE-1).
 
-        Promises were verified, and matches in public tables counted, for the data as they were then.
+        Promises were verified, and matches in public tables counted, for the data as they were then. A file that
+        changed and changed back is refused, too: it may have been read in between.
         """
         try:
-            same = self.identities() == start
+            same = self.data() == start
         except (DataError, LedgerError):
             same = False
         if not same:

@@ -8,7 +8,7 @@ stored release answers. What fails before that is lost, and paid again (Theorem 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.accounting.account import Receipt, Spend
@@ -20,25 +20,28 @@ from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.core.stoppable import stoppable
-from dpsql.engine import Shared
+from dpsql.engine import Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
-from dpsql.store.reuse import claim_of, keep, look
+from dpsql.store.flight import claim_of
+from dpsql.store.reuse import keep, look
 
 
-def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = False) -> list[Answer]:
+def run(quote: Quote, data: Data, payer: Payer, *, fresh: bool = False) -> list[Answer]:
     """Pay for what isn't stored yet, measure it, and answer each part.
 
-    data: the versions that the quote was made for. fresh: stored releases answer nothing but ranges.
+    data: that the quote was made for. fresh: stored releases answer nothing but ranges.
     """
+    late: list[Stage] = []
     try:
-        return _flight(quote, data, payer, fresh)
+        return _flight(quote, data, payer, fresh, late)
     except Overtaken:
         # Theorem FLIGHT-1: others took over when it was late, and nothing that was drawn here is shown. Their release
         # answers, or it is paid for once more.
+        lost = quote.cost_of(late)
         try:
-            return _flight(quote, data, payer, fresh)
+            return [replace(a, cost=lost + a.cost) for a in _flight(quote, data, payer, fresh, [])]
         except Overtaken:
             raise LedgerError(
                 "others took this release over twice: it was measured too late, and nothing of it was shown",
@@ -47,18 +50,18 @@ def run(quote: Quote, data: Mapping[str, str], payer: Payer, *, fresh: bool = Fa
             ) from None
 
 
-def _flight(quote: Quote, data: Mapping[str, str], payer: Payer, fresh: bool) -> list[Answer]:
-    """Reserve what isn't stored, measure and record it stage by stage, and finish each part."""
+def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> list[Answer]:
+    """Answer each part of a quote; `paid` is told what was paid for."""
     engine, ledger = payer.engine, payer.engine.ledger
     known, receipts = payer.reserve(quote, data, fresh)
-    paid = [stage for stage in quote.stages if stage not in known]
+    paid += [stage for stage in quote.stages if stage not in known]
     until = engine.deadline()
     with ledger.working(receipts):
         for stage, receipt in zip(paid, receipts, strict=True):
             settled = stage.settled(known)
             noisy = _measure(settled, engine, until)
             engine.check_unchanged(data)
-            known[stage] = Released(settled, noisy, ledger.record(receipt, keep(settled, data, noisy)))
+            known[stage] = Released(settled, noisy, ledger.record(receipt, keep(settled, data.versions, noisy)))
     receipt = known[quote.main].receipt
     cost = quote.cost_of(paid) if paid else receipt.cost
     answers = [replace(finish(i, quote, known, receipt, engine.public), cost=cost) for i in range(len(quote.parts))]
@@ -101,9 +104,7 @@ class Payer:
         self.paying = False
         """Is something being paid for, or was that interrupted, so that only the ledger knows?"""
 
-    def reserve(
-        self, quote: Quote, data: Mapping[str, str], fresh: bool
-    ) -> tuple[dict[Stage, Released], list[Receipt]]:
+    def reserve(self, quote: Quote, data: Data, fresh: bool) -> tuple[dict[Stage, Released], list[Receipt]]:
         """What is stored of a quote, and the receipts of the rest, which is paid for before a row is read.
 
         Whoever interrupts this finds all of it done, or nothing: `charged` tells.
@@ -112,19 +113,22 @@ class Payer:
         asked = [stage for stage in quote.stages if not fresh or stage.kind == "range"]
         untested = engine.backend.versions.untested
         given_up: list[bool] = []
+        paid: list[Receipt] = []
 
         def spends(known: Known) -> list[Spend]:
             wanted = [stage for stage in quote.stages if stage not in known]
             if wanted:
                 engine.backend.check_running()
             told = {"untested": untested} if untested else {}
-            return [Spend(s.cost, {**s.note, **told}, claim_of(s, data) if s in asked else b"") for s in wanted]
+            return [
+                Spend(s.cost, {**s.note, **told}, claim_of(s, data.versions) if s in asked else b"") for s in wanted
+            ]
 
         def pay() -> tuple[dict[Stage, Released], list[Receipt]]:
             self.paying = True
             try:
                 known, receipts = engine.ledger.reserve(
-                    lambda: look(asked, data, engine.ledger),
+                    lambda: look(asked, data.versions, engine.ledger),
                     spends,
                     analyst=self.analyst,
                     quota=quota(engine.policy, self.analyst),
@@ -140,6 +144,7 @@ class Payer:
             self.paying = False
             if receipts:
                 self.charged = receipts[-1]
+                paid.extend(receipts)
             return known, [replace(receipt, untested=untested) for receipt in receipts]
 
         try:
@@ -147,4 +152,8 @@ class Payer:
         except BudgetError as error:
             if quote.offer is not None and error.fits is not None and (fits := quote.offer(error.fits)) is not None:
                 error.hint = f"the accuracy that fits is {fits}\n{error.hint}"
+            raise
+        except BaseException:
+            if paid:  # interrupted when all was paid for: nobody goes to work on it
+                engine.ledger.give_back(paid)
             raise

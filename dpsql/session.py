@@ -119,7 +119,7 @@ class Session:
         confidence: with which it is reached (0.95).
         """
         with self._about(sql) as engine:
-            data = engine.identities()
+            data = engine.data()
             quote = self._quote(sql, request)
             (answer,) = run(quote, data, self._payer, fresh=request.fresh)
             return answer
@@ -132,7 +132,7 @@ class Session:
         options are those of `query`; limits may stand in a statement of their own.
         """
         with self._about(sql) as engine:
-            data = engine.identities()
+            data = engine.data()
             quote = self._together(sql, request)
             return run(quote, data, self._payer, fresh=request.fresh)
 

@@ -24,7 +24,7 @@ from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.answer import finish as finishing
 from dpsql.backends.duckdb import backend
 from dpsql.options import Asked, Request
-from dpsql.store.reuse import claim_of
+from dpsql.store.flight import claim_of
 
 N = 3_000
 RANDOM = np.random.default_rng(3)
@@ -216,24 +216,19 @@ def test_eight_processes_with_one_query_pay_once_and_get_one_answer(folder: Path
 
 
 def test_threads_of_one_engine_with_one_query_pay_once(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure, begun = loop._measure, threading.Barrier(2)
-
-    def slowly(*arguments: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            begun.wait(30)  # until the other one has asked, and waits
-        return measure(*arguments)
-
+    measure, waits = loop._measure, threading.Event()
     waiting = Claims.wait
 
-    met: list[int] = []
+    def slowly(*arguments: Any) -> Any:
+        assert waits.wait(30)  # until the other one has asked, and waits
+        return measure(*arguments)
 
-    def waits(*arguments: Any) -> Any:
-        if not met:  # whoever waits was told that the other one is at work, which may not have begun yet
-            met.append(begun.wait(30))
+    def told(*arguments: Any) -> Any:
+        waits.set()
         return waiting(*arguments)
 
     monkeypatch.setattr(loop, "_measure", slowly)
-    monkeypatch.setattr(Claims, "wait", waits)
+    monkeypatch.setattr(Claims, "wait", told)
     answers: list[dpsql.Answer] = []
     both = [threading.Thread(target=lambda: answers.append(session.query(PLAIN, epsilon=1))) for _ in range(2)]
     for one in both:

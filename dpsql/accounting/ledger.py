@@ -151,7 +151,7 @@ class Ledger:
                 yield writer, receipts
         except BaseException:
             if receipts:  # the anchor failed, or a signal came: nobody is at work on them
-                self._give_back(receipts)
+                self.give_back(receipts)
             raise
 
     def _pay(self, writer: Writer, spends: Sequence[Spend], analyst: str, quota: Quota | None) -> list[Receipt]:
@@ -163,7 +163,10 @@ class Ledger:
         self._check_open()
         time = clock.now()
         period = self._now(time)
-        self._admit(sum((spend.cost for spend in spends), self._account.filter.nothing), period, quota)
+        price = sum((spend.cost for spend in spends), self._account.filter.nothing)
+        if len(spends) > 1:  # what they are together can be less than the sum of what each is by itself (ZCDP-2)
+            price = replace(price, epsilon=min(price.epsilon, self._account.filter.shown(price).epsilon))
+        self._admit(price, period, quota)
         receipts = [Receipt(secrets.token_hex(16), time, spend.cost, "reserved") for spend in spends]
         for receipt, spend in zip(receipts, spends, strict=True):
             price = spend.cost
@@ -177,7 +180,7 @@ class Ledger:
         self._claims.take(writer.db, claimed)  # Theorem FLIGHT-1: in the very transaction that pays
         return receipts
 
-    def _give_back(self, receipts: Sequence[Receipt]) -> None:
+    def give_back(self, receipts: Sequence[Receipt]) -> None:
         """Remove claims on which nobody works. Where that fails, others wait for one lease."""
         with suppress(LedgerError):
             with self._journal.reading():
@@ -201,7 +204,7 @@ class Ledger:
             with self._claims.renewed(claimed):
                 yield
         finally:
-            self._give_back(receipts)
+            self.give_back(receipts)
 
     def _admit(self, price: Cost, period: str, quota: Quota | None) -> None:
         """Raise where the price doesn't fit into the account, or into the analyst's quota."""

@@ -65,7 +65,7 @@ def analyze_known(
         try:
             analyze(plan, limits, with_ranges(catalog, used[: place + 1]))
         except Error:
-            used[place] = replace(one, range=(one.seed.low, one.seed.high), found=True)
+            used[place] = one.seeded
     return replace(analyze(plan, limits, with_ranges(catalog, used)), automatic=tuple(used))
 
 

@@ -166,6 +166,7 @@ class Stage:
     enough: tuple[AnyStep, ...] | None = None  # the steps with the most noise that a stored release may have instead
     accepts: Callable[[Noisy], bool] | None = None  # whether a stored table serves; None: if it has no more noise
     shown: Part | None = None  # how it is shown where it is asked for by itself
+    asked: Ask | None = None  # what it and its automatic ranges may cost together, whether those are known or not
 
     def settled(self, known: Known) -> Stage:
         """What is measured, given what the stages before it released."""

@@ -24,7 +24,7 @@ from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
 from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, stored_counts, wanted
 from dpsql.quote.merge import Together, merge, share
-from dpsql.quote.model import Ask, Known, Part, Quote, Result, Stage
+from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
 from dpsql.statistics.bounds import Automatic
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
@@ -56,6 +56,18 @@ def quote_of(
 
     stored: finds histograms that choose limits for free. estimate: a share of ε is for what limits and ranges cut.
     """
+    try:
+        return _quote(text, statements, ask, catalog, stored, estimate)
+    except PrivacyError:
+        if all(a.range is None for s in statements for a in s.checked.automatic):
+            raise
+    # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
+    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, estimate)
+
+
+def _quote(
+    text: str, statements: Sequence[Statement], ask: Ask, catalog: Catalog, stored: Stored, estimate: bool
+) -> Quote:
     parts = tuple(_part(s) for s in statements)
     together = merge(text, [s.checked for s in statements])
     rest, aside = ask, None
@@ -63,11 +75,14 @@ def quote_of(
         aside, rest = shares(rest, [SHARE])
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
-    first = rest  # what is left where nothing was stored yet
+    choice = _choice(text, statements, catalog, None if pending else stored)
+    asked = rest if automatic or choice is not None else None
+    some = len(pending) < len(automatic) or (choice is not None and choice.counts is not None)
+    share_of_limits = None if choice is None else catalog.policy.privacy.limits_share
+    first, less = _first(together, automatic, share_of_limits, rest) if some else (None, None)
     *asks, rest = shares(rest, [a.share for a in pending]) if pending else [rest]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
-    choice = _choice(text, statements, catalog, None if pending else stored)
     if choice is not None and choice.counts is None:
         mine, rest = shares(rest, [catalog.policy.privacy.limits_share])
         choice = choice.measured(mine, ranges, automatic)
@@ -75,21 +90,16 @@ def quote_of(
         stages.append(choice.stage)
     if together.rows:
         rows, rest = _rows(together, rest)
-        stages.append(rows)
+        stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        main = replace(_calibrated(together, rest), automatic=automatic)
+        if choice is not None and choice.counts is not None:
+            statements = [choice.settled(s, automatic, choice.counts, rest) for s in statements]
+            together = merge(text, [s.checked for s in statements])
+        main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
         if pending or (choice is not None and choice.stage is not None):
-            main = _unsettled(main, text, statements, ranges, choice, rest, catalog)
-        elif automatic or choice is not None:  # the first to ask had less: what was stored for him is good enough
-            if choice is not None and choice.counts is not None:
-                statements = [choice.settled(s, automatic, choice.counts, rest) for s in statements]
-                together = merge(text, [s.checked for s in statements])
-                main = replace(_calibrated(together, rest), automatic=automatic)
-            taken = [a.share for a in automatic]
-            least = shares(first, taken)[-1] if taken else first
-            if choice is not None:
-                least = shares(least, [catalog.policy.privacy.limits_share])[-1]
-            main = replace(main, enough=_calibrated(together, least).steps)
+            main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
+        else:
+            main = replace(main, enough=_enough(together, first))
         stages.append(main)
         if aside is not None:
             stages.append(_estimated(main, aside, together.checked.plan, catalog))
@@ -159,6 +169,38 @@ def _known(
 ) -> tuple[Automatic, ...]:
     """The automatic bounds, with the ranges that were just released."""
     return tuple(with_released(a, known[stages[a.key]]) if a.range is None else a for a in automatic)
+
+
+def _first(
+    together: Together, automatic: Sequence[Automatic], limits: Fraction | None, ask: Ask
+) -> tuple[Ask | None, tuple[AnyStep, ...] | None]:
+    """What whoever paid for all ranges and limits had left for the release, and his steps of rows that leave singly.
+
+    What was stored for him is good enough. None where so little can't be shared: then nobody had as little.
+    """
+    with suppress(PrivacyError):
+        left = shares(ask, [a.share for a in automatic])[-1] if automatic else ask
+        left = left if limits is None else shares(left, [limits])[-1]
+        if not together.rows:
+            return left, None
+        rows, left = _rows(together, left)
+        return left, rows.steps
+    return None, None
+
+
+def _enough(together: Together, first: Ask | None) -> tuple[AnyStep, ...] | None:
+    """The steps of a release with so little to spend; None where nobody has as little."""
+    with suppress(PrivacyError):
+        return None if first is None else _calibrated(together, first).steps
+    return None
+
+
+def _seeded(statement: Statement, catalog: Catalog) -> Statement:
+    """A statement with the seed ranges of its columns in place of those that were released."""
+    ranges = [a if a.range is None else a.seeded for a in statement.checked.automatic]
+    if not ranges:
+        return statement
+    return replace(statement, checked=analyze_known(statement.plan, statement.limits, catalog, ranges))
 
 
 def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]:
@@ -245,6 +287,7 @@ def _unsettled(
     ranges: tuple[Stage, ...],
     choice: _Choice | None,
     ask: Ask,
+    first: Ask | None,
     catalog: Catalog,
 ) -> Stage:
     """A stage whose ranges or limits are still to be released: the noise that it has now is for seeds of them.
@@ -259,6 +302,7 @@ def _unsettled(
     )
     if ask.conversion is not None:
         most = Cost(ask.epsilon, own.delta, ask.conversion.rho(ask.epsilon), own.parts)
+    less = first if first is None or measured is not None else replace(first, mechanism=main.split.name)
     pending = [a.key for a in main.automatic if a.range is None]
 
     def settle(known: Known) -> Stage:
@@ -275,7 +319,12 @@ def _unsettled(
                 for s in statements
             ]
         used = {a.key: a for one in again for a in one.automatic}
-        settled = _calibrated(merge(text, again), fixed)
+        together = merge(text, again)
+        try:
+            settled = replace(_calibrated(together, fixed), enough=_enough(together, less))
+        except PrivacyError:  # Theorem AUTO-1: no released range refuses what its seed range admits
+            given_way = [keys[a.key].seeded if a.range is None else a for a in main.automatic]
+            return replace(main, automatic=tuple(given_way))
         return replace(settled, automatic=tuple(used[a.key] for a in main.automatic))
 
     after = ranges if measured is None else (*ranges, measured)

@@ -7,6 +7,7 @@ bucket −i their negatives, and bucket 0 what is smaller still. Everything in t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, log
 
@@ -121,6 +122,11 @@ class Automatic:
     @property
     def key(self) -> tuple[str, str]:
         return self.table.lower(), self.column.lower()
+
+    @property
+    def seeded(self) -> Automatic:
+        """The column with its seed range in place of what was released."""
+        return replace(self, range=(self.seed.low, self.seed.high), found=True)
 
     def facts(self) -> dict[str, object]:
         """For people and programs."""

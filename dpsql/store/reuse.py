@@ -33,7 +33,7 @@ from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, pack_release, to_bytes, unpack_release
 from dpsql.store.canonical import Names, UnknownNode
 from dpsql.store.combine import combined
-from dpsql.store.responses import find_rows, pack_rows, rows_key
+from dpsql.store.responses import find_rows, pack_rows
 
 FORMAT = "2"  # part of every key: stored releases of another format are not found
 TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
@@ -79,31 +79,6 @@ def stored_tables(step: Step, versions: Mapping[str, str], ledger: Ledger) -> li
     stored = ledger.stored(key) if key else []
     found = [(id, answers(step, unpack_release(kept), {})) for id, kept in stored]
     return [(id, noisy) for id, noisy in found if noisy is not None]
-
-
-def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
-    """What tells a stage apart from all that aren't identical to it; b"" where no rule says what it measures.
-
-    Two that are asked for at the same time are one flight. Where a stage rests on earlier ones, it is told by them and
-    by what it would be without them.
-    """
-    whole: list[object] = [claim_of(one, versions).hex() for one in stage.after]
-    earlier: dict[str, str] = {}
-    for step in stage.steps:
-        if isinstance(step, ResponseStep):
-            columns = zip(step.checked.columns, step.mechanisms, strict=True)
-            whole.append([rows_key(step, versions).hex(), *([c.identity, str(m.epsilon)] for c, m in columns)])
-            continue
-        key = release_key(step, versions, earlier)
-        if not key:
-            return b""
-        threshold = None if step.selection is None else step.selection.threshold
-        # On a finer grid, or of rows that are divided more finely, the same integer is less noise.
-        noises = [[m.noise.name, str(m.noise.variance), str(m.sensitivity.l1)] for m in step.measurements]
-        grids = [step.bits, *(str(v.grid.step) for q in step.estimates for v in (q.value, q.second) if v is not None)]
-        earlier[step.name] = _identity(step, [key.hex()], earlier)
-        whole.append([key.hex(), earlier[step.name], noises, grids, threshold])
-    return blake2b(json.dumps(whole).encode(), digest_size=32, person=b"dpsql.claim").digest() if stage.steps else b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,12 +128,12 @@ class _Search:
             every.append(unpack_release(kept))
             noisy = answers(step, every[-1], earlier)
             if noisy is not None:
-                yield _Hit(id, noisy, _identity(step, [_digest(kept)], earlier))
+                yield _Hit(id, noisy, identity(step, [_digest(kept)], earlier))
         chosen = any(isinstance(m.statistic, Top) for m in step.measurements)
         if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
             noisy = answers(step, combined(every), earlier)
             if noisy is not None:
-                yield _Hit(stored[0][0], noisy, _identity(step, [_digest(kept) for _, kept in stored], earlier))
+                yield _Hit(stored[0][0], noisy, identity(step, [_digest(kept) for _, kept in stored], earlier))
 
 
 def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Responded]) -> list[Kept]:
@@ -190,7 +165,7 @@ def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Respo
         noises = [m.in_rows(step.bits) or m.noise for m in step.measurements]
         kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
         if key:
-            earlier[step.name] = _identity(step, (_digest(kept[-1]),), earlier)
+            earlier[step.name] = identity(step, (_digest(kept[-1]),), earlier)
     return kept
 
 
@@ -234,7 +209,7 @@ def _chosen(step: Step, names: Names) -> list[object] | None:
     return [top.count, top.largest, argument.call.function, names.argument(argument)]
 
 
-def _identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
+def identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
     """What tells the noisy table of a step apart from every other: the stored tables it is made of, and its columns."""
     names = Names(earlier)
     names.relation(step.checked.relation)

@@ -154,7 +154,7 @@ def test_a_disk_that_fills_up_before_the_answer_is_stored_answers_nothing_and_fo
 
 
 def test_a_ledger_without_room_for_a_price_reads_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dpsql.session as pipeline
+    import dpsql.backends.duckdb.backend as pipeline
 
     def never(*_: Any) -> Any:
         raise AssertionError("a row was read")

@@ -193,7 +193,7 @@ PrivacyError mechanism at 1:54+5
 error: unknown mechanism 'magic'
    1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = magic) COUNT(*) FROM people
      |                                                      ^^^^^
-help: use "auto", "laplace" or "gaussian"
+help: use "auto", "laplace", "gaussian" or "discrete_gaussian"
 ----
 -- epsilon in the SQL and beside it
 -- options: {"epsilon": 2}

@@ -180,7 +180,7 @@ SELECT COUNT(*) FROM people
 
 PrivacyError mechanism
 error: unknown mechanism 'magic'
-help: use "auto", "laplace" or "gaussian"
+help: use "auto", "laplace", "gaussian" or "discrete_gaussian"
 ----
 -- accuracy
 -- options: {"accuracy": "5%"}

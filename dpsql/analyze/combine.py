@@ -111,12 +111,19 @@ def combined(keys: Sequence[Key], facts: Sequence[Fact], lists: Lists) -> Cells:
         mine = [keys[i] for i in numbers]
         joined = _Joiner(mine, facts, lists).run()
         for own in [numbers] if joined is not None else [(i,) for i in numbers]:
-            rows = joined if joined is not None else _Joiner([keys[own[0]]], (), lists).run()
-            assert rows is not None, "a key was said to have a list"
+            rows = joined if joined is not None else _alone(own[0], mine, keys, facts, lists)
             values, listed = _evaluated(own, keys, rows, lists)
             domains |= values
             found.append(listed)
     return Cells(tuple(domains[i] for i in range(len(keys))), tuple(found))
+
+
+def _alone(number: int, beside: Sequence[Key], keys: Sequence[Key], facts: Sequence[Fact], lists: Lists) -> Arrow:
+    """The rows of one key, where all that hang together would be too many: facts about others say nothing."""
+    others = {n for k in beside for name in k.names - keys[number].names for n in lists.groups[name]}
+    rows = _Joiner([keys[number]], [f for f in facts if not f.names & others], lists).run()
+    assert rows is not None, "a key was said to have a list"
+    return rows
 
 
 def _clusters(groups: Sequence[set[Group]], facts: Iterable[Fact], lists: Lists) -> list[tuple[int, ...]]:
@@ -142,7 +149,7 @@ class _Joiner:
         groups = self.lists.groups
         needed = list(dict.fromkeys(groups[n] for k in self.keys for n in sorted(k.names)))
         if not needed:
-            return None if self.facts and not self.keys else _one_row()
+            return _one_row()
         waiting, current = needed[1:], self._load(needed[0])
         while current is not None:
             group = self._next(current, waiting)

@@ -227,6 +227,11 @@ class Unlisted:
     way: str
     shared: bool = True  # could a group hold more than one unit? Others are never selected
 
+    @property
+    def better(self) -> str | None:
+        """A better way to write the keys than to have them selected."""
+        return f"{self.why}; better: {self.way}" if self.shared else None
+
 
 def no_delta(keys: Unlisted) -> PrivacyError:
     """Keys that only private selection could find, in a query that may not select."""
@@ -309,12 +314,12 @@ def _unlisted_column(name: str, column: KeyColumn) -> tuple[str, str]:
 def _coarser(name: str, known: Scalar) -> str:
     if known.type.is_date or known.type.is_timestamp:
         return f"DATE_TRUNC('{'day' if _days(known.range.low, known.range.high) else 'month'}', {name})"
-    if not known.type.is_integer:
-        return f"CAST(FLOOR({name}) AS INTEGER)"
-    step = 10
+    step = 10 if known.type.is_integer else 1
     while known.range.is_finite and known.range.span / step >= MAX_IMPLIED - 1:
         step *= 10
-    return f"{name} // {step}"
+    if known.type.is_integer:
+        return f"{name} // {step}"
+    return f"CAST(FLOOR({name}) AS INTEGER)" if step == 1 else f"FLOOR({name} / {step}) * {step}"
 
 
 def _days(low: Value | None, high: Value | None) -> bool:

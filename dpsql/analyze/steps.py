@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor
+from itertools import product
+from math import ceil, floor, isfinite
 
 from sqlglot import exp
 
@@ -29,7 +30,7 @@ def stepped(e: exp.Expr, known: Mapping[str, Scalar], total: Scalar, public: Pub
     """The values of an expression that rounds a number or a moment with a finite range; None for any other."""
     match e:
         case exp.Floor() | exp.Ceil() | exp.Round() | exp.Trunc():
-            return _multiples(e, total, public)
+            return _multiples(e, known, total, public)
         case exp.TimestampTrunc() | exp.DateTrunc():
             return _truncated(e, known, public)
         case exp.DateBin():
@@ -38,7 +39,7 @@ def stepped(e: exp.Expr, known: Mapping[str, Scalar], total: Scalar, public: Pub
             return None
 
 
-def _multiples(e: exp.Expr, total: Scalar, public: PublicEngine) -> Domain | None:
+def _multiples(e: exp.Expr, known: Mapping[str, Scalar], total: Scalar, public: PublicEngine) -> Domain | None:
     import pyarrow as pa
 
     place = e.args.get("decimals") or (e.args.get("expression") if isinstance(e, exp.Trunc) else None)
@@ -48,6 +49,9 @@ def _multiples(e: exp.Expr, total: Scalar, public: PublicEngine) -> Domain | Non
     if not isinstance(low, Fraction) or not isinstance(high, Fraction) or not total.type.is_numeric:
         return None
     first, last = ceil(low / unit), floor(high / unit)
+    if last - first < MAX_IMPLIED:  # rounding may move the value at an end of a range over the next step
+        ends = [round(v / unit) for v in _corners(known, total, public)]
+        first, last = min(first, *ends, first), max(last, *ends, last)
     if not 0 <= last - first < MAX_IMPLIED or max(abs(first), abs(last)) >= 2**53:
         return None
     written = [str(Decimal(i).scaleb(-digits)) for i in range(first, last + 1)]
@@ -55,6 +59,30 @@ def _multiples(e: exp.Expr, total: Scalar, public: PublicEngine) -> Domain | Non
     values = distinct(query, {"steps": pa.table({"k": written})}, total.type, _nulls(total.range), public)
     step = "whole numbers" if unit == 1 else f"multiples of {Decimal(1).scaleb(-digits):f}"
     return Domain(values, f"{step}, {_shown(first * unit)} to {_shown(last * unit)}")
+
+
+def _corners(known: Mapping[str, Scalar], total: Scalar, public: PublicEngine) -> list[Fraction]:
+    """What the engine makes of an expression where its columns are at the ends of their ranges."""
+    import pyarrow as pa
+
+    names = sorted({c.name for c in total.sql.find_all(exp.Column)})
+    ranges = [known[n].range for n in names]
+    if len(names) > 3 or not all(isinstance(r.low, Fraction) and isinstance(r.high, Fraction) for r in ranges):
+        return []
+    points = list(product(*((_written(r.low), _written(r.high)) for r in ranges)))
+    table = pa.table({n: [p[i] for p in points] for i, n in enumerate(names)})
+    columns = [exp.alias_(typed(identifier(n), known[n].type), n, quoted=True) for n in names]
+    inner = exp.Subquery(this=exp.select(*columns).from_("corners"), alias=exp.TableAlias(this=quoted("q")))
+    value = exp.cast(total.sql.copy(), "DOUBLE")
+    query = exp.select(exp.alias_(value, "k")).from_(inner)
+    found = public.table(query, {"corners": table}).column("k").to_pylist()
+    return [Fraction(v) for v in found if v is not None and isfinite(v)]
+
+
+def _written(value: object) -> str:
+    """A number as a text from which a double, a decimal or an integer of it is read."""
+    assert isinstance(value, Fraction)
+    return str(value.numerator) if value.denominator == 1 else repr(float(value))
 
 
 def _shown(value: Fraction) -> str:

@@ -140,6 +140,7 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
             }
             for i, key in enumerate(checked.release.keys)
         ],
+        "better": None if checked.unlisted is None else checked.unlisted.better,
         "selection": None
         if step.selection is None
         else {"threshold": step.selection.threshold, "delta": float(step.selection.delta)},

@@ -274,7 +274,7 @@ STEPS = {
 @pytest.mark.parametrize("kind", ["parquet by pyarrow", "CSV", "DuckDB file", "Arrow"])
 @pytest.mark.parametrize("limits", [{}, {"max_rows": 2, "max_rows_per_group": 1}], ids=["unlimited", "limited"])
 def test_rows_outside_of_the_listed_steps_are_dropped(
-    key: str, kind: str, limits: dict[str, int], tmp_path: Path
+    key: str, kind: str, limits: dict[str, Any], tmp_path: Path
 ) -> None:
     table = broken()
     placed = KINDS[kind](table, tmp_path)

@@ -91,3 +91,12 @@ def test_a_benchmark_query_is_answered_like_duckdb(
             else:
                 assert interval[0] <= true <= interval[1] or close(value, true), (row, there, interval)
                 assert abs(float(value) - float(true)) <= max(0.02 * abs(float(true)), 2000), (row, there)
+
+
+@pytest.mark.parametrize(("name", "cells"), [("q05", 5), ("q07", 4), ("q12", 2)])
+def test_a_query_has_the_cells_that_public_tables_and_its_conditions_leave(
+    name: str, cells: int, session: dpsql.Session
+) -> None:
+    """Q5: the five nations of ASIA; Q7: two pairs of nations in two years; Q12: two of the modes."""
+    (step,) = session.explain((HERE / f"{name}.sql").read_text(), epsilon=1).steps
+    assert step.cells is not None and step.cells.num_rows == cells

@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn, PublicEngine
+from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.ownership import Ownership, Promises
 from dpsql.analyze.public import Describe, Schema
+from dpsql.analyze.variables import KeyColumn, Variables, over_variables
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
@@ -48,12 +49,13 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A relation with total expressions, its columns, the conditions that its rows meet, and their owners."""
+    """A relation with total expressions, its columns, what all its rows meet, and their owners."""
 
     relation: Relation
     columns: Mapping[str, KeyColumn]
-    conditions: tuple[Expr, ...]
+    facts: tuple[Expr, ...]  # over variables
     owner: Ownership
+    variables: Variables
 
     @property
     def scalars(self) -> dict[str, Scalar]:
@@ -86,19 +88,16 @@ def narrowed_columns(columns: Mapping[str, KeyColumn], condition: Expr | None) -
     return {n: replace(c, scalar=tightened[n]) for n, c in columns.items()}
 
 
-def nullable_column(column: KeyColumn) -> KeyColumn:
-    """A column of the side of a LEFT JOIN that may have no match."""
-    known = column.scalar
-    hard = None if known.extent is None else known.extent.with_nullable(True)
-    return replace(column, scalar=replace(known, range=known.range.with_nullable(True), extent=hard))
-
-
-def computed(name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mapping[str, Scalar]) -> KeyColumn:
+def computed(
+    name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mapping[str, Scalar], variables: Variables
+) -> KeyColumn:
     """A new column: another one under a new name keeps all that the policy says of it."""
     if isinstance(e, exp.Column):
         there = columns[e.name]
         return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
-    return KeyColumn("", None, replace(scalar(e, known), sql=plan_column(name)), closed=closed_columns([e], columns))
+    value = replace(scalar(e, known), sql=plan_column(name))
+    column = KeyColumn("", None, value, closed=closed_columns([e], columns), made=over_variables(e, columns))
+    return column if column.made is not None else variables.add(column)
 
 
 def closed_columns(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]) -> frozenset[str]:
@@ -113,16 +112,3 @@ def closed_columns(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]
 
 def moved(unique: frozenset[frozenset[str]], names: Mapping[str, str]) -> frozenset[frozenset[str]]:
     return frozenset(frozenset(names[c] for c in one) for one in unique if all(c in names for c in one))
-
-
-def renamed_conditions(conditions: Iterable[Expr], names: Mapping[str, str]) -> tuple[Expr, ...]:
-    """The conditions over columns that keep their names."""
-    kept = {old for old, new in names.items() if old == new}
-    return tuple(c for c in conditions if {n.name for n in c.find_all(exp.Column)} <= kept)
-
-
-def same_type(a: Scalar, b: Scalar) -> bool:
-    """Are equal values of the two the same value, without any cast that merges some?"""
-    if a.type.is_float or b.type.is_float:
-        return False
-    return (a.type.is_integer and b.type.is_integer) or (a.type.is_text and b.type.is_text) or a.type == b.type

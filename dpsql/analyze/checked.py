@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from sqlglot import exp
 
 from dpsql.aggregates.base import Recipe
 from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
 from dpsql.analyze.catalog import Catalog, Known
-from dpsql.analyze.domains import MAX_CELLS, Domain, PublicEngine, key_domain
+from dpsql.analyze.cells import Lister
+from dpsql.analyze.combine import Cells
+from dpsql.analyze.domains import MAX_CELLS, PublicEngine
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.refusals import (
     Unlisted,
@@ -27,6 +28,7 @@ from dpsql.analyze.refusals import (
 )
 from dpsql.analyze.relations import known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
+from dpsql.analyze.variables import over_variables
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -77,7 +79,7 @@ class CheckedRelease:
     release: Release
     relation: Relation  # with total conditions
     keys: tuple[Scalar, ...]
-    domains: tuple[Domain, ...] | None  # None: the keys are selected privately
+    listed: Cells | None  # None: the keys are selected privately
     arguments: tuple[Argument, ...]
     owner: Ownership
     bounding: Bounding
@@ -87,12 +89,12 @@ class CheckedRelease:
 
     @property
     def private_keys(self) -> bool:
-        return self.domains is None
+        return self.listed is None
 
     @property
     def cells(self) -> int | None:
         """How many cells are released; None where that is not known beforehand."""
-        return None if self.domains is None else prod(len(d.values) for d in self.domains)
+        return None if self.listed is None else self.listed.count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +126,7 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         public = known_relation(release.input, set(used_columns(release)), limits.max_rows, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
-    domains, private = _domains(release, public, catalog.public)
+    listed, private = _cells(release, public, catalog.public)
     if private is not None and release.listed_for is not None:
         raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
@@ -132,10 +134,10 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     clipped = any(a.clip is not None for a in arguments)
-    winners = release.winners if domains is not None and min_units is None and not clipped else None
+    winners = release.winners if listed is not None and min_units is None and not clipped else None
     if winners is not None and winners.shown:
         winners = None
-    if winners is not None and winners.present and any(d.values.null_count for d in domains or ()):
+    if winners is not None and winners.present and listed is not None and listed.holds_null:
         winners = None
     # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
     counted = _per_group(release, arguments, private, min_units) if winners is None else None
@@ -149,7 +151,7 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
     )
-    checked = CheckedRelease(release, rows.relation, keys, domains, arguments, owner, bounding, min_units, private)
+    checked = CheckedRelease(release, rows.relation, keys, listed, arguments, owner, bounding, min_units, private)
     return replace(checked, winners=winners)
 
 
@@ -260,9 +262,9 @@ def _largest(recipe: Recipe) -> int:
     return 10**150 if recipe.powers_of_values else 10**300
 
 
-def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple[Domain, ...] | None, Unlisted | None]:
-    """The public domains of all keys; or why there are none, and the whole key is selected privately."""
-    columns, conditions = rows.columns, rows.conditions
+def _cells(release: Release, rows: Known, public: PublicEngine) -> tuple[Cells | None, Unlisted | None]:
+    """The public cells; or why there are none, and the whole key is selected privately."""
+    columns = rows.columns
     for key in release.keys:
         closed = {name for c in key.find_all(exp.Column) if c.name in columns for name in columns[c.name].never_keys}
         if closed:
@@ -273,8 +275,12 @@ def _domains(release: Release, rows: Known, public: PublicEngine) -> tuple[tuple
                 code="private-column",
                 hint="group by another column, or aggregate without it",
             )
-    found = [key_domain(k, columns, conditions, public) for k in release.keys]
-    domains = tuple(d for d in found if d is not None)
-    if len(domains) < len(found) or prod(len(d.values) for d in domains) > MAX_CELLS:
-        return None, unlisted(release.keys, found, columns, public, rows.owner.unit)
-    return domains, None
+    for key in release.keys:
+        scalar(key, rows.scalars)  # what is wrong with it is told where it stands
+    lister = Lister(rows.facts, rows.variables, public)
+    made = [over_variables(k, columns) for k in release.keys]
+    cells, found = lister.cells([k for k in made if k is not None]) if None not in made else (None, [None] * len(made))
+    if cells is not None and cells.count <= MAX_CELLS:
+        return cells, None
+    count = None if cells is None else cells.count
+    return None, unlisted(release.keys, found, count, columns, lister, rows.owner.unit)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analyze.catalog import Known, same_type
+from dpsql.analyze.catalog import Known
+from dpsql.analyze.facts import same_type
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.public import PublicFacts
 from dpsql.core.errors import PrivacyError

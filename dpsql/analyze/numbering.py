@@ -7,8 +7,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import KeyColumn
 from dpsql.analyze.ownership import Ownership
+from dpsql.analyze.variables import KeyColumn
 from dpsql.core.errors import PrivacyError
 from dpsql.core.ranges import Range
 from dpsql.core.types import BIGINT

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analyze.domains import SUBQUERY, KeyColumn, PublicEngine
+from dpsql.analyze.domains import SUBQUERY, PublicEngine
+from dpsql.analyze.variables import KeyColumn, PublicColumn
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -56,9 +57,8 @@ class PublicFacts:
         answer = self.ask(_extremes(source, [(c, t) for _, c, t in wanted]), node, rows)
         found: dict[str, KeyColumn] = {}
         for i, (plan, column, type_) in enumerate(wanted):
-            values = exp.select(exp.alias_(_quoted(column), "k")).from_(source.copy())
             known = Scalar(plan_column(plan), type_, _range(answer, i, type_))
-            found[plan] = KeyColumn(name, None, known, values, rows)
+            found[plan] = KeyColumn(name, None, known, PublicColumn(source, rows, column))
         return node, found
 
     def described(self, node: Given) -> tuple[tuple[str, str], ...]:

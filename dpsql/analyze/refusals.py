@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
-from math import ceil, floor, prod
+from math import ceil, floor
 
 from sqlglot import exp
 
 from dpsql.aggregates import FORMS
-from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain, KeyColumn, PublicEngine, leaf_domain
+from dpsql.analyze.cells import Lister
+from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain
+from dpsql.analyze.variables import KeyColumn
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value
@@ -112,7 +114,7 @@ def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]
     """Ranges for the columns that have none, where that gives the whole expression one."""
     lacking = [n for n in dict.fromkeys(c.name for c in argument.find_all(exp.Column)) if _could_have(known[n])]
     tables = {columns[n].table for n in lacking}
-    if len(tables) != 1 or any(columns[n].values is not None or not columns[n].table for n in lacking):
+    if len(tables) != 1 or any(columns[n].public is not None or not columns[n].table for n in lacking):
         return None  # computed columns have no place in the policy
     table = tables.pop()
     if table == SUBQUERY:
@@ -225,6 +227,11 @@ class Unlisted:
     way: str
     shared: bool = True  # could a group hold more than one unit? Others are never selected
 
+    @property
+    def better(self) -> str | None:
+        """A better way to write the keys than to have them selected."""
+        return f"{self.why}; better: {self.way}" if self.shared else None
+
 
 def no_delta(keys: Unlisted) -> PrivacyError:
     """Keys that only private selection could find, in a query that may not select."""
@@ -259,19 +266,19 @@ def not_public(keys: Unlisted) -> PrivacyError:
 def unlisted(
     keys: Sequence[exp.Expr],
     found: Sequence[Domain | None],
+    cells: int | None,
     columns: Mapping[str, KeyColumn],
-    public: PublicEngine,
+    lister: Lister,
     unit: str | None,
 ) -> Unlisted:
     """Of the keys of a release, of which some have no public values, or all together too many."""
     missing = [key for key, domain in zip(keys, found, strict=True) if domain is None]
-    if not missing:
-        cells = prod(len(d.values) for d in found if d is not None)
+    if cells is not None:
         why = f"the keys have {cells:,} combinations, and at most {MAX_CELLS:,} are listed"
         return Unlisted(keys, why, "group by fewer keys, or by coarser ones: x // 100, DATE_TRUNC('month', x)")
     key = missing[0]
     leaves = dict.fromkeys(c.name for c in key.find_all(exp.Column))
-    lacking = [leaf for leaf in leaves if leaf_domain(columns[leaf], public) is None]
+    lacking = [leaf for leaf in leaves if lister.domain(columns[leaf].made or exp.null()) is None]
     if not lacking:
         why = f"{shown(key)} can have more than {MAX_IMPLIED:,} values"
         return Unlisted(key, why, "group by its parts, or by something coarser")
@@ -307,12 +314,12 @@ def _unlisted_column(name: str, column: KeyColumn) -> tuple[str, str]:
 def _coarser(name: str, known: Scalar) -> str:
     if known.type.is_date or known.type.is_timestamp:
         return f"DATE_TRUNC('{'day' if _days(known.range.low, known.range.high) else 'month'}', {name})"
-    if not known.type.is_integer:
-        return f"CAST(FLOOR({name}) AS INTEGER)"
-    step = 10
+    step = 10 if known.type.is_integer else 1
     while known.range.is_finite and known.range.span / step >= MAX_IMPLIED - 1:
         step *= 10
-    return f"{name} // {step}"
+    if known.type.is_integer:
+        return f"{name} // {step}"
+    return f"CAST(FLOOR({name}) AS INTEGER)" if step == 1 else f"FLOOR({name} / {step}) * {step}"
 
 
 def _days(low: Value | None, high: Value | None) -> bool:

@@ -20,16 +20,21 @@ from dpsql.analyze.catalog import (
     declared_range,
     moved,
     narrowed_columns,
-    nullable_column,
-    renamed_conditions,
 )
-from dpsql.analyze.domains import KeyColumn
 from dpsql.analyze.joins import check_units, equated, fan_out, joined_owner, matches_once, unlinked
 from dpsql.analyze.numbering import kept_rows, number_column, numbered
 from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
 from dpsql.analyze.per_unit import canonical, own_aggregate, own_window
 from dpsql.analyze.public import PublicFacts
 from dpsql.analyze.refusals import no_condition
+from dpsql.analyze.variables import (
+    KeyColumn,
+    Origin,
+    Variables,
+    facts_over_variables,
+    nullable_column,
+    over_variables,
+)
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -65,7 +70,7 @@ MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private on
 def known_relation(relation: Relation, used: set[str], most: int | None, catalog: Catalog) -> Known:
     """Everything about a relation. used: the columns that anybody looks at; most: the query's max_rows."""
     taken = frozenset(name for part in parts_of(relation) for name in columns_of(part)) | used
-    return _Analyzer(used, taken, most, catalog).relation(relation)
+    return _Analyzer(used, taken, most, catalog, Variables()).relation(relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ class _Analyzer:
     taken: frozenset[str]  # all names of plan columns
     most: int | None
     catalog: Catalog
+    variables: Variables
 
     @property
     def public(self) -> PublicFacts:
@@ -119,13 +125,13 @@ class _Analyzer:
                 else:
                     said_range = declared_range(table.name, said, type_, nullable)
                 known = Scalar(plan_column(plan), type_, said_range)
-                columns[plan] = KeyColumn(table.name, said, known)
+                columns[plan] = self.variables.add(KeyColumn(table.name, said, known))
         if scan.unit is not None and scan.unit not in columns:  # at the end of the links
             last = scan.links[-1].table
             text = next(t for c, t in self.catalog.schema[last] if c.lower() == str(scan.owner).lower())
             hidden = Scalar(plan_column(scan.unit), Type.parse(text), Range(nullable=False))
-            columns[scan.unit] = KeyColumn(policy.tables[last].name, None, hidden)
-        return Known(scan, columns, (), scan_owner(scan, policy, promises))
+            columns[scan.unit] = self.variables.add(KeyColumn(policy.tables[last].name, None, hidden))
+        return Known(scan, columns, (), scan_owner(scan, policy, promises), self.variables)
 
     # ---------------------------------------------------------------- rows
 
@@ -145,7 +151,8 @@ class _Analyzer:
         total = all_of(c.sql.copy() for c in found)
         assert total is not None
         owner = kept_rows(below.owner, node.condition)
-        return Known(Filter(below.relation, total), columns, (*below.conditions, *(c.sql for c in found)), owner)
+        facts = facts_over_variables(conjuncts(node.condition), below.columns)
+        return Known(Filter(below.relation, total), columns, (*below.facts, *facts), owner, self.variables)
 
     def project(self, node: Project) -> Known:
         below = self.relation(node.input)
@@ -154,7 +161,7 @@ class _Analyzer:
         made: list[Named] = []
         columns: dict[str, KeyColumn] = {}
         for name, e in listed:
-            columns[name] = computed(name, e, below.columns, known)
+            columns[name] = computed(name, e, below.columns, known, self.variables)
             made.append((name, e.copy() if isinstance(e, exp.Column) else scalar(e, known).sql))
         names = {e.name: n for n, e in reversed(listed) if isinstance(e, exp.Column)}
         owner = replace(
@@ -164,8 +171,7 @@ class _Analyzer:
             unique=moved(below.owner.unique, names),
             ranks=frozenset(names[r] for r in below.owner.ranks if r in names),
         )
-        conditions = renamed_conditions(below.conditions, names)
-        return Known(Project(below.relation, tuple(made), node.unit), columns, conditions, owner)
+        return Known(Project(below.relation, tuple(made), node.unit), columns, below.facts, owner, self.variables)
 
     # ---------------------------------------------------------------- two sides
 
@@ -176,7 +182,8 @@ class _Analyzer:
         right: Mapping[str, KeyColumn]
         hidden = None  # the right side's unit, where it isn't looked up
         if isinstance(node.right, PublicTable | Given):
-            right_node, right = self.public.columns(node.right, self.used)
+            right_node, listed = self.public.columns(node.right, self.used)
+            right = self.variables.add_public(listed, missing=node.kind == "left")
             node = replace(node, right=right_node)
         else:
             right_node, right = _of(private).relation, _of(private).columns
@@ -209,27 +216,50 @@ class _Analyzer:
         if left.owner.unit is None and not once:
             name = fresh("privacy unit", self.taken)
             own = replace(left.owner, unit=name, numbered=True, own=left.owner.own | {name})
-            column = number_column(left.owner.table, name)
-            left = Known(numbered(left.relation, name), {**left.columns, name: column}, left.conditions, own)
+            column = self.variables.add(number_column(left.owner.table, name))
+            numbers = {**left.columns, name: column}
+            left = Known(numbered(left.relation, name), numbers, left.facts, own, self.variables)
         narrowed = narrowed_columns(both, node.condition)
         if node.kind == "left":
-            nullable = {n: nullable_column(narrowed[n]) for n in right}
-            columns: Mapping[str, KeyColumn] = {**left.columns, **nullable}
-            conditions = left.conditions
+            columns: Mapping[str, KeyColumn] = {**left.columns, **self.optional(narrowed, right, private)}
         else:
             columns = {**left.columns, **narrowed}
-            below = private.conditions if private is not None else ()
-            conditions = (*left.conditions, *below, *(c.sql for c in found))
+        facts = (*left.facts, *self.join_facts(node, both, right, private))
         relation = replace(
             node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
         )
         owner = replace(joined_owner(node, left.owner, private, once, self.catalog.policy), repeats=repeats)
         if hidden is None:
-            return Known(relation, columns, conditions, owner)
+            return Known(relation, columns, facts, owner, self.variables)
         assert owner.unit is not None
-        listed = [(n, plan_column(n)) for n in columns_of(relation)]
-        whole = Project(relation, (*listed, (hidden, plan_column(owner.unit))), owner.unit)
-        return Known(whole, columns, conditions, owner)
+        kept = [(n, plan_column(n)) for n in columns_of(relation)]
+        whole = Project(relation, (*kept, (hidden, plan_column(owner.unit))), owner.unit)
+        return Known(whole, columns, facts, owner, self.variables)
+
+    def optional(
+        self, narrowed: Mapping[str, KeyColumn], right: Mapping[str, KeyColumn], private: Known | None
+    ) -> dict[str, KeyColumn]:
+        """The right side's columns after a LEFT JOIN: those of a match, or NULL."""
+        found = {n: nullable_column(narrowed[n]) for n in right}
+        if private is None:
+            return found  # one row of the variables, or none: they know
+        return {n: self.variables.add(replace(c, origins=_origin(c.made, private.facts))) for n, c in found.items()}
+
+    def join_facts(
+        self, node: Join, both: Mapping[str, KeyColumn], right: Mapping[str, KeyColumn], private: Known | None
+    ) -> tuple[Expr, ...]:
+        """What the rows of a join meet besides what its left side does."""
+        if not node.narrows:
+            return ()  # public rows without a match are groups, too
+        met = facts_over_variables(conjuncts(node.condition), both)
+        if node.kind == "inner":
+            return (*(private.facts if private is not None else ()), *met)
+        there = [c.made for c in right.values() if c.made is not None]
+        if private is not None or not there:
+            return ()
+        without = all_of(exp.Is(this=c.copy(), expression=exp.null()) for c in there)
+        assert without is not None
+        return tuple(exp.Or(this=exp.Paren(this=f), expression=exp.Paren(this=without.copy())) for f in met)
 
     def mark(self, node: Mark) -> Known:
         left = self.relation(node.input)
@@ -237,7 +267,8 @@ class _Analyzer:
         other: Relation | PublicTable | Given
         right: Mapping[str, KeyColumn]
         if isinstance(node.other, PublicTable | Given):
-            other, right = self.public.columns(node.other, self.used)
+            other, listed = self.public.columns(node.other, self.used)
+            right = self.variables.add_public(listed)
         else:
             other, right = _of(private).relation, _of(private).columns
             bare = unlinked(node.input, other, node.condition, self.catalog.policy)
@@ -262,10 +293,15 @@ class _Analyzer:
         test = Scalar(plan_column(node.column), BOOLEAN, Range.of(0, 1, member is not None))
         looked = [*conjuncts(node.condition), *(node.member[:1] if node.member is not None else ())]
         closed = closed_columns(looked, {**left.columns, **right})
-        columns = {**left.columns, node.column: KeyColumn(left.owner.table, None, test, closed=closed)}
+        mark = self.variables.add(KeyColumn(left.owner.table, None, test, closed=closed))
+        columns = {**left.columns, node.column: mark}
+        if private is None and mark.made is not None:
+            equal_values = [exp.EQ(this=node.member[0], expression=node.member[1])] if node.member is not None else []
+            holds = [*conjuncts(node.condition), *equal_values]
+            self.variables.marks[mark.made.name] = facts_over_variables(holds, {**left.columns, **right})
         mine = {c.name for e in looked for c in e.find_all(exp.Column)} & set(columns_of(node.input))
         own = left.owner.own | {node.column} if mine <= left.owner.own else left.owner.own
-        return Known(relation, columns, left.conditions, replace(left.owner, own=own))
+        return Known(relation, columns, left.facts, replace(left.owner, own=own), self.variables)
 
     def union(self, node: Union) -> Known:
         sides = [self.relation(one) for one in node.inputs]
@@ -284,7 +320,8 @@ class _Analyzer:
             hard = firm[0].hard.hull(*(a.hard for a in firm[1:])) if firm[0].type.limits else None
             whole = Scalar(plan_column(name), firm[0].type, hull, hard)
             closed = frozenset().union(*(p.never_keys for p in parts))
-            columns[name] = KeyColumn(parts[0].table, None, whole, parts=tuple(parts), closed=closed)
+            origins = tuple(o for p, s in zip(parts, sides, strict=True) for o in _origin(p.made, s.facts))
+            columns[name] = self.variables.add(KeyColumn(parts[0].table, None, whole, origins=origins, closed=closed))
         for one in sides[1:]:
             if first.unit is not None:
                 pair = {"left": sides[0].columns[first.unit].scalar, "right": one.columns[first.unit].scalar}
@@ -309,7 +346,7 @@ class _Analyzer:
             numbered=any(s.owner.numbered for s in sides),
         )
         inputs = tuple(Project(s.relation, tuple(c), first.unit) for s, c in zip(sides, casts, strict=True))
-        return Known(Union(inputs), columns, (), owner)
+        return Known(Union(inputs), columns, (), owner, self.variables)
 
     # ---------------------------------------------------------------- one unit's rows
 
@@ -324,7 +361,7 @@ class _Analyzer:
         columns = {node.unit: below.columns[node.unit]}
         keys: list[Named] = []
         for name, e in node.keys:
-            columns[name] = computed(name, e, below.columns, known)
+            columns[name] = computed(name, e, below.columns, known, self.variables)
             total = scalar(e, known)
             if not total.type.is_key and not total.type.is_null:
                 raise refuse(
@@ -338,15 +375,14 @@ class _Analyzer:
         made: list[Named] = []
         for name, call in node.columns:
             value = own_aggregate(call, known, bound)
-            columns[name] = KeyColumn(
-                "", None, replace(value, sql=plan_column(name)), closed=closed_columns([call], below.columns)
-            )
+            shown = replace(value, sql=plan_column(name))
+            closed, origins = closed_columns([call], below.columns), _chosen(call, below)
+            columns[name] = self.variables.add(KeyColumn("", None, shown, origins=origins, closed=closed))
             made.append((name, value.sql))
         own_keys = all(_is_own(e, below.owner) for _, e in node.keys)
         own = {node.unit, *(n for n, e in node.keys if _is_own(e, below.owner))}
         if own_keys:
             own |= {n for n, _ in node.columns}
-        names = {e.name: n for n, e in node.keys if isinstance(e, exp.Column)} | {node.unit: node.unit}
         owner = replace(
             below.owner,
             rows=1 if own_keys else below.owner.rows,
@@ -357,7 +393,7 @@ class _Analyzer:
             ranks=frozenset(),
         )
         relation = GroupUnits(below.relation, node.unit, tuple(keys), tuple(made))
-        return Known(relation, columns, renamed_conditions(below.conditions, names), owner)
+        return Known(relation, columns, below.facts, owner, self.variables)
 
     def windows(self, node: Windows) -> Known:
         below = self.relation(node.input)
@@ -366,7 +402,7 @@ class _Analyzer:
         value = own_window(node.window, below.scalars, node.unit, self.rows_bound(below.owner), seen)
         made = replace(value, sql=plan_column(node.column))
         closed = closed_columns([node.window], below.columns)
-        columns = {**below.columns, node.column: KeyColumn("", None, made, closed=closed)}
+        columns = {**below.columns, node.column: self.variables.add(KeyColumn("", None, made, closed=closed))}
         ranks = below.owner.ranks
         partition = node.window.args.get("partition_by") or []
         held = units(ways(node.input, self.catalog.policy))
@@ -375,7 +411,7 @@ class _Analyzer:
         ):
             ranks |= {node.column}
         relation = Windows(below.relation, node.unit, node.column, value.sql)
-        return Known(relation, columns, below.conditions, replace(below.owner, ranks=ranks))
+        return Known(relation, columns, below.facts, replace(below.owner, ranks=ranks), self.variables)
 
 
 # ---------------------------------------------------------------- small pieces
@@ -384,6 +420,19 @@ class _Analyzer:
 def _of(known: Known | None) -> Known:
     assert known is not None
     return known
+
+
+def _origin(made: Expr | None, facts: tuple[Expr, ...]) -> tuple[Origin, ...]:
+    assert made is not None
+    return (Origin(made, facts),)
+
+
+def _chosen(call: Expr, below: Known) -> tuple[Origin, ...]:
+    """Where the value of an aggregate that takes one of the rows' values comes from."""
+    if not isinstance(call, exp.Min | exp.Max | exp.AnyValue) or call.expressions:
+        return ()
+    made = over_variables(call.this, below.columns)
+    return () if made is None else _origin(made, below.facts)
 
 
 def _is_own(e: Expr, owner: Ownership) -> bool:

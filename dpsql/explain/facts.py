@@ -158,11 +158,12 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
         "keys": [
             {
                 "key": written(key),
-                "values": None if checked.domains is None else len(checked.domains[i].values),
-                "from": None if checked.domains is None else checked.domains[i].why,
+                "values": None if checked.listed is None else len(checked.listed.domains[i].values),
+                "from": None if checked.listed is None else checked.listed.domains[i].why,
             }
             for i, key in enumerate(checked.release.keys)
         ],
+        "better": None if checked.unlisted is None else checked.unlisted.better,
         "selection": None
         if step.selection is None
         else {"threshold": step.selection.threshold, "delta": float(step.selection.delta)},

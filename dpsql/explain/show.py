@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from dpsql.backends.base import Backend
@@ -113,10 +114,14 @@ def _cell_lines(release: Facts) -> Iterable[str]:
         yield f"cells     selected privately: {', '.join(k['key'] for k in release['keys'])}"
     else:
         keys = [f"{k['key']} ({k['values']:,}: {k['from']})" for k in release["keys"]]
-        yield f"cells     {release['cells']:,}" + (f" = {' × '.join(keys)}" if keys else ", no GROUP BY")
+        whole = prod(k["values"] for k in release["keys"]) == release["cells"]
+        shown = f" = {' × '.join(keys)}" if whole else f": those that there can be of {' × '.join(keys)}"
+        yield f"cells     {release['cells']:,}" + (shown if keys else ", no GROUP BY")
     if selection is not None:
         price = f", which costs δ = {_number(selection['delta'])}" if selection["delta"] else ""
         yield f"          those with a noisy number of units of at least {selection['threshold']:,} leave{price}"
+    if release["better"] is not None:
+        yield from (f"          {line}" for line in release["better"].splitlines())
 
 
 def _output_lines(facts: Facts) -> Iterable[str]:

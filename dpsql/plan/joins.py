@@ -62,6 +62,7 @@ class _Joiner:
         self.waiting: list[JoinedSource] = []
         self.pool: list[Expr] = []
         self.unmatched: Expr | None = None
+        self.optional: list[Expr] = []  # conditions that a public row may fail and still be a group
 
     def run(self, sources: Sequence[JoinedSource]) -> Rows:
         for source in sources:
@@ -111,6 +112,7 @@ class _Joiner:
         """
         self.unmatched = private
         self.waiting.append(source)
+        self.optional += factored(conjuncts(source.on))
         self.pool += factored(conjuncts(source.on))
 
     def right(self, source: JoinedSource) -> None:
@@ -178,7 +180,7 @@ class _Joiner:
         conditions = [self.expression(c, both) for c in used]
         self.pool = [c for c in self.pool if c not in used]
         self.waiting.remove(source)
-        self.join(both, added, "inner", conditions, source)
+        self.join(both, added, "inner", conditions, source, narrows=not any(c in self.optional for c in used))
 
     def beside(self, source: JoinedSource) -> tuple[Rows, Rows | PublicRows]:
         """The columns of both sides, those of the source under names of their own."""
@@ -193,11 +195,18 @@ class _Joiner:
         return Rows(self.rows.relation, {**self.rows.columns, **columns}), added
 
     def join(
-        self, both: Rows, added: Rows | PublicRows, kind: str, conditions: list[Expr], source: JoinedSource
+        self,
+        both: Rows,
+        added: Rows | PublicRows,
+        kind: str,
+        conditions: list[Expr],
+        source: JoinedSource,
+        *,
+        narrows: bool = True,
     ) -> None:
         units = self.units(both, added)
         condition = all_of(without_units(conditions, units))
-        both.relation = Join(both.relation, added.relation, kind, condition, units, source.node)
+        both.relation = Join(both.relation, added.relation, kind, condition, units, source.node, narrows)
         self.rows = both
 
     def units(self, both: Rows, added: Rows | PublicRows) -> tuple[str, str] | None:

@@ -107,6 +107,7 @@ class Join:
     condition: Expr | None
     units: tuple[str, str] | None
     node: Expr | None = field(default=None, compare=False)
+    narrows: bool = True  # False of public LEFT JOIN private: rows without a match are groups, too (Theorem OWN-3)
 
 
 @dataclass(frozen=True, slots=True)

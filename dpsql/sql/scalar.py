@@ -202,7 +202,7 @@ def _compared(
     if not isinstance(column, exp.Column) or column.name not in columns:
         return
     yield column.name, Range(nullable=False)
-    constant = _constant(right, columns[column.name])
+    constant = comparable_constant(right, columns[column.name])
     if constant is None:
         return
     low = constant.range.low if kind in (exp.GT, exp.GTE, exp.EQ) else None
@@ -218,7 +218,7 @@ def _listed(node: exp.In, columns: Mapping[str, Scalar], why: tuple[str, ...]) -
     if not isinstance(column, exp.Column) or column.name not in columns:
         return
     yield column.name, Range(nullable=False)
-    constants = [_constant(e, columns[column.name]) for e in node.expressions]
+    constants = [comparable_constant(e, columns[column.name]) for e in node.expressions]
     if any(c is None for c in constants):
         return
     points = [c.range for c in constants if c is not None and not c.is_null]
@@ -226,7 +226,7 @@ def _listed(node: exp.In, columns: Mapping[str, Scalar], why: tuple[str, ...]) -
         yield column.name, points[0].hull(*points[1:]).with_nullable(False).because(*why)
 
 
-def _constant(node: exp.Expr, column: Scalar) -> Scalar | None:
+def comparable_constant(node: exp.Expr, column: Scalar) -> Scalar | None:
     """A literal as a value that is comparable with the column; None for everything else."""
     if any(isinstance(n, exp.Column) for n in node.walk()):
         return None
@@ -250,6 +250,7 @@ def _constant(node: exp.Expr, column: Scalar) -> Scalar | None:
 
 __all__ = [
     "Scalar",
+    "comparable_constant",
     "post",
     "scalar",
     "tighten",

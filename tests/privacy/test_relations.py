@@ -170,6 +170,17 @@ JOINED = {
     "self join": "SELECT COUNT(*) FROM orders a JOIN orders b ON a.uid = b.uid AND a.day < b.day",
     "fan-out": "SELECT tag, COUNT(*), SUM(qty) FROM items JOIN tags USING (sku) GROUP BY tag",
     "public key": "SELECT name, COUNT(*) FROM items JOIN skus USING (sku) GROUP BY name",
+    "public filter": "SELECT name, COUNT(*) FROM items JOIN skus USING (sku) JOIN tags USING (sku) WHERE tag = 't1' "
+    "GROUP BY name",
+    "public combinations": "SELECT sku, name, COUNT(*), SUM(qty) FROM items JOIN skus USING (sku) WHERE sku > 2 GROUP "
+    "BY sku, name",
+    "public rows or none": "SELECT name, tag, COUNT(DISTINCT PRIVACY_UNIT()) FROM items i LEFT JOIN skus s ON i.sku = "
+    "s.sku AND name = 's1' LEFT JOIN (SELECT DISTINCT sku, tag FROM tags) t ON s.sku = t.sku GROUP BY name, tag",
+    "steps": "SELECT floor(amount / 30) * 30, COUNT(*), SUM(amount) FROM orders GROUP BY 1",
+    "steps of two": "SELECT width_bucket(amount, 0, 100, 4), day // 7, COUNT(*) FROM orders WHERE day < 20 GROUP BY 1,"
+    " 2",
+    "offsets": "SELECT f // 7, (day - f) // 7, COUNT(*) FROM orders JOIN (SELECT uid, MIN(day) AS f FROM orders GROUP "
+    "BY uid) USING (uid) WHERE day >= f GROUP BY 1, 2",
     "semi-join": "SELECT city, COUNT(*) FROM users WHERE uid IN (SELECT uid FROM orders WHERE day < 3) GROUP BY city",
     "anti-join": "SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.uid = o.uid AND "
     "p.day < o.day)",

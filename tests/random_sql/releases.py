@@ -60,11 +60,32 @@ class Releases(PrivateRows):
             text, tag = self.membership(rows, 1)
             tags |= {tag, "membership as a value"}
             return f"CASE WHEN {text} THEN 'in' ELSE 'out' END"
+        if (stepped := self.stepped(rows)) and self.chance(0.3):
+            tags.add("stepped key")
+            return stepped
         kind = self.one([c for c in rows.cols if c.kind != "time"] or rows.cols).kind
         tags.add("computed key")
         if kind in ("float", "decimal"):
             return self.integer(rows.cols, 1)
         return self.expression(kind, rows.cols, 1)
+
+    def stepped(self, rows: Rows) -> str | None:
+        """A value in steps. What isn't finite is NULL: it would be outside of every range."""
+        found = [c for c in rows.cols if c.kind in ("float", "decimal", "time", "date", "int")]
+        if not found:
+            return None
+        column = self.one(found)
+        x = column.sql
+        if column.kind in ("time", "date"):
+            return self.pick(
+                f"DATE_TRUNC('month', {x})", f"TIME_BUCKET(INTERVAL '1 week', {x})", f"DATE_TRUNC('quarter', {x})",
+                f"CAST(DATE_TRUNC('week', {x}) AS DATE)", f"TIME_BUCKET(INTERVAL '2 months', {x})",
+            )  # fmt: skip
+        step = self.pick(
+            f"FLOOR({x} / 50) * 50", f"CAST(FLOOR({x} / 7) AS INTEGER) * 7", f"ROUND({x}, -1)", f"CEIL({x} / 10)",
+            f"TRUNC({x} / 25)", f"CAST({x} / 20 AS INTEGER)",
+        )  # fmt: skip
+        return f"CASE WHEN ISFINITE(CAST({x} AS DOUBLE)) THEN {step} END"
 
     def group_by(self, written: list[str], outs: list[Out], tags: set[str]) -> str:
         how = self.pick("expressions", "expressions", "ordinals", "aliases", "ALL")

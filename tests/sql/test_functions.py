@@ -494,6 +494,11 @@ OWN_WORDS = (
     "clip(f, -1, 1)",
     "clip(b, 0, 1e2)",
     "clip(h, 0, 1)",
+    "width_bucket(x, 0, 10, 4)",
+    "width_bucket(i, -5, 20, 7)",
+    "width_bucket(d, 0.1, 0.7, 6)",
+    "width_bucket(f, -1, 1, 3)",
+    "width_bucket(h, 0, 1e9, 1)",
 )
 
 
@@ -748,6 +753,8 @@ def test_nested_arithmetic_is_total_typed_and_within_its_range(text: str) -> Non
         ("round(x, i)", "literal-needed"), ("log(i, x)", "literal-needed"),
         ("day + INTERVAL (i) DAY", "literal-needed"),
         ("clip(x, i, 10)", "literal-needed"), ("clip(x, 10, 0)", "literal-needed"),
+        ("width_bucket(x, 10, 0, 3)", "literal-needed"), ("width_bucket(x, 0, 10, 0)", "literal-needed"),
+        ("width_bucket(x, i, 10, 3)", "literal-needed"), ("width_bucket(x, 0, 10)", "wrong-arguments"),
         ("date_part(s, day)", "literal-needed"),
         ("day > 'yesterday'", "bad-literal"), ("i = 'abc'", "bad-literal"), ("1e999 + x", "bad-literal"),
         ("day + INTERVAL 999999 YEAR", "bad-literal"),
@@ -846,6 +853,7 @@ def test_the_table_describes_every_function() -> None:
         "SELECT n * 2 + 1, x / x, CAST(s AS INT), k % 0, -n, n // (k - 1) FROM r ORDER BY k",
         "SELECT k, sum(x) / count(*) FROM r GROUP BY k HAVING sum(n) / 0 IS NULL",
         "SELECT CAST(n / x AS INT), ln(x), sqrt(-x), log10(x), log(2, x), clip(x, 0, 1), date_trunc('month', d) FROM r",
+        "SELECT width_bucket(x, 0, 1, 4), width_bucket(n, -2, 2, 3) FROM r",
         "SELECT d + INTERVAL 1 MONTH FROM r WHERE d >= DATE '2019-01-01'",
         "WITH a AS (SELECT n + 1 AS m FROM r) SELECT sum(m) OVER (ORDER BY m), row_number() OVER (ORDER BY m) FROM a",
         "SELECT (SELECT max(n) FROM r) / (SELECT count(*) FROM r WHERE false), CAST((SELECT max(x) / 0 FROM r) AS INT)",

@@ -40,6 +40,7 @@ class PublicDatabase:
         self._connection.execute("SET memory_limit = '4GB'")
         self._connection.execute("SET GLOBAL max_execution_time = 60000")
         self._connection.execute(_CLIP)
+        self._connection.execute(_WIDTH_BUCKET)
         for one in public:
             if one.object is None:
                 attach(self._connection, one)
@@ -84,6 +85,11 @@ class PublicDatabase:
 _CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE least(greatest(x, low), high) END"
 
 
+_WIDTH_BUCKET = """CREATE MACRO width_bucket(x, low, high, n) AS CASE
+    WHEN x IS NULL THEN NULL WHEN x < low THEN 0 WHEN x >= high THEN n + 1
+    ELSE CAST(least(floor((CAST(x AS DOUBLE) - low) * n / (high - low)), n - 1) AS INTEGER) + 1 END"""
+
+
 MAX_KNOWN = 1_000  # texts of queries and parts of them
 
 
@@ -98,6 +104,7 @@ class TwinDatabase:
         self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
         self._connection.execute("USE dpsql_twin")
         self._connection.execute(_CLIP)
+        self._connection.execute(_WIDTH_BUCKET)
         self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
         for end in ("low", "high"):
             self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")

@@ -11,17 +11,20 @@ from sqlglot import exp
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value, float_outward, from_ends
-from dpsql.core.types import DOUBLE, MAX_DIGITS, TINYINT, decimal, integer_for
+from dpsql.core.types import DOUBLE, INTEGER, MAX_DIGITS, TINYINT, decimal, integer_for
 from dpsql.sql.functions.arithmetic import mirrored, toward_zero
 from dpsql.sql.functions.base import (
     Function,
     Scalar,
     Scope,
     arguments,
+    binary,
     boolean,
     call,
+    cast_node,
     ends,
     mismatch,
+    needs,
     number,
     only,
     wrap,
@@ -29,6 +32,8 @@ from dpsql.sql.functions.base import (
 from dpsql.sql.functions.casts import align, as_double, as_number, convert
 from dpsql.sql.functions.constants import constant_integer, constant_number
 from dpsql.sql.refuse import refuse, shown
+
+MAX_BUCKETS = 9_000  # of WIDTH_BUCKET
 
 
 def absolute(node: exp.Expr, scope: Scope) -> Scalar:
@@ -260,6 +265,54 @@ def clip(node: exp.Expr, scope: Scope) -> Scalar:
     return Scalar(exp.Case(ifs=[exp.If(this=test, true=inside)]), to, known, hard)
 
 
+def width_bucket(node: exp.Expr, scope: Scope) -> Scalar:
+    """WIDTH_BUCKET(x, low, high, n): 1 to n in equal steps from low on, 0 below low, n + 1 from high on."""
+    low, high, count = width_buckets(node)
+    s = as_double(scope(node.this), node.this)
+
+    def bucket(v: Value) -> Fraction:  # in doubles, as DuckDB computes it
+        assert isinstance(v, Fraction)
+        if v < low or v >= high:
+            return Fraction(0 if v < low else count + 1)
+        return Fraction(min(math.floor((float(v) - float(low)) * count / float(high - low)), count - 1) + 1)
+
+    whole = Range(Fraction(0), Fraction(count + 1), s.nullable, s.range.why)
+    sql = bucket_of(s.sql, low, high, count)
+    return Scalar(sql, INTEGER, whole.intersect(s.range.monotone(bucket)), whole.with_nullable(True))
+
+
+def bucket_of(x: exp.Expr, low: Fraction, high: Fraction, count: int) -> exp.Expr:
+    """The bucket of a double; NaN is above all numbers."""
+    bottom, top, width = (cast_node(exp.Literal.string(repr(float(v))), DOUBLE, True) for v in (low, high, high - low))
+    steps = binary(exp.Div, binary(exp.Mul, binary(exp.Sub, x, bottom), number(count)), width)
+    inside = call("least", call("floor", steps), number(count - 1))
+    return exp.Case(
+        ifs=[
+            exp.If(this=exp.Is(this=wrap(x), expression=exp.Null()), true=exp.Null()),
+            exp.If(this=binary(exp.LT, x, bottom), true=number(0)),
+            exp.If(this=binary(exp.GTE, x, top), true=number(count + 1)),
+        ],
+        default=binary(exp.Add, cast_node(inside, INTEGER, True), number(1)),
+    )
+
+
+def width_buckets(node: exp.Expr) -> tuple[Fraction, Fraction, int]:
+    """The literal ends and number of WIDTH_BUCKET's buckets."""
+    only(node, "this", "min_value", "max_value", "num_buckets")
+    needs(node, "this", "min_value", "max_value", "num_buckets")
+    low, high = (constant_number(node.args[end]) for end in ("min_value", "max_value"))
+    if low is None or high is None or low >= high or max(abs(low), abs(high)) > 10**100:
+        hint = f"write WIDTH_BUCKET({shown(node.this)}, 0, 100, 10)"
+        raise refuse(
+            SQLError,
+            "WIDTH_BUCKET needs two number literals, the smaller one first",
+            node,
+            code="literal-needed",
+            hint=hint,
+        )
+    return low, high, constant_integer(node.args["num_buckets"], "number of buckets", 1, MAX_BUCKETS)
+
+
 def pi(node: exp.Expr, scope: Scope) -> Scalar:
     value = Fraction(math.pi)
     return Scalar(call("pi"), DOUBLE, Range(value, value, nullable=False))
@@ -292,5 +345,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(("ISNAN",), "number", "is it NaN?", _AS_IS, "0 or 1", test_of("isnan"), (exp.IsNan,)),
     Function(("ISINF",), "number", "is it infinite?", _AS_IS, "0 or 1", test_of("isinf"), (exp.IsInf,)),
     Function(("ISFINITE",), "number", "is it an ordinary number?", _AS_IS, "0 or 1", test_of("isfinite")),
+    Function(("WIDTH_BUCKET",), "number", "which of n equal steps between literal bounds",
+             "0 below them, n + 1 above", "buckets of the ends", width_bucket, (exp.WidthBucket,), width_buckets),
     Function(("CLIP",), "number", "moved into literal bounds", "NULL for NULL, NaN and infinities", "the bounds", clip),
 )  # fmt: skip

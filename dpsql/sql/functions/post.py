@@ -12,6 +12,7 @@ from dpsql.sql.dialect import data_type
 from dpsql.sql.functions import lookup
 from dpsql.sql.functions.base import arguments, between_or_null, call, wrap
 from dpsql.sql.functions.constants import constant_number, literal, literal_as
+from dpsql.sql.functions.numeric import bucket_of, width_buckets
 
 # They raise on some values; TRY makes them NULL there, and these tables are small. It can't hold what is in _WHOLE.
 _RISKY = (
@@ -60,6 +61,8 @@ def _total(node: Any) -> Any:
             return call("try_strptime", node.this, node.args["format"])
         case exp.Anonymous() if node.name.lower() in ("epoch_us", "epoch_ns") and len(node.expressions) == 1:
             node.set("expressions", [_nearby(node.expressions[0])])
+        case exp.WidthBucket():
+            return bucket_of(exp.TryCast(this=node.this, to=data_type("DOUBLE")), *width_buckets(node))
         case exp.Anonymous() if node.name.lower() == "clip":
             return _clip(node)
     return node

@@ -12,6 +12,7 @@ unit      id of visits: a unit may have any number of rows
 enforced  max_rows = 20, max_groups = 2
 cells     selected privately: age
           those with a noisy number of units of at least 46 leave, which costs δ = 5e-07
+          the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
 measured
        statistic                ε  share  ℓ1    ℓ2  noise     scale      grid
   [1]  count of rows                 50%  20    20  Gaussian    123  1.53e-05

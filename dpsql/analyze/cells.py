@@ -1,0 +1,272 @@
+"""Cells: which combinations of key values there can be, as far as that is known without any private row.
+
+Each key is an expression over variables. Some of these have public values: columns of public tables, which come
+together row by row, columns with listed values or a small range, and stepped expressions over a wide one. The cells are
+what the keys are over all their combinations that meet the query's own conditions (Theorem KEYS-2); a condition that
+looks at anything else narrows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+from sqlglot import exp
+
+from dpsql.analyze.combine import Cells, Fact, Group, Key, Lists, combined
+from dpsql.analyze.domains import (
+    MAX_CELLS,
+    MAX_IMPLIED,
+    Domain,
+    PublicEngine,
+    declared,
+    identifier,
+    implied,
+    quoted,
+    together,
+    typed,
+)
+from dpsql.analyze.facts import coarsened, expanded, narrowed, over_truncations, plain, same_values
+from dpsql.analyze.steps import stepped
+from dpsql.analyze.variables import Arrow, Variables
+from dpsql.core.errors import Error
+from dpsql.plan.nodes import Expr
+from dpsql.plan.rows import plan_column
+from dpsql.sql.scalar import Scalar, scalar
+from dpsql.sql.trees import rebuilt
+
+
+class Lister:
+    """Lists the values of expressions over variables, on rows for which these facts hold."""
+
+    def __init__(self, facts: Sequence[Expr], variables: Variables, public: PublicEngine) -> None:
+        self.variables, self.public = variables, public
+        every = expanded(facts, variables)
+        self.known = narrowed({n: c.scalar for n, c in variables.columns.items()}, every)
+        self.lists: dict[Expr, Domain | None] = {}  # of variables and of expressions
+        self.names: dict[Expr, str] = {}  # of the expressions that columns of lists stand for
+        self.read: dict[tuple[str, ...], Arrow | None] = {}
+        self.same = same_values(every, self.known, variables, lambda n: self.listed(plan_column(n)) is not None)
+        self.facts = [f for f in map(self._with_same, every) if not (isinstance(f, exp.EQ) and f.this == f.expression)]
+
+    def cells(self, keys: Sequence[Expr]) -> tuple[Cells | None, list[Domain | None]]:
+        """The cells of these keys, and each key's values; None of what only private selection could find."""
+        prepared = [self._prepared(k) for k in keys]
+        covers = [self.cover(k) for k in prepared]
+        if any(c is None for c in covers):
+            return None, [None if c is None else self.domain(k) for k, c in zip(keys, covers, strict=True)]
+        cells = self._combined(prepared)
+        return cells, list(cells.domains)
+
+    def domain(self, e: Expr) -> Domain | None:
+        """The values of one expression; None where they aren't public."""
+        prepared = self._prepared(e)
+        return self._combined([prepared]).domains[0] if self.cover(prepared) is not None else None
+
+    # ---------------------------------------------------------------- one expression
+
+    def _prepared(self, key: Expr) -> Expr:
+        """A key over variables with public values, where it equals one over others."""
+        return coarsened(self._with_same(plain(key)), lambda e: self.cover(e) not in (None, (e,)))
+
+    def _with_same(self, e: Expr) -> Expr:
+        def rewrite(node: Expr) -> Expr:
+            if isinstance(node, exp.Column) and node.name in self.same:
+                return self.same[node.name].copy()
+            return rebuilt(node, rewrite)
+
+        return rewrite(e) if self.same else e
+
+    def cover(self, e: Expr) -> tuple[Expr, ...] | None:
+        """Parts of an expression with public values, such that it is a function of them; None where there are none."""
+        if e.find(exp.Column) is None:
+            return ()
+        if isinstance(e, exp.Column):
+            return (e,) if (self._fits([e]) if self._is_public(e.name) else self.listed(e) is not None) else None
+        below = [self.cover(c) for c in e.iter_expressions() if c.find(exp.Column) is not None]
+        found = tuple(dict.fromkeys(leaf for one in below for leaf in one or ()))
+        if all(one is not None for one in below) and self._fits(found):
+            return found
+        return (e,) if self.listed(e) is not None else None
+
+    def _is_public(self, name: str) -> bool:
+        return name in self.variables.beside and self.known[name].type.is_key
+
+    def _fits(self, leaves: Iterable[Expr]) -> bool:
+        """Are there few enough combinations of these to look at them all?"""
+        public: dict[Group, set[str]] = {}
+        sizes = []
+        for leaf in leaves:
+            if isinstance(leaf, exp.Column) and self._is_public(leaf.name):
+                public.setdefault(self.variables.beside[leaf.name].columns, set()).add(leaf.name)
+            else:
+                values = self.listed(leaf)
+                assert values is not None
+                sizes.append(len(values.values))
+        tables = [self._public_rows(frozenset(names)) for names in public.values()]
+        counts = [t.num_rows for t in tables if t is not None]
+        few = len(sizes) <= 1 or prod(sizes) <= MAX_IMPLIED
+        return few and len(counts) == len(tables) and prod(sizes) * prod(counts) <= MAX_CELLS
+
+    def listed(self, e: Expr) -> Domain | None:
+        """The values of a variable that is no public column, or of an expression by its kind or its range."""
+        if e not in self.lists:
+            self.lists[e] = self._of_variable(e.name) if isinstance(e, exp.Column) else self._by_itself(e)
+        return self.lists[e]
+
+    def _of_variable(self, name: str) -> Domain | None:
+        column = replace(self.variables.columns[name], scalar=self.known[name])
+        if column.public is not None or not column.scalar.type.is_key:
+            return None
+        nulls = [None] if column.scalar.range.nullable else []
+        if not column.origins:
+            return declared(column, self.public)
+        sides = [Lister(o.facts, self.variables, self.public).domain(o.value) for o in column.origins]
+        parts = [d for d in sides if d is not None]
+        if len(parts) < len(sides):
+            return implied(column.scalar, nulls)
+        values = together(parts, column.scalar, nulls, self.public)
+        return Domain(values, " and ".join(dict.fromkeys(d.why for d in parts)))
+
+    def _by_itself(self, e: Expr) -> Domain | None:
+        """The values of an expression whose columns aren't listed: CASE arms, steps, booleans, integers, dates."""
+        try:
+            total = scalar(e, self.known)
+        except Error:
+            return None  # no value by itself, like a WHEN
+        nulls = [None] if total.range.nullable else []
+        arms = _arms(e)
+        if arms is not None and total.type.is_key:
+            parts = [self.domain(arm) for arm in arms]
+            listed = [p for p in parts if p is not None]
+            if len(listed) < len(parts):
+                return implied(total, nulls)
+            missing = nulls if any(p.values.null_count for p in listed) else []
+            return Domain(together(listed, total, missing, self.public), "the values that CASE can give")
+        return stepped(e, self.known, total, self.public) or implied(total, nulls)
+
+    # ---------------------------------------------------------------- lists and what connects them
+
+    def _combined(self, keys: Sequence[Expr]) -> Cells:
+        leaves = {leaf: None for k in keys for leaf in self.cover(k) or ()}
+        for leaf in leaves:
+            if not isinstance(leaf, exp.Column):
+                self.names.setdefault(leaf, f"s{len(self.names)}")
+        over = [self._over_lists(k) for k in keys]
+        facts = self._connected({c.name for k in over for c in k.find_all(exp.Column)})
+        met = frozenset().union(*(f.names for f in facts))
+        made = [self._key(k, met) for k in over]
+        columns = {*met, *(n for k in made for n in k.names)}
+        types = {n: self._scalars()[n].type for n in columns}
+        return combined(made, facts, Lists({n: self._group(n) for n in columns}, types, self._rows, self.public))
+
+    def _key(self, over: Expr, met: frozenset[str]) -> Key:
+        total = scalar(over, self._scalars())
+        names = {c.name: None for c in over.find_all(exp.Column)}
+        why = " × ".join(dict.fromkeys(self._why(n) for n in names)) or "a constant"
+        plainly = isinstance(over, exp.Column) and over.name not in met and not self._is_public_name(over.name)
+        return Key(total, why, self.listed(self._leaf(over.name)) if plainly else None)
+
+    def _is_public_name(self, name: str) -> bool:
+        return name in self.variables.beside
+
+    def _leaf(self, name: str) -> Expr:
+        """What a column of a list stands for."""
+        return next((e for e, n in self.names.items() if n == name), plan_column(name))
+
+    def _why(self, name: str) -> str:
+        if self._is_public_name(name):
+            return "a public column"
+        values = self.listed(self._leaf(name))
+        assert values is not None
+        return values.why
+
+    def _group(self, name: str) -> Group:
+        return self.variables.beside[name].columns if self._is_public_name(name) else (name,)
+
+    def _scalars(self) -> dict[str, Scalar]:
+        parts = {n: replace(scalar(e, self.known), sql=plan_column(n)) for e, n in self.names.items()}
+        return {**self.known, **parts}
+
+    def _over_lists(self, e: Expr) -> Expr:
+        """The expression with the parts that are listed replaced by their columns."""
+
+        def rewrite(node: Expr) -> Expr:
+            return plan_column(self.names[node]) if node in self.names else rebuilt(node, rewrite)
+
+        return rewrite(e) if self.names else e
+
+    def _connected(self, names: set[str]) -> list[Fact]:
+        """The facts over lists that say something of these columns, or of others that they connect with them."""
+        known = self._scalars()
+        written = [self._over_lists(f) for f in (*self.facts, *over_truncations(self.facts, self.names))]
+        waiting = [(f, isinstance(f, exp.EQ)) for f in dict.fromkeys(written)]
+        waiting += [(exp.NullSafeEQ(this=plan_column(n), expression=e), True) for e, n in self.names.items()]
+        reached = {n for name in names for n in self._group(name)}
+        found: list[Fact] = []
+        more = True
+        while more:
+            more = False
+            for one in list(waiting):
+                columns = {c.name for c in one[0].find_all(exp.Column)}
+                if columns & reached and all(map(self._is_listed, columns)):
+                    waiting.remove(one)
+                    reached |= {n for c in columns for n in self._group(c)}
+                    found.append(Fact(scalar(one[0], known).sql, one[1]))
+                    more = True
+        return found
+
+    def _is_listed(self, name: str) -> bool:
+        return self._is_public(name) or name in self.names.values() or self.listed(plan_column(name)) is not None
+
+    # ---------------------------------------------------------------- rows of lists
+
+    def _rows(self, group: Group, names: frozenset[str]) -> Arrow | None:
+        """The different values that these columns have together; None where there are too many."""
+        import pyarrow as pa
+
+        if self._is_public_name(group[0]):
+            return self._public_rows(names)
+        (name,) = group
+        values = self.listed(self._leaf(name))
+        assert values is not None
+        return pa.table({name: values.values})
+
+    def _public_rows(self, names: frozenset[str]) -> Arrow | None:
+        listed = tuple(sorted(names))
+        if listed not in self.read:
+            self.read[listed] = self._read(listed)
+        return self.read[listed]
+
+    def _read(self, names: tuple[str, ...]) -> Arrow | None:
+        """Of public rows that meet the facts about them alone, or of no row where there may be none."""
+        beside = self.variables.beside[names[0]]
+        columns = {n: c for n in beside.columns if (c := self.variables.columns[n].public) is not None}
+        rows = columns[names[0]]
+        looked = [exp.alias_(identifier(c.column), n, quoted=True) for n, c in columns.items()]
+        whole: exp.Query = exp.select(*looked).from_(rows.source.copy())
+        if beside.missing:
+            none = [exp.alias_(typed(exp.null(), self.known[n].type), n, quoted=True) for n in columns]
+            whole = exp.union(whole, exp.select(*none), distinct=False)
+        inner = exp.Subquery(this=whole, alias=exp.TableAlias(this=quoted("q")))
+        query = exp.select(*(identifier(n) for n in names)).distinct().from_(inner).limit(MAX_CELLS + 1)
+        for fact in self.facts:
+            about = {c.name for c in fact.find_all(exp.Column)}
+            if about and about <= columns.keys():
+                query = query.where(scalar(fact, self.known).sql.copy())
+        found = self.public.table(query, rows.rows)
+        return found if found.num_rows <= MAX_CELLS else None
+
+
+def _arms(key: Expr) -> list[Expr] | None:
+    match key:
+        case exp.Case():
+            arms = [i.args["true"] for i in key.args["ifs"]]
+            return [*arms, key.args.get("default") or exp.Null()]
+        case exp.If():
+            return [key.args["true"], key.args.get("false") or exp.Null()]
+        case exp.Coalesce():
+            return [key.this, *key.expressions]
+        case _:
+            return None

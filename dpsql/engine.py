@@ -52,10 +52,14 @@ class Shared:
         _check_references(policy, self.schema)
         self.public, self.twin = self.backend.public, self.backend.twin
         self.ledger = open_ledger(policy, ledger)
-        self._prove()
-        # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
-        self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
-        self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
+        try:
+            self._prove()
+            # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
+            self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
+            self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
+        except BaseException:
+            self.ledger.close()  # whoever is refused has nothing to close
+            raise
         self._opened: dict[str, str] | None = None  # the versions that this session is about
         self.recent = PlanCache()
 

@@ -27,7 +27,7 @@ from dpsql.answer.rehearse import rehearse, too_deep
 from dpsql.backends.base import Backend
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.engine import Shared
-from dpsql.explain.show import Explanation
+from dpsql.explain.explanation import Explanation
 from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
@@ -111,7 +111,7 @@ class Session:
         epsilon, delta: what the whole query costs.
         max_rows, max_rows_per_group, max_groups: one unit counts for at most so many rows, in all and in one group,
             and shows up in at most so many groups.
-        mechanism: the kind of noise: "auto", "laplace" or "gaussian".
+        mechanism: the kind of noise: "auto", "laplace", "gaussian" or "discrete_gaussian".
         fresh: pay for new noise where a stored release would do.
         clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
         accuracy: instead of epsilon, spend the least that reaches this error: 100, or "1% of range".

@@ -17,6 +17,7 @@ import pytest
 from support import Connect
 
 import dpsql
+from dpsql.accounting.ledger import Ledger
 from dpsql.steward.check import check
 
 EXACT = 10**6  # so much ε that the noise is 0
@@ -435,6 +436,22 @@ def rewrite(path: Path, data: pa.Table) -> None:
     pq.write_table(data, path)
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))  # as if it were later
+
+
+def test_a_session_that_is_refused_while_it_is_opened_leaves_no_ledger_open(
+    open_policy: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(PEOPLE, tmp_path / "t.parquet")
+    ledger, tables = tmp_path / "ledger.sqlite", {"t": private("t.parquet")}
+    open_policy(tables, ledger=ledger)
+    rewrite(tmp_path / "t.parquet", PEOPLE.slice(0, 3))
+    closed: list[Ledger] = []
+    monkeypatch.setattr(Ledger, "close", lambda self: closed.append(self))
+    with pytest.raises(dpsql.LedgerError) as error:
+        open_policy(tables, ledger=ledger)
+    monkeypatch.undo()
+    assert error.value.code == "data-changed" and len(closed) == 1
+    closed[0].close()
 
 
 def test_changed_data_is_refused_until_the_steward_accepts_it(open_policy: Open, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from dpsql.answer.model import SET_SIZE, Answer, Origin, intervals
 from dpsql.core.arrow import column
 from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
-from dpsql.explain.facts import CONFIDENCE
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
@@ -32,6 +31,7 @@ from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import given_rows, plan_column
 from dpsql.quote.cut_estimate import may_cut, read_cuts
+from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.model import Known, Part, Quote, Released, Step
 from dpsql.sql.scalar import post
 

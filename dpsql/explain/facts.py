@@ -26,6 +26,7 @@ from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
+from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.sql.as_sql import as_sql
@@ -40,7 +41,6 @@ from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
-CONFIDENCE = 0.95
 EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
 Facts = dict[str, Any]
 

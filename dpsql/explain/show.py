@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from dpsql.backends.base import Backend
 from dpsql.core.cost import show_rounded
-from dpsql.core.frozen import dataclass
-from dpsql.explain.facts import CONFIDENCE, Facts, as_dict
+from dpsql.explain.facts import Facts, as_dict
 from dpsql.explain.responses import response_head, response_lines, response_rows
 from dpsql.quote.cut_estimate import lines as cut_lines
+from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.model import Quote
 
-__all__ = ["Explanation", "as_dict", "show"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Explanation(Quote):
-    """A quote that prints as what it says to people."""
-
-    def __str__(self) -> str:
-        return show(self)
-
-    @classmethod
-    def of(cls, quote: Quote) -> Explanation:
-        """The quote, to be printed."""
-        return cls(**{f.name: getattr(quote, f.name) for f in fields(Quote)})
+__all__ = ["as_dict", "show"]
 
 
 def show(quote: Quote, *, backend: Backend | None = None) -> str:

@@ -180,7 +180,7 @@ def _shift(s: Sensitivity) -> int:
     """How far one number moves: for several at once nothing is proved here."""
     if not s.single:
         raise ValueError("binomial noise is for a single number; use the discrete Gaussian for several")
-    return math.floor(s.l1)
+    return max(1, math.floor(s.l1)) if s.l1 else 0  # an integer moves by a whole number, if it moves at all
 
 
 def _log_factorial(n: int) -> Decimal:

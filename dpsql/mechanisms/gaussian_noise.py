@@ -127,7 +127,10 @@ class Gaussian:
 
     def event(self, s: Sensitivity) -> Normal:
         """What was done, for accountants."""
-        return Normal(s.l2_squared / self.sigma**2 if self.sigma else Fraction(0))
+        if s.l2_squared == 0:
+            return Normal(Fraction(0))  # the statistic is the same on all neighbours
+        self._needs_noise()
+        return Normal(s.l2_squared / self.sigma**2)
 
     @property
     def width(self) -> Fraction:

@@ -90,7 +90,8 @@ def laplace(
 
     Takes integers, or any single number with grid, the step of a grid that it is rounded to (then a fraction returns,
     a multiple of grid): noise on floats would leave traces in their last digits. sensitivity is in the value's own
-    unit, and is rounded up to whole steps; for a list of integers it is the sum of all changes (ℓ₁). Charges no ledger.
+    unit, and is rounded up to whole steps; for a list of integers it is the sum of all changes (ℓ₁). A value that isn't
+    finite is an error, which shows that it isn't: see to that beforehand, row by row. Charges no ledger.
     """
     noise = DiscreteLaplace.calibrate(_l1(_steps(sensitivity, grid)), _epsilon(epsilon))
     return _noisy(value, noise) if grid is None else _on_grid(value, noise, grid)
@@ -310,8 +311,12 @@ def _on_grid(value: object, noise: DiscreteLaplace | Gaussian, grid: Number) -> 
     if not _is_one(value):
         raise TypeError("a grid is for a single number; put a list on its grid yourself, and the sensitivity with it")
     step = _step(grid)
+    try:
+        number = Fraction(cast(Any, value))
+    except (ValueError, OverflowError):  # whose texts tell NaN from infinity
+        raise ValueError("the value must be a finite number: leave out of it what isn't, row by row") from None
     # Theorem GRID-3: rounded half up, which commutes with whole steps, so that no two numbers are torn further apart.
-    return (floor(Fraction(cast(Any, value)) / step + Fraction(1, 2)) + int(noise.draw(1)[0])) * step
+    return (floor(number / step + Fraction(1, 2)) + int(noise.draw(1)[0])) * step
 
 
 def _off_grid(steps: int, grid: Number | None) -> Fraction:

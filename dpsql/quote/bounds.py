@@ -49,7 +49,9 @@ def analyze_automatic(plan: Plan, limits: Limits, catalog: Catalog, stored: Stor
     """
     checked = analyze(plan, limits, catalog)
     needed = [_known(a, catalog, stored) for a in _columns(plan, catalog) if _needs(a, checked, limits, catalog)]
-    return analyze_known(plan, limits, catalog, needed) if needed else checked
+    if all(one.range is None for one in needed):  # then all ranges are the seeds that it was analyzed with
+        return replace(checked, automatic=tuple(needed))
+    return analyze_known(plan, limits, catalog, needed)
 
 
 def analyze_known(plan: Plan, limits: Limits, catalog: Catalog, ranges: Sequence[Automatic]) -> Checked:
@@ -113,11 +115,16 @@ def range_stage(column: Automatic, ask: Ask, catalog: Catalog) -> Stage:
         f"SELECT {column.seed.sql(value)} AS bucket, COUNT(*) AS units FROM {_quoted(column.table)} "
         f"WHERE ISFINITE({value}) GROUP BY 1"
     )
-    tree = replace(parse(sql), text=f"automatic bounds of {column.table}.{column.column}")
-    plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
-    opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
-    stage = calibrate(analyze(plan, Limits(max_rows=1), opened), ask)
-    return replace(stage, kind="range", accepts=lambda noisy: _is_found(column, noisy), shown=Part(plan, COLUMNS))
+    checked = catalog.histograms.get(sql)  # once to look for it, and once to price it
+    if checked is None:
+        tree = replace(parse(sql), text=f"automatic bounds of {column.table}.{column.column}")
+        plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
+        opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
+        checked = catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)
+    stage = calibrate(checked, ask)
+    return replace(
+        stage, kind="range", accepts=lambda noisy: _is_found(column, noisy), shown=Part(checked.plan, COLUMNS)
+    )
 
 
 def _open(policy: Policy, column: Automatic) -> Policy:

@@ -124,7 +124,7 @@ def test_coins_without_an_outcome_in_common_hide_nothing() -> None:
 
 def test_a_number_that_no_unit_moves_is_free() -> None:
     assert Binomial.calibrate(number(0), Fraction(1), MICRO) == Binomial(0)
-    assert Binomial(0).cost(number(Fraction(1, 2)), Fraction(1)) == Cost(Fraction(0))
+    assert Binomial(0).cost(number(0), Fraction(1)) == Cost(Fraction(0))
 
 
 def test_several_numbers_at_once_have_no_price_here() -> None:

@@ -8,6 +8,8 @@ from dpsql.core.errors import SQLError
 from dpsql.sql.refuse import refuse
 from dpsql.sql.trees import replaced
 
+_BOTH_WAYS = ("RIGHT", "FULL")  # joins that make rows for what nothing on their left matches
+
 
 def flatten_joins(tree: exp.Query) -> exp.Query:
     """The query without parentheses around the tables and joins of a FROM."""
@@ -24,11 +26,21 @@ def _flattened(node: exp.Expr) -> exp.Expr:
     first, *listed = _opened(copy.args["from_"].this)
     where: list[exp.Expr] = []
     for join in copy.args.get("joins") or []:
+        if where and _side(join) in _BOTH_WAYS:
+            raise refuse(
+                SQLError,
+                f"a {_side(join)} JOIN can't come after joins in parentheses",
+                join.this,
+                code="unsupported",
+                hint="make those a derived table: … JOIN (SELECT … FROM a JOIN b ON …) AS q ON …",
+            )  # their condition, once in WHERE, would also drop the rows that it makes
         if not _is_joined(join.this):
             listed.append(join)
             continue
         source, *more = _opened(join.this)
+        # One by one, a join that makes rows would make them without what stands before the parentheses.
         inner = not any(join.args.get(k) for k in ("side", "using", "method"))
+        inner = inner and not any(_side(j) in _BOTH_WAYS for j in more)
         if more and not (inner and str(join.args.get("kind") or "").upper() in ("", "INNER", "CROSS")):
             raise refuse(
                 SQLError,
@@ -47,6 +59,10 @@ def _flattened(node: exp.Expr) -> exp.Expr:
     for condition in where:
         copy.where(condition, copy=False)
     return copy
+
+
+def _side(join: exp.Expr) -> str:
+    return str(join.args.get("side") or "").upper()
 
 
 def _is_joined(node: exp.Expr) -> bool:

@@ -21,18 +21,20 @@ def _spelt_out(node: exp.Expr) -> exp.Expr:
         return _quantified(node)
     if not isinstance(node, exp.In) or node.args.get("query") is not None or isinstance(node.parent, exp.Pivot):
         return node  # a PIVOT's values are no test
-    listed = list(node.expressions)
+    listed, query = list(node.expressions), False
     if len(listed) == 1 and isinstance(listed[0], exp.Values):
+        query = True
         rows = listed[0].expressions
         listed = [r.expressions[0] if len(r.expressions) == 1 else r for r in rows]
         node = exp.In(this=node.this.copy(), expressions=[v.copy() for v in listed])
     if not isinstance(node.this, exp.Tuple):
         return node
-    return _pairs(node)
+    # NULLs inside of pairs are equal in DuckDB where pairs are listed, and unknown where they are a query's rows.
+    return _pairs(node, exp.EQ if query else exp.NullSafeEQ)
 
 
-def _pairs(node: exp.In) -> exp.Expr:
-    """(a, b) IN ((1, 2), (3, 4)): one of the pairs is the same; NULLs inside of pairs are equal in DuckDB."""
+def _pairs(node: exp.In, same: type[exp.Binary]) -> exp.Expr:
+    """(a, b) IN ((1, 2), (3, 4)): one of the pairs is the same."""
     values, rows = node.this.expressions, node.expressions
     for row in rows:
         if not isinstance(row, exp.Tuple) or len(row.expressions) != len(values):
@@ -54,7 +56,7 @@ def _pairs(node: exp.In) -> exp.Expr:
     tests = [
         exp.and_(
             *(
-                exp.NullSafeEQ(this=exp.Paren(this=v.copy()), expression=exp.Paren(this=w.copy()))
+                same(this=exp.Paren(this=v.copy()), expression=exp.Paren(this=w.copy()))
                 for v, w in zip(values, row.expressions, strict=True)
             ),
             copy=False,

@@ -483,6 +483,24 @@ error: joins in parentheses can't be on the right of this join
      |                                          ^^^^^^^^
 help: make them a derived table: … JOIN (SELECT … FROM a JOIN b ON …) AS q ON …
 ----
+-- joins in parentheses that make rows for what nothing matches
+SELECT COUNT(*) FROM people p CROSS JOIN (codes c RIGHT JOIN codes d ON c.code = d.code)
+
+SQLError unsupported at 1:43+7
+error: joins in parentheses can't be on the right of this join
+   1 | SELECT COUNT(*) FROM people p CROSS JOIN (codes c RIGHT JOIN codes d ON c.code = d.code)
+     |                                           ^^^^^^^
+help: make them a derived table: … JOIN (SELECT … FROM a JOIN b ON …) AS q ON …
+----
+-- a right join after joins in parentheses
+SELECT COUNT(*) FROM people p JOIN (codes c JOIN codes d ON c.code = d.code) ON p.code = c.code RIGHT JOIN codes e ON e.code = c.code
+
+SQLError unsupported at 1:108+7
+error: a RIGHT JOIN can't come after joins in parentheses
+   1 | SELECT COUNT(*) FROM people p JOIN (codes c JOIN codes d ON c.code = d.code) ON p.code = c.code RIGHT JOIN codes e ON e.code = c.code
+     |                                                                                                            ^^^^^^^
+help: make those a derived table: … JOIN (SELECT … FROM a JOIN b ON …) AS q ON …
+----
 -- joins in parentheses with a name
 SELECT COUNT(*) FROM (people p JOIN codes c ON p.code = c.code) q
 

@@ -13,10 +13,10 @@ SELECT COUNT(*) FROM t WHERE a IN (VALUES (1), (2))
 
 SELECT COUNT(*) FROM t WHERE a IN (1, 2)
 ----
--- VALUES that are pairs
+-- VALUES that are pairs: a query's rows, where a NULL is unknown
 SELECT COUNT(*) FROM t WHERE (a, b) IN (VALUES (1, 2), (3, 4))
 
-SELECT COUNT(*) FROM t WHERE (((a) IS NOT DISTINCT FROM (1) AND (b) IS NOT DISTINCT FROM (2)) OR ((a) IS NOT DISTINCT FROM (3) AND (b) IS NOT DISTINCT FROM (4)))
+SELECT COUNT(*) FROM t WHERE (((a) = (1) AND (b) = (2)) OR ((a) = (3) AND (b) = (4)))
 ----
 -- = ANY is IN
 SELECT COUNT(*) FROM t WHERE a = ANY (SELECT z FROM u)

@@ -129,7 +129,7 @@ def test_41_what_a_threshold_withheld_cannot_be_had_from_the_store() -> None:
 def test_a_disk_that_fills_up_before_the_answer_is_stored_answers_nothing_and_forgets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import dpsql.session as pipeline
+    import dpsql.run as pipeline
     from dpsql.release import release
 
     path = tmp_path / "l.sqlite"

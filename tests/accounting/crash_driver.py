@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import dpsql
-import dpsql.session as pipeline
+import dpsql.run as pipeline
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting import store
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.opening import account
+from dpsql.backends.duckdb import backend
 from dpsql.store.archive import replays
 
 SQL = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k"
@@ -67,7 +68,7 @@ class Connection:
 
 def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
     """One query, with fault points everywhere."""
-    connect, execute = store._connect, vars(pipeline)["execute"]
+    connect, execute = store._connect, vars(backend)["execute"]
     store._connect = lambda where: Connection(connect(where), fuse)  # type: ignore[assignment, return-value]
     for name in ("release", "finish", "keep"):
         setattr(pipeline, name, fuse.around(getattr(pipeline, name)))
@@ -80,7 +81,7 @@ def query(policy: Path, fuse: Fuse, tell: Callable[[object], None]) -> None:
         fuse.hit()
         return execute(*arguments)
 
-    vars(pipeline)["execute"] = fuse.around(read)
+    vars(backend)["execute"] = fuse.around(read)
     with dpsql.connect(policy) as session:
         fuse.hit()
         answer = session.query(SQL, epsilon="0.001", fresh=True)

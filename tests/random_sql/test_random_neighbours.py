@@ -31,7 +31,7 @@ from source_kinds import KINDS
 import dpsql
 from dpsql import run as loop
 from dpsql import session as session_module
-from dpsql.explain.show import show
+from dpsql.explain.explanation import Explanation
 from dpsql.quote import candidates as draft_module
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
@@ -181,7 +181,7 @@ def ask(
         except Exception as error:
             seen.outcome, seen.crash = ("crash", str(error)), f"{type(error).__name__}: {error}"
         try:
-            seen.text = "" if seen.quote is None else show(seen.quote)
+            seen.text = "" if seen.quote is None else str(Explanation.of(seen.quote))
         except Exception as error:
             seen.crash = f"explain: {type(error).__name__}: {error}"
     after = session.budget.spent

@@ -62,7 +62,8 @@ def find(stage: Stage, versions: Mapping[str, str], ledger: Ledger) -> Released 
 
 
 def _accepted(accepts: Callable[[Noisy], bool], tables: Sequence[tuple[str, Noisy]]) -> tuple[str, Noisy] | None:
-    return next((one for one in tables if accepts(one[1])), None)
+    """The oldest that serves: it stays the same one, whatever is stored later."""
+    return next((one for one in reversed(tables) if accepts(one[1])), None)
 
 
 def _released(stage: Stage, id: str, noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:

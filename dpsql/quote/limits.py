@@ -147,16 +147,15 @@ def limits_stage(
     catalog: Catalog,
     public: frozenset[str],
     ranges: Sequence[Automatic],
-    first: Ask | None = None,
+    most: Fraction | None = None,
 ) -> Stage:
     """The histograms with their noise and price: equal shares of what is spent on limits.
 
-    first: what whoever asks first has for them, which says how much noise stored ones may have; None: any.
+    most: the scale of noise that would be bought, which says how much stored ones may have; None: any.
     """
     releases = tuple(dict.fromkeys(one.histogram for one in found))
     plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
     checked = analyze(plan, Limits(), with_ranges(catalog, ranges))
-    most = None if first is None else _noise(calibrate(checked, first).releases[0].measurements[0].noise).scale
     return replace(calibrate(checked, ask), kind="limits", accepts=lambda noisy: _serves(noisy, most))
 
 
@@ -166,21 +165,25 @@ def stored_counts(
     public: frozenset[str],
     ranges: Sequence[Automatic],
     stored: Stored,
-    first: Ask | None,
-) -> dict[Release, Counts] | None:
-    """What stored histograms of the same rows tell; None where one is missing.
+    most: Fraction | None,
+) -> dict[Release, Counts]:
+    """What stored histograms of the same rows tell, those of them that serve.
 
     Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
     """
-    stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges, first)
+    stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges, most)
     assert stage.accepts is not None
     counts: dict[Release, Counts] = {}
     for step in stage.releases:
         tables = [noisy for _, noisy in stored(step) if stage.accepts(noisy)]
-        if not tables:
-            return None
-        counts[step.checked.release] = read_counts(tables[-1])
+        if tables:
+            counts[step.checked.release] = read_counts(tables[-1])
     return counts
+
+
+def scale_of(stage: Stage) -> Fraction:
+    """The scale of the noise of its histograms, which have equal shares."""
+    return _noise(stage.releases[0].measurements[0].noise).scale
 
 
 def counts_of(stage: Stage, released: Released) -> dict[Release, Counts]:

@@ -22,7 +22,7 @@ from dpsql.plan.nodes import Plan, Release
 from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
-from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, stored_counts, wanted
+from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, scale_of, stored_counts, wanted
 from dpsql.quote.merge import Together, merge, share
 from dpsql.quote.model import Ask, Known, Part, Quote, Result, Stage
 from dpsql.statistics.bounds import Automatic
@@ -72,7 +72,7 @@ def quote_of(
     choice = _choice(text, statements, catalog, first)
     if choice is not None and not pending:
         choice = choice.looked_up(stored, any_noise=known_limits)
-    if choice is not None and choice.counts is None:
+    if choice is not None and choice.missing:
         mine, rest = shares(rest, [catalog.policy.privacy.limits_share])
         choice = choice.measured(mine, ranges, automatic)
         assert choice.stage is not None
@@ -85,7 +85,7 @@ def quote_of(
         if pending or (choice is not None and choice.stage is not None):
             main = _unsettled(main, text, statements, ranges, choice, rest, catalog)
         elif automatic or choice is not None:  # the first to ask had less: what was stored for him is good enough
-            if choice is not None and choice.counts is not None:
+            if choice is not None:
                 together = merge(text, choice.settled(automatic, choice.counts))
                 main = replace(_calibrated(together, rest), automatic=automatic)
             least = _without(first, automatic) if choice is None else choice.rest
@@ -106,33 +106,43 @@ class _Choice:
     catalog: Catalog
     first: Ask  # what whoever asks first, when nothing is stored, has for the histograms
     rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
-    counts: Mapping[Release, Counts] | None = None  # of stored histograms
-    stage: Stage | None = None  # else they are measured first
+    counts: Mapping[Release, Counts]  # of stored histograms
+    stage: Stage | None = None  # the others are measured first
 
     def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
         """The choice with the stage that measures the histograms, for this share of the query."""
         pending = [a.key for a in automatic if a.range is None]
 
         def stage_with(known: Sequence[Automatic]) -> Stage:
-            return limits_stage(self.text, self.every, ask, self.catalog, self.public, known, self.first)
+            return limits_stage(self.text, self.missing, ask, self.catalog, self.public, known, most)
 
         def settle(known: Known) -> Stage:
             return stage_with(_known(automatic, dict(zip(pending, ranges, strict=True)), known))
 
-        stage = stage_with([a for a in automatic if a.range is not None])
+        ready = [a for a in automatic if a.range is not None]
+        most = self._bought(ready)
+        stage = stage_with(ready)
         if pending:
             stage = replace(stage, after=ranges, settle=settle, most=stage.own)
         return replace(self, stage=stage)
 
     def looked_up(self, stored: Stored, *, any_noise: bool) -> _Choice:
-        """The choice with what stored histograms tell, where all of them are there."""
+        """The choice with what stored histograms tell."""
         known = [a for s in self.statements for a in s.checked.automatic]
-        first = None if any_noise else self.first
-        return replace(self, counts=stored_counts(self.every, self.catalog, self.public, known, stored, first))
+        most = None if any_noise else self._bought(known)
+        return replace(self, counts=stored_counts(self._every, self.catalog, self.public, known, stored, most))
+
+    def _bought(self, ranges: Sequence[Automatic]) -> Fraction:
+        """The scale of noise of all histograms where none is stored."""
+        return scale_of(limits_stage("", self._every, self.first, self.catalog, self.public, ranges))
 
     @property
-    def every(self) -> list[Wanted]:
+    def _every(self) -> list[Wanted]:
         return [one for found in self.wanted for one in found]
+
+    @property
+    def missing(self) -> list[Wanted]:
+        return [one for one in self._every if one.histogram not in self.counts]
 
     @property
     def public(self) -> frozenset[str]:
@@ -168,7 +178,7 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
         return None
     automatic = dict.fromkeys(a for s in statements for a in s.checked.automatic)
     first, rest = shares(_without(ask, tuple(automatic)), [catalog.policy.privacy.limits_share])
-    return _Choice(text.strip(), tuple(statements), found, catalog, first, rest)
+    return _Choice(text.strip(), tuple(statements), found, catalog, first, rest, {})
 
 
 def _without(ask: Ask, automatic: Sequence[Automatic]) -> Ask:
@@ -287,7 +297,7 @@ def _unsettled(
         found = _known(main.automatic, dict(zip(pending, ranges, strict=True)), known)
         keys = {a.key: a for a in found}
         if choice is not None and measured is not None:
-            again = choice.settled(found, counts_of(known[measured].stage, known[measured]))
+            again = choice.settled(found, {**choice.counts, **counts_of(known[measured].stage, known[measured])})
         else:
             again = [
                 analyze_known(s.plan, s.limits, catalog, [keys[a.key] for a in s.checked.automatic])

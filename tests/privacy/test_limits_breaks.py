@@ -125,3 +125,26 @@ def test_a_cheap_histogram_does_not_choose_everybodys_limits(connect: Connect) -
     assert used(good)["max_rows"] >= 48 and abs(good.rows[0][0] - len(ids)) < 10_000
     again = session.query("SELECT COUNT(*) FROM t", epsilon="0.015")  # and what was cheap stays free
     assert again.rows == cheap.rows and again.cost.epsilon == 0
+
+
+def test_only_histograms_that_are_missing_are_measured_and_the_repeat_is_free(session: dpsql.Session) -> None:
+    session.query("SELECT COUNT(*) FROM t", epsilon=1)
+    sql = "SELECT k, v, COUNT(DISTINCT id), COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (v), ())"
+    quote = session.explain(sql, epsilon=4)
+    kept = {step.checked.release for stage in quote.stages if stage.kind == "limits" for step in stage.releases}
+    assert len(kept) == 2  # of groups; that of rows is stored
+    first, again = session.query(sql, epsilon=4), session.query(sql, epsilon=4)
+    assert again.cost.epsilon == 0 and again.rows == first.rows
+
+
+@pytest.mark.parametrize("limit", [3, 6, 24])
+def test_what_was_bought_once_the_limits_were_known_is_free_again(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Of less ε other statistics may be the best: the most noise that serves needn't be more than the query's own."""
+    always(monkeypatch, limit)
+    budget = {"epsilon": 50, "delta": 1e-5, "accountant": "zcdp"}
+    whole = {"budget": budget, "privacy": {"adjacency": "replace_one"}, **POLICY}
+    sql = "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k"
+    with dpsql.connect(dpsql.Policy.from_dict(whole), sources={"t": TABLE}, ledger=":memory:") as session:
+        session.query(sql, epsilon=1)
+        session.query(sql, epsilon=1, clipping=True)
+        assert session.query(sql, epsilon=1, clipping=True).cost.epsilon == 0

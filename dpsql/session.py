@@ -228,7 +228,7 @@ class Session:
 
         def price(epsilon: Fraction) -> Quote:
             ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
-            return require_chosen(quote_of(sql, checked, ask, catalog, self._stored))
+            return require_chosen(quote_of(sql, checked, ask, catalog, self._stored, known_limits=True))
 
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))

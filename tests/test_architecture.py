@@ -183,7 +183,8 @@ def bound(walk: Walk) -> str:
 
 def checked(walk: Walk) -> str:
     one: CheckedRelease = walk.step.checked
-    (key,), (domain,), (argument,) = one.keys, one.domains or (), one.arguments
+    assert one.listed is not None
+    (key,), (domain,), (argument,) = one.keys, one.listed.domains, one.arguments
     assert argument.value is not None and isinstance(key.sql, exp.Column)
     values = ", ".join("NULL" if v is None else v for v in domain.values.to_pylist())
     return aligned(

@@ -115,7 +115,7 @@ def _groups(
     if needed is None:
         return (None if proved is None else Fraction(proved)), None
     limit = limits.max_groups
-    if proved is not None and (limit is None or proved <= limit):
+    if proved is not None and (limit is None or proved <= limit or "max_groups" in limits.chosen):
         return Fraction(proved), None
     if limit is None:
         raise refuse(
@@ -133,7 +133,9 @@ def _mass(owner: Ownership, limits: Limits, table: Place) -> tuple[int, int | No
     """Rows per unit, and the limit that must be enforced for it."""
     if owner.unit is None and owner.rows is not None:  # each row is a unit, and no limit is below what is proved
         return owner.rows, None
-    given = [n for n in (limits.max_rows, owner.promised) if n is not None]
+    # What is chosen for another release of the query is none of this one's, where it needs none.
+    needless = "max_rows" in limits.chosen and (owner.rows is not None or owner.promised is not None)
+    given = [n for n in (None if needless else limits.max_rows, owner.promised) if n is not None]
     limit = min(given) if given else None
     if owner.rows is not None and (limit is None or owner.rows <= limit):
         return owner.rows, None

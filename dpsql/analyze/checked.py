@@ -118,12 +118,14 @@ def analyze(plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog) -> 
 
 
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
-    rows = known_relation(release.input, set(used_columns(release)), limits.max_rows, catalog)
+    # Theorem LIMITS-1: a limit that is chosen makes neither ranges nor keys, which follow from what was named.
+    most = None if "max_rows" in limits.chosen else limits.max_rows
+    rows = known_relation(release.input, set(used_columns(release)), most, catalog)
     known, owner = rows.scalars, rows.owner
     # A released range never makes keys: their values follow from public ranges alone.
     public = rows
     if catalog.ranges and release.keys:
-        public = known_relation(release.input, set(used_columns(release)), limits.max_rows, replace(catalog, ranges={}))
+        public = known_relation(release.input, set(used_columns(release)), most, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
     listed, private = _cells(release, public, catalog.public)

@@ -48,6 +48,8 @@ LAST = 24  # the last bucket: more than 2^23 of one unit
 STRAY = 0.001  # the chance that any empty bucket passes for one that holds units
 ROWS, GROUPS, PER_GROUP = 16, 4, 4  # where no bucket passes: fixed, public, and said with the answer
 NOISIEST = Fraction(1, 10**12)  # less than any query's share: whatever was released has no more noise
+COARSER = 2  # so many times the noise that a query would buy: with more, a stored histogram isn't good enough for it
+SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
 
 Kind = Literal["rows", "groups", "largest"]
 Counts = Mapping[int, float]
@@ -139,27 +141,49 @@ def _bucket(column: str) -> exp.Expr:
 
 
 def limits_stage(
-    text: str, found: Sequence[Wanted], ask: Ask, catalog: Catalog, public: frozenset[str], ranges: Sequence[Automatic]
+    text: str,
+    found: Sequence[Wanted],
+    ask: Ask,
+    catalog: Catalog,
+    public: frozenset[str],
+    ranges: Sequence[Automatic],
+    most: Fraction | None = None,
 ) -> Stage:
-    """The histograms with their noise and price: equal shares of what is spent on limits."""
+    """The histograms with their noise and price: equal shares of what is spent on limits.
+
+    most: the scale of noise that would be bought, which says how much stored ones may have; None: any.
+    """
     releases = tuple(dict.fromkeys(one.histogram for one in found))
     plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
     checked = analyze(plan, Limits(), with_ranges(catalog, ranges))
-    return replace(calibrate(checked, ask), kind="limits", accepts=_passes)
+    return replace(calibrate(checked, ask), kind="limits", accepts=lambda noisy: _serves(noisy, most))
 
 
 def stored_counts(
-    found: Sequence[Wanted], catalog: Catalog, public: frozenset[str], ranges: Sequence[Automatic], stored: Stored
-) -> dict[Release, Counts] | None:
-    """What stored histograms of the same rows tell, the least noisy of each; None where one is missing."""
-    stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges)
+    found: Sequence[Wanted],
+    catalog: Catalog,
+    public: frozenset[str],
+    ranges: Sequence[Automatic],
+    stored: Stored,
+    most: Fraction | None,
+) -> dict[Release, Counts]:
+    """What stored histograms of the same rows tell, those of them that serve.
+
+    Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
+    """
+    stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges, most)
+    assert stage.accepts is not None
     counts: dict[Release, Counts] = {}
     for step in stage.releases:
-        tables = [noisy for _, noisy in stored(step) if _passes(noisy)]
-        if not tables:
-            return None
-        counts[step.checked.release] = read_counts(min(tables, key=_scale))
+        tables = [noisy for _, noisy in stored(step) if stage.accepts(noisy)]
+        if tables:
+            counts[step.checked.release] = read_counts(tables[-1])
     return counts
+
+
+def scale_of(stage: Stage) -> Fraction:
+    """The scale of the noise of its histograms, which have equal shares."""
+    return _noise(stage.releases[0].measurements[0].noise).scale
 
 
 def counts_of(stage: Stage, released: Released) -> dict[Release, Counts]:
@@ -179,11 +203,16 @@ def read_counts(noisy: Noisy) -> Counts:
     return {b: max(0.0, n) for b, n in found.items() if b <= last}
 
 
-def _passes(noisy: Noisy) -> bool:
-    """Does a stored histogram tell anything, and has each count one Laplace noise of its own?"""
+def _serves(noisy: Noisy, most: Fraction | None) -> bool:
+    """Has each count of a stored histogram one Laplace noise of its own, and is it good enough?
+
+    most: the scale of what would be bought. One that is much noisier hides all but the fullest buckets: whoever bought
+    it for next to nothing would choose everybody's limits. One that tells nothing serves if another would be no better.
+    """
     terms = noisy.step.estimates[_need(noisy)].terms
-    single = len(terms) == 1 and isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace)
-    return single and bool(read_counts(noisy))
+    if len(terms) != 1 or not isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace):
+        return False
+    return most is None or _scale(noisy) <= most * (COARSER if read_counts(noisy) else 1) * SAME
 
 
 def _need(noisy: Noisy) -> Quantity:
@@ -195,9 +224,12 @@ def _need(noisy: Noisy) -> Quantity:
 def _scale(noisy: Noisy) -> Fraction:
     """Of the noise of a count, in units."""
     (((place, _), weight),) = noisy.step.estimates[_need(noisy)].terms
-    noise = noisy.step.measurements[place].noise
+    return _noise(noisy.step.measurements[place].noise).scale * abs(weight)
+
+
+def _noise(noise: object) -> DiscreteLaplace:
     assert isinstance(noise, DiscreteLaplace)
-    return noise.scale * abs(weight)
+    return noise
 
 
 # ---------------------------------------------------------------- the choice: public values and released ones alone

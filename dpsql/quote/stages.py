@@ -22,7 +22,7 @@ from dpsql.plan.nodes import Plan, Release
 from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
-from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, stored_counts, wanted
+from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, scale_of, stored_counts, wanted
 from dpsql.quote.merge import Together, merge, share
 from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
 from dpsql.statistics.bounds import Automatic
@@ -51,22 +51,30 @@ def quote_of(
     stored: Stored = lambda _: (),
     *,
     estimate: bool = False,
+    known_limits: bool = False,
 ) -> Quote:
     """The stages of a query, or of a batch, and their prices, which are no more than `ask` together.
 
     stored: finds histograms that choose limits for free. estimate: a share of ε is for what limits and ranges cut.
+    known_limits: stored histograms serve however noisy they are.
     """
     try:
-        return _quote(text, statements, ask, catalog, stored, estimate)
+        return _quote(text, statements, ask, catalog, stored, estimate, known_limits)
     except PrivacyError:
         if all(a.range is None for s in statements for a in s.checked.automatic):
             raise
     # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
-    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, estimate)
+    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, estimate, known_limits)
 
 
 def _quote(
-    text: str, statements: Sequence[Statement], ask: Ask, catalog: Catalog, stored: Stored, estimate: bool
+    text: str,
+    statements: Sequence[Statement],
+    ask: Ask,
+    catalog: Catalog,
+    stored: Stored,
+    estimate: bool,
+    known_limits: bool,
 ) -> Quote:
     parts = tuple(_part(s) for s in statements)
     together = merge(text, [s.checked for s in statements])
@@ -75,15 +83,17 @@ def _quote(
         aside, rest = shares(rest, [SHARE])
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
-    choice = _choice(text, statements, catalog, None if pending else stored)
+    choice = _choice(text, statements, catalog, rest)
+    if choice is not None and not pending:
+        choice = choice.looked_up(stored, any_noise=known_limits)
     asked = rest if automatic or choice is not None else None
-    some = len(pending) < len(automatic) or (choice is not None and choice.counts is not None)
+    some = len(pending) < len(automatic) or (choice is not None and not choice.missing)
     share_of_limits = None if choice is None else catalog.policy.privacy.limits_share
     first, less = _first(together, automatic, share_of_limits, rest) if some else (None, None)
     *asks, rest = shares(rest, [a.share for a in pending]) if pending else [rest]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
-    if choice is not None and choice.counts is None:
+    if choice is not None and choice.missing:
         mine, rest = shares(rest, [catalog.policy.privacy.limits_share])
         choice = choice.measured(mine, ranges, automatic)
         assert choice.stage is not None
@@ -92,9 +102,8 @@ def _quote(
         rows, rest = _rows(together, rest)
         stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        if choice is not None and choice.counts is not None:
-            statements = [choice.settled(s, automatic, choice.counts, rest) for s in statements]
-            together = merge(text, [s.checked for s in statements])
+        if choice is not None and choice.stage is None:
+            together = merge(text, choice.settled(automatic, choice.counts))
         main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
         if pending or (choice is not None and choice.stage is not None):
             main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
@@ -114,54 +123,86 @@ class _Choice:
     statements: tuple[Statement, ...]
     wanted: tuple[tuple[Wanted, ...], ...]  # of each statement
     catalog: Catalog
-    counts: Mapping[Release, Counts] | None = None  # of stored histograms
-    stage: Stage | None = None  # else they are measured first
+    first: Ask  # what whoever asks first, when nothing is stored, has for the histograms
+    rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
+    counts: Mapping[Release, Counts]  # of stored histograms
+    stage: Stage | None = None  # the others are measured first
 
     def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
         """The choice with the stage that measures the histograms, for this share of the query."""
         pending = [a.key for a in automatic if a.range is None]
 
         def stage_with(known: Sequence[Automatic]) -> Stage:
-            every = [one for found in self.wanted for one in found]
-            return limits_stage(self.text, every, ask, self.catalog, self.public, known)
+            return limits_stage(self.text, self.missing, ask, self.catalog, self.public, known, most)
 
         def settle(known: Known) -> Stage:
             return stage_with(_known(automatic, dict(zip(pending, ranges, strict=True)), known))
 
-        stage = stage_with([a for a in automatic if a.range is not None])
+        ready = [a for a in automatic if a.range is not None]
+        most = self._bought(ready)
+        stage = stage_with(ready)
         if pending:
             stage = replace(stage, after=ranges, settle=settle, most=stage.own)
         return replace(self, stage=stage)
+
+    def looked_up(self, stored: Stored, *, any_noise: bool) -> _Choice:
+        """The choice with what stored histograms tell."""
+        known = [a for s in self.statements for a in s.checked.automatic]
+        most = None if any_noise else self._bought(known)
+        return replace(self, counts=stored_counts(self._every, self.catalog, self.public, known, stored, most))
+
+    def _bought(self, ranges: Sequence[Automatic]) -> Fraction:
+        """The scale of noise of all histograms where none is stored."""
+        return scale_of(limits_stage("", self._every, self.first, self.catalog, self.public, ranges))
+
+    @property
+    def _every(self) -> list[Wanted]:
+        return [one for found in self.wanted for one in found]
+
+    @property
+    def missing(self) -> list[Wanted]:
+        return [one for one in self._every if one.histogram not in self.counts]
 
     @property
     def public(self) -> frozenset[str]:
         return frozenset().union(*(s.plan.public for s in self.statements))
 
-    def settled(
-        self, statement: Statement, automatic: Sequence[Automatic], counts: Mapping[Release, Counts], ask: Ask
-    ) -> Statement:
-        """A statement with the limits that were chosen; one that would be refused keeps the fixed public ones."""
-        found = self.wanted[self.statements.index(statement)]
-        limits = choose(statement.checked, statement.limits, found, counts, ask)
-        used = [a for a in automatic if a.key in {b.key for b in statement.checked.automatic}]
+    def settled(self, automatic: Sequence[Automatic], counts: Mapping[Release, Counts]) -> list[Checked]:
+        """All statements with the limits that were chosen; where these would be refused, with fixed public ones."""
         with suppress(Error):
-            checked = analyze_known(statement.plan, limits, self.catalog, used)
-            calibrate(checked, ask)  # Theorem LIMITS-1: no refusal rests on a released value
-            return replace(statement, checked=checked)
-        return replace(statement, checked=analyze_known(statement.plan, statement.limits, self.catalog, used))
+            found = [self._one(i, automatic, counts) for i in range(len(self.statements))]
+            _calibrated(
+                merge(self.text, found), self.rest
+            )  # Theorem LIMITS-1: no refusal rests on a released value, together neither
+            return found
+        return [self._one(i, automatic, None) for i in range(len(self.statements))]
+
+    def _one(self, index: int, automatic: Sequence[Automatic], counts: Mapping[Release, Counts] | None) -> Checked:
+        """A statement with chosen limits; without counts, or where it would be refused, with the fixed ones."""
+        statement = self.statements[index]
+        used = [a for a in automatic if a.key in {b.key for b in statement.checked.automatic}]
+        if counts is not None:
+            with suppress(Error):
+                limits = choose(statement.checked, statement.limits, self.wanted[index], counts, self.rest)
+                checked = analyze_known(statement.plan, limits, self.catalog, used)
+                calibrate(checked, self.rest)  # Theorem LIMITS-1: no refusal rests on a released value
+                return checked
+        return analyze_known(statement.plan, statement.limits, self.catalog, used)
 
 
-def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, stored: Stored | None) -> _Choice | None:
-    """The choice of limits that nobody named; None where none is needed."""
+def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: Ask) -> _Choice | None:
+    """The choice of limits that nobody named; None where none is needed. ask: of all that isn't for an estimate."""
     found = tuple(tuple(wanted(s.checked, s.limits)) for s in statements)
-    every = [one for some in found for one in some]
-    if not every:
+    if not any(found):
         return None
-    choice = _Choice(text.strip(), tuple(statements), found, catalog)
-    if stored is None:
-        return choice
-    known = [a for s in statements for a in s.checked.automatic]
-    return replace(choice, counts=stored_counts(every, catalog, choice.public, known, stored))
+    automatic = dict.fromkeys(a for s in statements for a in s.checked.automatic)
+    first, rest = shares(_without(ask, tuple(automatic)), [catalog.policy.privacy.limits_share])
+    return _Choice(text.strip(), tuple(statements), found, catalog, first, rest, {})
+
+
+def _without(ask: Ask, automatic: Sequence[Automatic]) -> Ask:
+    """What is left of an ask when all of these ranges are paid for."""
+    return shares(ask, [a.share for a in automatic])[-1] if automatic else ask
 
 
 def _known(
@@ -309,8 +350,7 @@ def _unsettled(
         found = _known(main.automatic, dict(zip(pending, ranges, strict=True)), known)
         keys = {a.key: a for a in found}
         if choice is not None and measured is not None:
-            counts = counts_of(known[measured].stage, known[measured])
-            again = [choice.settled(s, found, counts, ask).checked for s in statements]
+            again = choice.settled(found, {**choice.counts, **counts_of(known[measured].stage, known[measured])})
         else:
             again = [
                 analyze_known(s.plan, s.limits, catalog, [keys[a.key] for a in s.checked.automatic])

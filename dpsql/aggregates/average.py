@@ -57,6 +57,9 @@ class Average(Recipe):
         per_row = np.divide(1.0, count, out=np.full_like(count, np.nan), where=positive)
         return Spread(mean, [(call.total, per_row), (call.present, -mean * per_row)])
 
+    def rows(self, call: Call) -> Quantity:
+        return call.present
+
     def bounds(self, call: Call) -> tuple[float, float] | None:
         return self.averages(call)
 

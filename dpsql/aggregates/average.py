@@ -15,10 +15,10 @@ from dpsql.statistics.base import Quantity
 
 
 class Average(Recipe):
-    """Noisy sum over noisy count, clamped to the range; NULL where the noisy count isn't positive."""
+    """Noisy sum over noisy count, clamped to the range; NULL where the count isn't positive, or may be noise alone."""
 
     name = "AVG"
-    description = "AVG(x): within x's range; NULL where the noisy count isn't positive"
+    description = "AVG(x): within x's range; NULL where the noisy count may be noise alone"
     nodes: tuple[type[exp.Expr], ...] = (exp.Avg,)
     words: tuple[str, ...] = ("MEAN", "FAVG")
     per_group_instead = "or divide: SUM(x, {bounds}) / COUNT(*, contribution_bounds_per_group => (0, 5))"

@@ -29,8 +29,7 @@ class Variance(Recipe):
 
     @property
     def description(self) -> str:
-        least = "above 1" if self.sample else "positive"
-        return f"{self.name}(x): within x's range; NULL where the noisy count isn't {least}"
+        return f"{self.name}(x): within x's range; NULL where the noisy count may be noise alone"
 
     def _first(self, call: Call) -> Quantity:
         return call.powers(1)

@@ -1,6 +1,6 @@
 """Which error each output column has: that of an aggregate, one that is propagated, a simulated one, or none and why.
 
-Theorem POST-1: all of it looks at noisy and public tables alone.
+Theorem INTERVAL-1: all of it looks at noisy and public tables alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """How an expression over the aggregates of one cell moves with each of them: derivatives, as SQL for the same row.
 
+Theorem INTERVAL-1: noise of a column to first order, which is all that propagation looks at.
 What is no arithmetic (a window, a subquery, GREATEST, an integer division) has none here, and is simulated instead.
 """
 

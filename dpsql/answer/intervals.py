@@ -1,4 +1,4 @@
-"""Where an output column's error comes from, and the interval of each of its rows.
+"""Where an output column's error comes from, and the interval of each of its rows (Theorem INTERVAL-1).
 
 All of it is computed from noisy tables and from noise that is drawn afresh: post-processing (Theorem POST-1).
 """
@@ -26,7 +26,7 @@ Interval = tuple[float, float] | None
 Floats = NDArray[np.float64]
 
 SET_SIZE = 2**40  # cell c of the release of grouping set i is numbered i · SET_SIZE + c
-FEW = 0.95  # an average is NULL where its noisy number of rows would be reached by none with less than 1 − this
+FEW = 0.95  # an average is NULL where this interval of its number of rows holds 0
 TAILS = (0.5, 0.25, 0.1, 0.05, 0.025)  # of draws that lie beyond the ends that are kept of a simulation
 
 
@@ -156,13 +156,13 @@ def widths(terms: Sequence[tuple[Floats, Noise]], confidence: float, count: int)
 
 
 def too_few(noisy: Noisy, call: Call, quantities: Mapping[Quantity, Rational]) -> NDArray[np.bool_]:
-    """Cells whose noisy number of rows could be noise alone: an average of them would say nothing (Theorem POST-1)."""
+    """Cells whose noisy number of rows may be noise alone: an average of them would say nothing (Theorem POST-1)."""
     rows = RECIPES[call.function].rows(call)
     if rows is None:
         return np.zeros(noisy.count, dtype=np.bool_)
     terms = [(float(w), noisy.step.measurements[p[0]].noise) for p, w in noisy.step.estimates[rows].terms]
     drawn = [(w, noise) for w, noise in terms if not isinstance(noise, NoisyMax)]
-    least = float(half_width(drawn, 2 * FEW - 1)) if drawn else 0.0  # one-sided: Pr[noise > least] ≤ 1 − FEW
+    least = float(half_width(drawn, FEW)) if drawn else 0.0
     return np.asarray(quantities[rows].floats <= least)
 
 

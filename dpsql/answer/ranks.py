@@ -1,7 +1,7 @@
 """Values that were chosen: how many ranks they are off, and between which other values the exact one lies.
 
 Theorem QUANTILE-1 bounds the rank of what was chosen. If p25 and p75 were chosen beside a median, and there are so many
-rows that their ranks can't be beyond that of the median, it lies between them: free, by Theorem POST-1.
+rows that their ranks can't be beyond that of the median, it lies between them: free (Theorem INTERVAL-1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Errors by simulation: fresh noise on the noisy tables, through the same query, again and again.
 
 The noise of each draw is that of the measurements themselves, from the same samplers. It is added to numbers that have
-left, so that it costs nothing and tells nothing (Theorem POST-1). All draws are one query: a lateral join over them.
+left, so that it costs nothing and tells nothing (Theorems POST-1 and INTERVAL-1). All draws are one query, a lateral
+join.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def with_errors(
             if output.origin is not None:
                 errors[i] = output.origin
             elif output.moves is not None and output.moves.slopes and columns.is_number(i):
-                errors[i] = _slopes(answer, thread, output.moves, result)
+                errors[i] = _slopes(answer, thread, output.moves, result, i)
     answer = replace(answer, origins=tuple(errors))
     wanted = [i for i, error in enumerate(errors) if _in_doubt(error) and columns.may_have_noise(i)]
     whys = {i: why for i in wanted if (why := columns.why_not(i)) is not None}
@@ -91,13 +91,13 @@ def _in_doubt(error: Error | None) -> bool:
     return error is None or (isinstance(error, Slopes) and any(np.isnan(s).any() for s in error.slopes.values()))
 
 
-def _slopes(answer: Answer, thread: Thread, found: Moves, result: Arrow) -> Slopes:
+def _slopes(answer: Answer, thread: Thread, found: Moves, result: Arrow, place: int) -> Slopes:
     """The slopes that came with the answer: NaN where first order isn't enough, infinite where nothing would be.
 
-    What is divided by something that may as well be 0 can be anything.
+    What is divided by something that may as well be 0 can be anything, and NULL has no interval.
     """
     assert answer.cells is not None
-    doubt = np.zeros(answer.table.num_rows)
+    doubt = np.where(np.isnan(floats(result.column(place))), 1.0, 0.0)
 
     def read(gradient: Gradient) -> dict[int, Floats]:
         return {aggregate: floats(result.column(slope.name)) for aggregate, slope in gradient.items()}

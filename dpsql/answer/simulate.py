@@ -208,7 +208,6 @@ def floats(values: Arrow) -> Floats:
     """A numeric column as doubles, NaN for NULL."""
     import pyarrow as pa
 
-    whole = (
-        values.to_pylist() if pa.types.is_decimal(values.type) else values.cast(pa.float64(), safe=False).to_pylist()
-    )
-    return np.array([np.nan if v is None else float(v) for v in whole], dtype=np.float64)
+    if pa.types.is_decimal(values.type):
+        return np.array([np.nan if v is None else float(v) for v in values.to_pylist()], dtype=np.float64)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)

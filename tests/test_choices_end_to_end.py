@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from math import ceil
 from typing import Any
 
 import duckdb
@@ -371,8 +372,11 @@ def test_answers_say_what_was_chosen() -> None:
         again = session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", epsilon=1)
         plain_ = session.query("SELECT k, COUNT(*), MEDIAN(i) FROM t GROUP BY k", epsilon=1)
         replayed = session.replay(winner.receipt.id)
-    assert extremes.notes == ("MAX and MIN: approximate, a value that a few rows lie beyond",)
-    assert plain_.notes == ()
+    assert extremes.notes[0] == "MAX and MIN: approximate, a value that a few rows lie beyond"
+    assert [note.split(":")[0] for note in extremes.notes[1:]] == ["min(i)", "max(i)"]
+    off = ceil(plain_.ranks["median(i)"])
+    assert plain_.notes == (f"median(i): at most {off:,} rows from the exact one, in each row with 95%",)
+    assert as_json(plain_)["ranks"] == {"median(i)": off}
     for one in (winner, again, replayed):
         assert one.notes == ("the winners were chosen: the counts or sums behind them were not released",)
         assert as_json(one)["receipt"]["notes"] == list(one.notes)

@@ -18,8 +18,8 @@ from support import Connect, cursor_of
 import dpsql
 from dpsql.aggregates import RECIPES
 from dpsql.analyze.ownership import nullable_promise
-from dpsql.answer.finish import noisy_table
-from dpsql.answer.model import intervals
+from dpsql.answer.intervals import intervals
+from dpsql.answer.tables import noisy_table
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.model import Step

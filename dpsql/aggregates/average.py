@@ -15,10 +15,10 @@ from dpsql.statistics.base import Quantity
 
 
 class Average(Recipe):
-    """Noisy sum over noisy count, clamped to the range; NULL where the noisy count isn't positive."""
+    """Noisy sum over noisy count, clamped to the range; NULL where the count isn't positive, or may be noise alone."""
 
     name = "AVG"
-    description = "AVG(x): within x's range; NULL where the noisy count isn't positive"
+    description = "AVG(x): within x's range; NULL where the noisy count may be noise alone"
     nodes: tuple[type[exp.Expr], ...] = (exp.Avg,)
     words: tuple[str, ...] = ("MEAN", "FAVG")
     per_group_instead = "or divide: SUM(x, {bounds}) / COUNT(*, contribution_bounds_per_group => (0, 5))"
@@ -56,6 +56,9 @@ class Average(Recipe):
         count = noisy[call.present].floats
         per_row = np.divide(1.0, count, out=np.full_like(count, np.nan), where=positive)
         return Spread(mean, [(call.total, per_row), (call.present, -mean * per_row)])
+
+    def rows(self, call: Call) -> Quantity:
+        return call.present
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
         return self.averages(call)

@@ -114,6 +114,7 @@ class Recipe(Form):
     one_number: bool = False  # is its answer one noisy count or sum as it stands, whose error is that of the noise?
     ranks_groups: bool = False  # can the groups with the largest answers be chosen without releasing them?
     shrinks: bool = True  # does its error shrink as 1/n, where it depends on the number of rows?
+    simulates: bool = True  # does fresh noise on the noisy numbers move it as the noise in them does?
     note: str | None = None  # what a reader of an answer should know of it
     nearness: str | None = None  # of a choice: what else `explain` says of how near it is
 
@@ -149,6 +150,10 @@ class Recipe(Form):
 
     def bounds(self, call: Call) -> tuple[float, float] | None:
         """The range that its answers are clamped to, if any."""
+        return None
+
+    def rows(self, call: Call) -> Quantity | None:
+        """The number of rows that it divides by: there is no answer where that may be noise alone."""
         return None
 
     def averages(self, call: Call) -> tuple[float, float] | None:

@@ -45,12 +45,12 @@ def _size(of: Of) -> float:
 
 AGGREGATES = (
     Derived(
-        "COVAR_POP", "within the ranges; NULL where the noisy count of pairs isn't positive", _CROSS, _population,
+        "COVAR_POP", "within the ranges; NULL where the noisy count of pairs may be noise alone", _CROSS, _population,
         _size, pair=True, limits=_quarter, nodes=(exp.CovarPop,),
     ),
     Derived(
-        "COVAR_SAMP", "within the ranges; NULL where the noisy count of pairs isn't above 1", _CROSS, _sample, _size,
-        pair=True, least=1.5, limits=_sample_quarter, fixed=False, nodes=(exp.CovarSamp,),
+        "COVAR_SAMP", "within the ranges; NULL where the noisy count of pairs may be noise alone", _CROSS, _sample,
+        _size, pair=True, least=1.5, limits=_sample_quarter, fixed=False, nodes=(exp.CovarSamp,),
     ),
     Derived(
         "CORR", "within [-1, 1]; NULL where a noisy variance isn't positive", _SQUARES, _correlation, lambda of: 1.0,

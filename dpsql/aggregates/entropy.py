@@ -20,6 +20,7 @@ class Entropy(ByValue, Count):
     )
     nodes = ()
     words = ("ENTROPY",)
+    simulates = False  # too large, and with more noise larger still
     starred = False
     clips: Clips = "nothing"
     counts = name

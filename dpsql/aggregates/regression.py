@@ -77,7 +77,7 @@ class Pairs(Recipe):
         return Spread(centre, [(call.powers(0, 0), np.ones_like(centre))])
 
 
-_TOO_SMALL = "NULL where the noisy count of pairs isn't positive"
+_TOO_SMALL = "NULL where the noisy count of pairs may be noise alone"
 _FLAT = "NULL where the noisy variance of x isn't positive"
 AGGREGATES = (
     Derived(

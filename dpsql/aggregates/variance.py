@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 from sqlglot import exp
@@ -28,8 +29,7 @@ class Variance(Recipe):
 
     @property
     def description(self) -> str:
-        least = "above 1" if self.sample else "positive"
-        return f"{self.name}(x): within x's range; NULL where the noisy count isn't {least}"
+        return f"{self.name}(x): within x's range; NULL where the noisy count may be noise alone"
 
     def _first(self, call: Call) -> Quantity:
         return call.powers(1)
@@ -53,6 +53,15 @@ class Variance(Recipe):
             {call.present: rows, self._first(call): rows / 2, self._second(call): rows * second}
             for second in (1 / 3, 1 / 2)
         ]
+
+    def rows(self, call: Call) -> Quantity:
+        return call.present
+
+    def bounds(self, call: Call) -> tuple[float, float]:
+        """Half of the values at each end; of a sample, two values."""
+        span = self._span(call)
+        most = span * span / (2 if self.sample else 4)
+        return 0.0, sqrt(most) if self.root else most
 
     def _span(self, call: Call) -> float:
         assert call.value is not None

@@ -39,6 +39,9 @@ class PublicEngine(Protocol):
     def run(self, query: exp.Query, tables: Mapping[str, Arrow]) -> tuple[Arrow, list[str]]:
         """The answer as an Arrow table, and its columns' types as the engine writes them."""
 
+    def apart(self, query: exp.Query, tables: Mapping[str, Arrow], seconds: float) -> Arrow:
+        """Run a query over these Arrow tables alone, where no failure harms anybody; DataError when time is up."""
+
     @property
     def memo(self) -> dict[object, Arrow]:
         """What was computed from the policy alone, and need not be again."""

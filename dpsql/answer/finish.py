@@ -15,28 +15,24 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.accounting.account import Receipt
-from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
-from dpsql.answer.model import SET_SIZE, Answer, Origin, intervals
-from dpsql.core.arrow import column
+from dpsql.answer.errors import numbers_of, with_errors
+from dpsql.answer.model import Answer
+from dpsql.answer.ranks import with_ranks
+from dpsql.answer.tables import drawn, noisy_table, randomized_rows
+from dpsql.answer.thread import Thread, numbered, ordered, origin_of, threaded
 from dpsql.core.errors import DataError, EngineError
-from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.response import RandomizedResponse
-from dpsql.plan.estimates import ResponseColumn, estimated
-from dpsql.plan.google import interval_of
-from dpsql.plan.grouping import SETS, branches
+from dpsql.plan.estimates import estimated
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import given_rows, plan_column
 from dpsql.quote.cut_estimate import may_cut, read_cuts
-from dpsql.quote.goal import CONFIDENCE
-from dpsql.quote.model import Known, Part, Quote, Released, Step
+from dpsql.quote.model import Known, Part, Quote, Released, Stage, Step
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
-CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, for its intervals
 
 Arrow = Any
 
@@ -50,8 +46,19 @@ def finish(index: int, quote: Quote, known: Known, receipt: Receipt, public: Pub
     cut = may_cut([step for i, step in enumerate(main.steps) if i in mine and isinstance(step, Step)])
     estimate = next((known[stage] for stage in quote.stages if stage.kind == "estimate" and stage in known), None)
     clipping = None if estimate is None else read_cuts(main, estimate.noisy)
-    answer = answer_from(quote.parts[index], tables, receipt, public)
+    answer = with_ranks(answer_from(quote.parts[index], tables, receipt, public), steps_of(main, index))
     return replace(answer, ranges=ranges, limits=cut, clipping=clipping)
+
+
+def steps_of(stage: Stage, part: int) -> dict[str, Step]:
+    """The steps that a part reads the tables of, with the names and the aggregates that it has for them."""
+    found = {}
+    for view in stage.views:
+        step = stage.steps[view.step]
+        if view.part == part and isinstance(step, Step):
+            calls = tuple(step.calls[i] for i in view.aggregates)
+            found[view.name] = replace(step, name=view.name, calls=calls)
+    return found
 
 
 def _views(released: Released, part: int) -> Iterator[Noisy | Responded]:
@@ -70,31 +77,41 @@ def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt
     measured = tuple(n for n in noisy if isinstance(n, Noisy))
     responded = [n for n in noisy if isinstance(n, Responded)]
     tables = {n.step.name: noisy_table(n, part.plan.post) for n in measured}
-    releases = frozenset(tables)
     if (shown := _shown(part, tables)) is not None:
-        origins = tuple(_origin(o.this, tuple(releases)) for o in part.plan.post.selects)
-        cells = range(shown.num_rows)
-        return Answer(shown, measured, origins, cells, receipt.cost, receipt)
-    whole = estimated(part.plan.post.copy(), drawn(responded))
-    root, thread = _thread(_ordered(_numbered(whole), releases), releases)
+        origins = tuple(origin_of(o.this, tuple(tables)) for o in part.plan.post.selects)
+        return Answer(shown, measured, origins, range(shown.num_rows), receipt.cost, receipt)
     tables |= {n.name: randomized_rows(n) for n in responded}
-    try:
-        result, made = public.run(post(root), tables)
-    except EngineError as error:
-        # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
-        raise DataError(
-            f"the query over the noisy results failed: {error}",
-            code="post-processing",
-            hint="the query stays charged, and what it released is stored: asking for it in another way is free; guard "
-            "the expression, for instance with TRY_CAST or CASE",
-        ) from None
-    last = result.num_columns - 1
-    numbers = result.column(last).to_pylist() if thread is not None else None
-    if thread is not None:
-        result = result.remove_column(last)
-    origins = thread.origins if thread is not None else (None,) * len(part.result)
+    whole = numbered(estimated(part.plan.post.copy(), drawn(responded)))
+    result, made, thread = _run(whole, measured, tables, public)
     table = _conform(result, part.result, made)
-    return Answer(table, measured, origins, numbers, receipt.cost, receipt)
+    cells = None if thread is None else result.column(len(part.result)).to_pylist()
+    answer = Answer(table, measured, (None,) * len(part.result), cells, receipt.cost, receipt)
+    return with_errors(answer, part, whole, thread, result, public, simulable=not responded)
+
+
+def _run(
+    whole: exp.Query, noisy: Sequence[Noisy], tables: Mapping[str, Arrow], public: PublicEngine
+) -> tuple[Arrow, list[str], Thread | None]:
+    """The rows, their types, and the thread whose cell and slopes come behind the outputs.
+
+    Slopes are for intervals alone: where the engine can't compute them, the answer goes without.
+    """
+    releases = frozenset(n.step.name for n in noisy)
+    for slopes in (True, False):
+        root, thread = threaded(ordered(whole.copy(), releases), releases, numbers_of(noisy), slopes=slopes)
+        try:
+            return *public.run(post(root), tables), thread
+        except EngineError as error:
+            if slopes and thread is not None and thread.hidden:
+                continue
+            # Noisy and public values only: the message can't leak. The answer was paid for, so say what went wrong.
+            raise DataError(
+                f"the query over the noisy results failed: {error}",
+                code="post-processing",
+                hint="the query stays charged, and what it released is stored: asking for it in another way is free; "
+                "guard the expression, for instance with TRY_CAST or CASE",
+            ) from None
+    raise AssertionError("the second run returns or raises")
 
 
 def _shown(part: Part, tables: Mapping[str, Arrow]) -> Arrow | None:
@@ -151,119 +168,6 @@ def _repeated(one: Given, columns: tuple[str, ...]) -> exp.Select:
     """Values of these columns that several rows have, as the statement reads them."""
     rows = exp.Subquery(this=given_rows(one), alias=exp.TableAlias(this=exp.to_identifier("q")))
     return several(rows, [plan_column(c) for c in columns])
-
-
-def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
-    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
-    import pyarrow as pa
-
-    step = noisy.step
-    quantities = {q: noisy.estimate(linear) for q, linear in step.estimates.items()}
-    columns: dict[str, Arrow] = {CELL: column(np.arange(noisy.count))}
-    if noisy.cells is not None:
-        columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
-    for i, call in enumerate(step.calls):
-        columns[f"a{i}"] = RECIPES[call.function].answer(call, quantities)
-    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
-        if (end := interval_of(name)) is not None:
-            side = 0 if end[1] == "low" else 1
-            found = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
-            columns[name] = pa.array(found, pa.float64())
-    return pa.table(columns)
-
-
-def drawn(responded: Sequence[Responded]) -> dict[ResponseColumn, tuple[RandomizedResponse, str]]:
-    """What was drawn for each column of randomised values, and the column's type."""
-    return {ResponseColumn(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
-
-
-def randomized_rows(responded: Responded) -> Arrow:
-    """Randomised rows as a table, in the order in which they left."""
-    import pyarrow as pa
-
-    return pa.table({f"a{i}": c.values.take(pa.array(c.codes)) for i, c in enumerate(responded.columns)})
-
-
-# ---------------------------------------------------------------- which result row comes from which cell
-
-
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """A SELECT that keeps the cells of releases, and for each output the aggregate it shows unchanged."""
-
-    origins: tuple[Origin | None, ...]
-
-
-def _numbered(root: exp.Query) -> exp.Query:
-    """Give the cells of grouping sets one numbering: those of the second set come after those of the first."""
-    for subquery in root.find_all(exp.Subquery):
-        if SETS in subquery.meta:
-            for i, (branch, table) in enumerate(zip(branches(subquery.this), subquery.meta[SETS], strict=True)):
-                number = exp.Add(this=_cell(table), expression=exp.Literal.number(i * SET_SIZE))
-                branch.append("expressions", exp.alias_(number, CELL, quoted=True))
-    return root
-
-
-def _ordered(root: exp.Query, releases: frozenset[str]) -> exp.Query:
-    """Answers come in key order unless the query orders them (attack 36)."""
-    if not isinstance(root, exp.Select) or _released(root, releases) is None:
-        return root
-    if not root.args.get("order") and not root.args.get("distinct"):
-        root.set("order", exp.Order(expressions=[exp.Ordered(this=_cell(root.args["from_"].this.alias_or_name))]))
-    return root
-
-
-def _released(root: exp.Select, releases: frozenset[str]) -> tuple[str, ...] | None:
-    """The release that a SELECT reads, or the releases of its grouping sets; None where it reads anything else."""
-    from_ = root.args.get("from_")
-    if from_ is None or root.args.get("joins"):
-        return None
-    source = from_.this
-    if isinstance(source, exp.Table) and source.name in releases and not source.args.get("alias"):
-        return (source.name,)
-    found: tuple[str, ...] | None = source.meta.get(SETS)
-    return found
-
-
-def _thread(root: exp.Query, releases: frozenset[str]) -> tuple[exp.Query, _Thread | None]:
-    """Add the hidden cell to the output, where each result row is one cell of one release."""
-    if not isinstance(root, exp.Select) or root.args.get("distinct") or root.args.get("group"):
-        return root, None
-    if any(o.alias_or_name.lower() == CELL for o in root.selects):  # somebody's own column
-        return root, None
-    if (tables := _released(root, releases)) is not None:
-        origins = tuple(_origin(o.this, tables) for o in root.selects)
-        root.append("expressions", exp.alias_(_cell(root.args["from_"].this.alias_or_name), CELL, quoted=True))
-        return root, _Thread(origins)
-    from_ = root.args.get("from_")
-    if from_ is None or root.args.get("joins") or not isinstance(from_.this, exp.Subquery) or _aggregates(root):
-        return root, None
-    inner, thread = _thread(from_.this.this, releases)
-    if thread is None:
-        return root, None
-    names = [c.name for c in from_.this.args["alias"].columns] or [o.alias for o in inner.selects[:-1]]
-    if from_.this.args["alias"].columns:
-        from_.this.args["alias"].append("columns", exp.to_identifier(CELL, quoted=True))
-    known = dict(zip(names, thread.origins, strict=False))
-    origins = tuple(known.get(o.this.name) if isinstance(o.this, exp.Column) else None for o in root.selects)
-    root.append("expressions", exp.alias_(_cell(from_.this.alias), CELL, quoted=True))
-    return root, _Thread(origins)
-
-
-def _aggregates(root: exp.Select) -> bool:
-    from dpsql.sql.nodes import holds_aggregate
-
-    return any(holds_aggregate(o) for o in root.selects) or root.args.get("having") is not None
-
-
-def _origin(node: exp.Expr, releases: tuple[str, ...]) -> Origin | None:
-    if isinstance(node, exp.Column) and node.name.startswith("a") and node.name[1:].isdigit():
-        return Origin(releases, int(node.name[1:]))
-    return None
-
-
-def _cell(table: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(CELL, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
 # ---------------------------------------------------------------- names and types as DuckDB would give them

@@ -7,7 +7,6 @@ row that nobody measured: what fails whatever the noise, such as ACOS('HOME'), f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from sqlglot import exp
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer.finish import CELL
+from dpsql.answer.finish import steps_of
+from dpsql.answer.tables import CELL
 from dpsql.backends.base import Backend
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.plan.google import interval_of
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote.model import Quote, ResponseStep, Stage, Step
+from dpsql.quote.model import Quote, ResponseStep, Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import post
@@ -76,7 +76,7 @@ def _run(quote: Quote, public: PublicEngine) -> None:
     rows = {view.part for stage in quote.stages if stage.responses for view in stage.views}
     for index, part in enumerate(quote.parts):
         if index not in rows:
-            queries.append((part.plan.post, _tables(main, index)))
+            queries.append((part.plan.post, tuple(steps_of(main, index).values())))
     try:
         for query, steps in queries:
             if query.find(exp.Literal) is not None:  # without constants there is nothing that fails by itself
@@ -88,16 +88,6 @@ def _run(quote: Quote, public: PublicEngine) -> None:
             code="duckdb",
             hint="the part of the query over the results fails whatever they are: look at its constants",
         ) from None
-
-
-def _tables(main: Stage, part: int) -> tuple[Step, ...]:
-    """The steps whose tables a part reads, under its own names."""
-    found = []
-    for view in main.views:
-        if view.part == part:
-            step = main.releases[view.step]
-            found.append(replace(step, name=view.name, calls=tuple(step.calls[i] for i in view.aggregates)))
-    return tuple(found)
 
 
 def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:

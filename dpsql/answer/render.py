@@ -105,6 +105,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             name: [None if cell is None else [_json(end) for end in cell] for cell in cells]
             for name, cells in intervals.items()
         },
+        **({"ranks": {name: ceil(off) for name, off in answer.ranks.items()}} if answer.ranks else {}),
         "cost": {
             "epsilon": float(answer.cost.epsilon),
             "delta": float(answer.cost.delta),
@@ -189,6 +190,7 @@ class Shown:
 
 def columns(answer: Answer, limit: int | None) -> list[Shown]:
     """The answer's columns as text, each that has noise of its own followed by its ±."""
+    from dpsql.answer.intervals import Origin
     from dpsql.answer.model import values as python_values
 
     table = answer.to_arrow() if limit is None else answer.to_arrow().slice(0, limit)
@@ -201,7 +203,9 @@ def columns(answer: Answer, limit: int | None) -> list[Shown]:
         widths = found[: len(values)] if found is not None else None
         digits = _digits(values, widths)
         numeric = any(_is_number(v) for v in values)
-        shown.append(Shown(printable(name), [_cell(v, digits) for v in values], numeric, False))
+        few = isinstance(answer.origins[i], Origin) and widths is not None  # an average of next to nothing
+        cells = ["too few" if few and v is None else _cell(v, digits) for v in values]
+        shown.append(Shown(printable(name), cells, numeric, False))
         if widths is not None:
             cells = [_error(v, w, digits) for v, w in zip(values, widths, strict=True)]
             shown.append(Shown(f"± {CONFIDENCE:.0%}", cells, True, True))
@@ -242,7 +246,7 @@ def _number(value: float, digits: int | None) -> str:
 
 def _error(value: Any, interval: Interval, digits: int | None) -> str:
     if interval is None:
-        return ""
+        return "" if value is None else "unknown"
     low, high = interval
     if value is not None and isfinite(high - low):
         below, above = float(value) - low, high - float(value)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @query_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: table on a terminal, else csv.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file: .csv, .json, .parquet or .arrow.")
+@click.option("--intervals", is_flag=True, help="Simulate error bars also where that takes long (up to a minute).")
 @strict_option
 @policy_option
 def query(
@@ -27,6 +28,7 @@ def query(
     format_: str | None,
     output: str | None,
     analyst: str | None,
+    intervals: bool,
     strict: bool,
     **options: Any,
 ) -> None:
@@ -48,6 +50,7 @@ def query(
             run = session.batch if several > 1 else session.query
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
+            answers = [answer.simulated() for answer in answers] if intervals else answers
             target.write(*answers)
             for line in dict.fromkeys(line for answer in answers for line in (*answer.notes, *range_lines(answer))):
                 click.echo(line, err=True)

@@ -74,7 +74,7 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
         if stage.kind == "estimate":
             facts["clipping"] = {"cost": _cost(stage.own)}
         if stage.kind == "limits":
-            facts["limits"] = {"cost": _cost(stage.own), "chosen": _chosen(quote)}
+            facts["limits"] = {"cost": _cost(stage.own), "chosen": _chosen_limits(quote)}
             _forget_noise(quote, facts["releases"])
     if quote.cuts:
         facts["cuts"] = [dict(one) for one in quote.cuts]
@@ -105,7 +105,7 @@ def _automatic(quote: Quote) -> list[Facts]:
     return found
 
 
-def _chosen(quote: Quote) -> list[str]:
+def _chosen_limits(quote: Quote) -> list[str]:
     """The limits that are chosen before the query itself is measured."""
     found = {name: None for step in quote.steps for name in step.checked.bounding.chosen}
     return [name for name in ("max_rows", "max_rows_per_group", "max_groups") if name in found]
@@ -267,22 +267,32 @@ def _error(step: Step, call: Call) -> Facts | None:
 
 def _rank_error(step: Step, call: Call) -> Facts | None:
     """Of a choice: by how many rows its rank may be off, and among how many candidates it was made."""
-    found = [place[0] for need in _needs(call) for place, _ in step.estimates[need].terms]
-    chosen = [(m.statistic, m.noise) for m in (step.measurements[i] for i in dict.fromkeys(found))]
+    chosen = _chosen(step, call)
     if not chosen or not isinstance(chosen[0][1], NoisyMax):
         return None
     if isinstance(chosen[0][0], Top):
         return _top_error(step, chosen[0][0], chosen[0][1])
-    off = [
-        statistic.ranks(noise.worst(statistic.candidates, CONFIDENCE)) / 2**step.bits
-        for statistic, noise in chosen
-        if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
-    ]
     points = max(s.points for s, _ in chosen if isinstance(s, Choice))
-    facts: Facts = {"ranks": max(off), "candidates": points}
+    facts: Facts = {"ranks": ranks_off(step, call, CONFIDENCE), "candidates": points}
     recipe = RECIPES[call.function]
     facts |= {} if recipe.nearness is None else {"nearness": recipe.nearness}
     return facts if recipe.note is None else {**facts, "approximate": True}
+
+
+def ranks_off(step: Step, call: Call, confidence: float) -> float | None:
+    """At most so many rows lie between a value that was chosen and the exact one; None where none was chosen."""
+    off = [
+        statistic.ranks(noise.worst(statistic.candidates, confidence)) / 2**step.bits
+        for statistic, noise in _chosen(step, call)
+        if isinstance(statistic, Choice) and isinstance(noise, NoisyMax)
+    ]
+    return max(off, default=None)
+
+
+def _chosen(step: Step, call: Call) -> list[tuple[Any, Any]]:
+    """The statistics that an aggregate is made of, and their noise."""
+    found = [place[0] for need in _needs(call) for place, _ in step.estimates[need].terms]
+    return [(m.statistic, m.noise) for m in (step.measurements[i] for i in dict.fromkeys(found))]
 
 
 def _top_error(step: Step, top: Top, noise: NoisyMax) -> Facts:

@@ -18,7 +18,8 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
-from dpsql.answer.model import Answer, Origin
+from dpsql.answer.intervals import Error
+from dpsql.answer.model import Answer
 from dpsql.core.arrow import column
 from dpsql.core.errors import LedgerError
 from dpsql.core.exact import Integers
@@ -30,6 +31,7 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.registry import read, written
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
+from dpsql.store.errors import pack_error, unpack_error, with_numbers
 
 Json = Any
 Arrow = Any
@@ -107,18 +109,22 @@ def unpack_release(kept: Kept) -> Archived:
 def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
     """A finished answer for the ledger. Its tables are views of the stored ones: each with its place among them."""
     places = [next(i for i, one in enumerate(noisy) if one.columns is view.columns) for view in answer.noisy]
+    errors = [pack_error(error) for error in answer.origins]
     facts = {
         "views": [
             [place, view.step.name, [_call(c) for c in view.step.calls]]
             for place, view in zip(places, answer.noisy, strict=True)
         ],
-        "origins": [None if o is None else [list(o.releases), o.aggregate] for o in answer.origins],
+        "origins": [told for told, _ in errors],
         "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
         "ranges": list(map(dict, answer.ranges)),
         "limits": list(answer.limits),
         "clipping": None if answer.clipping is None else list(map(dict, answer.clipping)),
+        "missing": dict(answer.missing),
+        "ranks": dict(answer.ranks),
     }
-    return Kept("answer", b"", json.dumps(facts), to_bytes(answer.table))
+    table = with_numbers(answer.table, [one for _, numbers in errors for one in numbers])
+    return Kept("answer", b"", json.dumps(facts), to_bytes(table))
 
 
 def replays(ledger: Ledger, id: str) -> list[Answer]:
@@ -150,12 +156,28 @@ def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
 def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
     facts = json.loads(kept.facts)
     views = tuple(noisy[place].renamed(name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
-    origins = tuple(None if o is None else Origin(tuple(o[0]), o[1]) for o in facts["origins"])
+    whole = from_bytes(kept.data)
+    visible = len(facts["origins"])
+    origins: list[Error | None] = []
+    place = visible
+    for found in facts["origins"]:
+        error, place = unpack_error(found, whole, place)
+        origins.append(error)
     ranges, limits = tuple(facts.get("ranges", ())), tuple(facts.get("limits", ()))
     cuts = facts.get("clipping")
     clipping = None if cuts is None else tuple(cuts)
     return Answer(
-        from_bytes(kept.data), views, origins, facts["cells"], receipt.cost, receipt, ranges, limits, clipping
+        whole.select(range(visible)),
+        views,
+        tuple(origins),
+        facts["cells"],
+        receipt.cost,
+        receipt,
+        ranges,
+        limits,
+        clipping,
+        facts.get("missing", {}),
+        facts.get("ranks", {}),
     )
 
 

@@ -56,6 +56,9 @@ class PublicDouble:
     def run(self, query: exp.Query, tables: Mapping[str, Any]) -> tuple[Any, list[str]]:
         return self.table(query, tables), []
 
+    def apart(self, query: exp.Query, tables: Mapping[str, Any], seconds: float) -> Any:
+        return self.table(query, tables)
+
 
 class TwinDouble:
     def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:

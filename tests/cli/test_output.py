@@ -84,6 +84,23 @@ def test_json_has_exactly_the_promised_shape(dpsql: Run) -> None:
     assert {"id", "time"} <= set(found["receipt"]) and found["receipt"]["epsilon"] == "1/10"
 
 
+def test_error_bars_of_what_is_computed_are_in_json_and_in_tables_and_those_that_take_long_on_request(
+    dpsql: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsql.answer import errors, simulate
+
+    sql = "SELECT region, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM people GROUP BY region"
+    found = json.loads(dpsql("query", sql, *EXACT, "--format", "json").stdout)
+    for (_, share), (low, high) in zip(found["rows"], found["intervals"]["share"], strict=True):
+        assert low <= share <= high
+    assert "± 95%" in dpsql("query", sql, *EXACT, "--format", "table").stdout
+    monkeypatch.setattr(errors, "AT_ONCE", simulate.Effort(0, 1.0))
+    without = dpsql("query", sql, *EXACT, "--format", "json")
+    assert json.loads(without.stdout)["intervals"] == {} and "--intervals, does it" in without.stderr
+    asked = dpsql("query", sql, *EXACT, "--format", "json", "--intervals")
+    assert list(json.loads(asked.stdout)["intervals"]) == ["share"] and "--intervals" not in asked.stderr
+
+
 def test_json_keeps_what_its_readers_would_lose(dpsql: Run) -> None:
     found = json.loads(dpsql("query", ODD, "--format", "json").stdout)
     row = dict(zip(found["columns"], found["rows"][0], strict=True))

@@ -166,6 +166,7 @@ def test_rows_that_are_no_longer_unique_when_they_are_joined_are_refused(pair: P
 
         memo = public.memo
         run = public.run
+        apart = public.apart
 
         def table(self, query: Any, given: Any) -> Any:
             rows = public.table(query, given)

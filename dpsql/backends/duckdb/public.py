@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import duckdb
 from sqlglot import exp
 
+from dpsql.backends.base import Deadline
 from dpsql.backends.duckdb.cursor import Cursor, Health
 from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.limits import spill_to
@@ -18,6 +20,7 @@ from dpsql.backends.duckdb.names import quoted
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, lock
 from dpsql.backends.located import Located
 from dpsql.core.errors import EngineError, SQLError
+from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.rewrite.ordered_set import ordered_set
@@ -32,15 +35,10 @@ class PublicDatabase:
         public = tuple(one for one in located if one.table.public)
         self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
         self.memo: dict[object, Arrow] = {}
-        self._connection = duckdb.connect(":memory:", config={**CONFIG, "threads": 1})
-        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        self._connection.execute("SET GLOBAL error_on_division_by_zero = false")
-        # Post-processing is of an analyst's making: it must not take the process down.
-        spill_to(self._connection, spill)
-        self._connection.execute("SET memory_limit = '4GB'")
-        self._connection.execute("SET GLOBAL max_execution_time = 60000")
-        self._connection.execute(_CLIP)
-        self._connection.execute(_WIDTH_BUCKET)
+        self._spill = spill
+        self._aside: _Aside | None = None
+        self._lock = threading.Lock()
+        self._connection = _engine(spill)
         for one in public:
             if one.object is None:
                 attach(self._connection, one)
@@ -59,6 +57,28 @@ class PublicDatabase:
         except duckdb.Error as error:
             # Public and noisy values only: the message can't leak.
             raise EngineError(str(error).splitlines()[0]) from None
+
+    def apart(self, query: exp.Query, tables: Mapping[str, Arrow], seconds: float) -> Arrow:
+        """Run a query over these tables alone, in an engine of its own: whatever happens to it harms nobody.
+
+        Raises EngineError, or DataError when the time is up.
+        """
+        text = as_sql(explicit(query), dialect=DUCKDB.name, copy=False)
+        with self._lock:
+            if self._aside is None or self._aside.health.failed:
+                self._aside = _Aside(_engine(self._spill), Health())
+                lock(self._aside.connection, [])
+            aside = self._aside
+        cursor = Cursor(aside.connection.cursor(), aside.health)
+        cursor.until = Deadline(monotonic() + seconds, f"{seconds:g} seconds")
+        try:
+            for name, value in tables.items():
+                cursor.register(name, value)
+            return cursor.arrow(text)
+        except duckdb.Error as error:
+            raise EngineError(str(error).splitlines()[0]) from None
+        finally:
+            cursor.close()
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:
@@ -80,6 +100,29 @@ class PublicDatabase:
 
     def close(self) -> None:
         self._connection.close()
+        if self._aside is not None:
+            self._aside.connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """An engine that may fail."""
+
+    connection: Connection
+    health: Health
+
+
+def _engine(spill: Path | None) -> Connection:
+    """An engine for post-processing, which is of an analyst's making: it must not take the process down."""
+    connection = duckdb.connect(":memory:", config={**CONFIG, "threads": 1})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL error_on_division_by_zero = false")
+    spill_to(connection, spill)
+    connection.execute("SET memory_limit = '4GB'")
+    connection.execute("SET GLOBAL max_execution_time = 60000")
+    connection.execute(_CLIP)
+    connection.execute(_WIDTH_BUCKET)
+    return connection
 
 
 _CLIP = "CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NULL THEN NULL ELSE least(greatest(x, low), high) END"

@@ -1,0 +1,63 @@
+"""What left, as Arrow tables for the engine that holds no private row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.noisy import Noisy, Responded
+from dpsql.answer.intervals import intervals, noisy_quantities, too_few
+from dpsql.core.arrow import column
+from dpsql.mechanisms.response import RandomizedResponse
+from dpsql.plan.estimates import ResponseColumn
+from dpsql.plan.google import interval_of
+from dpsql.quote.goal import CONFIDENCE
+
+CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, for its intervals
+
+Arrow = Any
+
+
+def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
+    import pyarrow as pa
+
+    step = noisy.step
+    quantities = noisy_quantities(noisy)
+    columns: dict[str, Arrow] = {CELL: column(np.arange(noisy.count))}
+    if noisy.cells is not None:
+        columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
+    for i, call in enumerate(step.calls):
+        found = RECIPES[call.function].answer(call, quantities)
+        few = too_few(noisy, call, quantities)
+        columns[f"a{i}"] = _without(found, few) if few.any() else found
+    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+        if (end := interval_of(name)) is not None:
+            side = 0 if end[1] == "low" else 1
+            ends = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
+            columns[name] = pa.array(ends, pa.float64())
+    return pa.table(columns)
+
+
+def _without(values: Arrow, few: Any) -> Arrow:
+    """NULL in these places."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pa.array(few), pa.scalar(None, values.type), values)
+
+
+def drawn(responded: Sequence[Responded]) -> dict[ResponseColumn, tuple[RandomizedResponse, str]]:
+    """What was drawn for each column of randomised values, and the column's type."""
+    return {ResponseColumn(n.name, i): (c.mechanism, c.type) for n in responded for i, c in enumerate(n.columns)}
+
+
+def randomized_rows(responded: Responded) -> Arrow:
+    """Randomised rows as a table, in the order in which they left."""
+    import pyarrow as pa
+
+    return pa.table({f"a{i}": c.values.take(pa.array(c.codes)) for i, c in enumerate(responded.columns)})

@@ -151,8 +151,9 @@ class _Analyzer:
         total = all_of(c.sql.copy() for c in found)
         assert total is not None
         owner = kept_rows(below.owner, node.condition)
-        facts = facts_over_variables(conjuncts(node.condition), below.columns)
-        return Known(Filter(below.relation, total), columns, (*below.facts, *facts), owner, self.variables)
+        facts = facts_over_variables(conjuncts(node.condition), below.columns) if node.narrows else ()
+        relation = Filter(below.relation, total, node.narrows)
+        return Known(relation, columns, (*below.facts, *facts), owner, self.variables)
 
     def project(self, node: Project) -> Known:
         below = self.relation(node.input)

@@ -92,9 +92,11 @@ class _Joiner:
                     )
         rows = self.flush(None)
         # A subquery in a condition adds a column to the rows that are filtered then.
-        condition = all_of([_as_filter(self.expression(c, rows)) for c in [*self.pool, *self.where]])
-        if condition is not None:
-            rows.relation = Filter(rows.relation, condition)
+        for narrows in (False, True):
+            chosen = [c for c in [*self.pool, *self.where] if (c not in self.optional) is narrows]
+            condition = all_of([_as_filter(self.expression(c, rows)) for c in chosen])
+            if condition is not None:
+                rows.relation = Filter(rows.relation, condition, narrows)
         if self.unmatched is not None:
             rows.unmatched = self.unmatched
             private = (s.aliases for s in sources if isinstance(s.rows, Rows))

@@ -82,6 +82,7 @@ class Filter:
 
     input: Relation
     condition: Expr
+    narrows: bool = True  # False: groups without such rows are groups, too, as for Join
 
 
 @dataclass(frozen=True, slots=True)

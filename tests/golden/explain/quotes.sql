@@ -380,3 +380,69 @@ output
   not an output itself: COUNT(*), from [1]
     within 3 for one cell with 95%
     within 4.79 for all 6 cells with 95% (exactly: 5)
+----
+-- steps of a bounded column
+SELECT CAST(FLOOR(income / 50) * 50 AS INTEGER) AS band, COUNT(*) FROM people WHERE income < 500 GROUP BY band
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     10 = CAST(FLOOR(income / 50) * 50 AS INT) (10: whole numbers, 0 to 9)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+output
+  band          key CAST(FLOOR(income / 50) * 50 AS INT): no noise
+  count_star()  COUNT(*), from [1]
+                within 3 for one cell with 95%
+                within 5.3 for all 10 cells with 95% (exactly: 5)
+----
+-- parts of a date go together
+SELECT YEAR(born) AS y, QUARTER(born) AS q, COUNT(*) FROM people WHERE born < '1991-07-01' GROUP BY y, q
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     6: those that there can be of YEAR(born) (2: days 1990-01-01 to 1991-06-30) × QUARTER(born) (4: days 1990-01-01 to 1991-06-30)
+measured
+       statistic      ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  1   100%   1   1  discrete Laplace      1     1
+
+output
+  y             key YEAR(born): no noise
+  q             key QUARTER(born): no noise
+  count_star()  COUNT(*), from [1]
+                within 3 for one cell with 95%
+                within 4.79 for all 6 cells with 95% (exactly: 5)
+----
+-- a key that could be written better
+-- options: {"delta": "1e-6", "max_groups": 1}
+SELECT seen, COUNT(*) FROM people GROUP BY seen
+
+price     ε = 1, δ = 0.000001
+fits      0 more times; into a whole account, with this noise: 0 under basic
+noise     laplace; gaussian would give 1.65 times the error
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     selected privately: seen
+          those with a noisy number of units of at least 15 leave, which costs δ = 1e-06
+          seen is TIMESTAMP, whose values aren't listed; better: group by something coarser: DATE_TRUNC('day', seen)
+measured
+       statistic                ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units  1   100%   1   1  discrete Laplace      1     1
+
+output
+  seen          key seen: no noise
+  count_star()  COUNT(*), from [1]
+                within 3 for one cell with 95%

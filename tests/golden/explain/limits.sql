@@ -146,6 +146,7 @@ unit      id of visits: a unit may have any number of rows
 enforced  max_rows = 5, max_groups = ?
 cells     selected privately: age
           those with a noisy number of units of at least 69 leave, which costs δ = 5e-07
+          the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
 measured
        statistic                ε  share  ℓ1  ℓ2  noise     scale  grid
   [1]  count of rows                 50%   ?   ?  Gaussian      ?     ?

@@ -26,6 +26,7 @@ STRINGS = {
     "plan/estimates.py": "the same",
 }
 NODES = {
+    "analyze/relations.py": "which values of a unit's own rows a per-unit MIN, MAX or ANY_VALUE can show",
     "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
     "sql/names.py": "DuckDB has a name of its own for a column that is COUNT(*)",
     "sql/rewrite/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",

@@ -143,7 +143,7 @@ def test_a_disk_that_fills_up_before_the_answer_is_stored_answers_nothing_and_fo
 
         monkeypatch.setattr(pipeline, "release", fill_the_disk)
         with pytest.raises(LedgerError) as refused:
-            session.query("SELECT v, v % 7, v % 5, COUNT(*) FROM t GROUP BY ALL", epsilon="0.5")
+            session.query("SELECT v, v % 7, v % 5, COUNT(*) FROM t GROUP BY CUBE (1, 2, 3)", epsilon="0.5")
         assert refused.value.code == "ledger-disk" and refused.value.exit_code == 5
     monkeypatch.undo()
     with connect(path) as session:

@@ -24,7 +24,7 @@ from source_kinds import GROUP, KINDS, csv_type
 from support import WHOLE, examples
 
 import dpsql
-from dpsql import engine as engine_module
+from dpsql.backends.duckdb import backend as backend_module
 from dpsql.sql.functions import FUNCTIONS
 
 EXACT = 10**9  # an ε at which noise is far below one
@@ -229,14 +229,14 @@ def test_what_was_found_is_recorded_for_the_data_that_was_read(tmp_path: Path, m
     policy = dpsql.Policy.from_dict(
         {"budget": {"epsilon": 10**12, "delta": 0}, "tables": {"t": {"source": str(path), "unit": "row"}}}
     )
-    reading = vars(engine_module)["prove"]
+    reading = vars(backend_module)["prove"]
 
     def replaced(*given: Any) -> Any:
         pq.write_table(pa.table({"id": range(100), "x": [1] * 50 + [7] * 50}), path)
         return reading(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine_module, "prove", replaced)
+        patched.setattr(backend_module, "prove", replaced)
         with pytest.raises(dpsql.Error) as error:
             dpsql.connect(policy, ledger=ledger)
         assert error.value.code == "data-changed"
@@ -417,7 +417,7 @@ def test_no_message_shows_the_first_row_of_a_file_without_a_header(tmp_path: Pat
     for columns in (CSV_COLUMNS, {"alice": {"type": "VARCHAR"}}, {"uid": {"type": "BIGINT"}}):
         with pytest.raises(dpsql.Error) as error:
             _session({"source": str(tmp_path / "t.csv"), "unit": "row", "columns": columns})
-        shown = str(error.value)
+        shown = str(error.value).replace(str(tmp_path), "")  # its number is of no row
         assert "alice@" not in shown and "17" not in shown and "bob" not in shown
 
 

@@ -151,41 +151,42 @@ def _known(column: Automatic, catalog: Catalog, stored: Stored) -> Automatic:
     histograms = [(id, noisy) for id, noisy in stored(step) if _is_found(column, noisy)]
     if not histograms:
         return column
-    id, noisy = min(histograms, key=lambda one: _scale(one[1]))
+    id, noisy = min(histograms, key=lambda one: scale_of_count(one[1]))
     return with_range(column, noisy, id)
 
 
 def _is_found(column: Automatic, noisy: Noisy) -> bool:
     """Does a stored histogram show a range? One that doesn't is nothing that another query could rest on."""
-    return _is_laplace(noisy) and with_range(column, noisy, "").found
+    return is_laplace(noisy) and with_range(column, noisy, "").found
 
 
 def with_range(column: Automatic, noisy: Noisy, receipt: str) -> Automatic:
     """The column with the range that its noisy histogram shows, or else with the fallback."""
-    counts = noisy.estimate(_counted(noisy))
+    counts = noisy.estimate(counted(noisy))
     buckets = noisy.cells.column(0).to_pylist()
     listed = {b: Fraction(int(n), counts.denominator) for b, n in zip(buckets, counts.numerators, strict=True)}
-    found = covered({b: n for b, n in listed.items() if b is not None}, _scale(noisy))
+    found = covered({b: n for b, n in listed.items() if b is not None}, scale_of_count(noisy))
     if found is None:
         return replace(column, range=column.seed.fallback, found=False, receipt=receipt)
     return replace(column, range=column.seed.ends(*found), receipt=receipt)
 
 
-def _counted(noisy: Noisy) -> Linear:
+def counted(noisy: Noisy) -> Linear:
+    """The one count of a histogram, as its columns tell it."""
     (call,) = noisy.step.calls
     (need,) = RECIPES[call.function].needs(call)
     return noisy.step.estimates[need]
 
 
-def _is_laplace(noisy: Noisy) -> bool:
+def is_laplace(noisy: Noisy) -> bool:
     """Has each count one Laplace noise of its own? `covered` knows the tail of no other."""
-    terms = _counted(noisy).terms
+    terms = counted(noisy).terms
     return len(terms) == 1 and isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace)
 
 
-def _scale(noisy: Noisy) -> Fraction:
+def scale_of_count(noisy: Noisy) -> Fraction:
     """Of the noise of a count, in units."""
-    ((place, weight),) = _counted(noisy).terms
+    ((place, weight),) = counted(noisy).terms
     noise = noisy.step.measurements[place[0]].noise
     assert isinstance(noise, DiscreteLaplace)
     return noise.scale * abs(weight)

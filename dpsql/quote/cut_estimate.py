@@ -109,7 +109,7 @@ def _parts(one: CheckedRelease) -> Iterator[_Part]:
             keys = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate(release.keys))
             each = GroupUnits(release.input, unit, keys, ())
         counted = GroupUnits(each, unit, (), ((rows, exp.Count(this=exp.Star())),))
-        yield _Part(kind, limit, (), Release(counted, (_bucket(rows),), (_count(None),)))
+        yield _Part(kind, limit, (), Release(counted, (bucket_of(rows),), (_count(None),)))
     if outside:
         flags = tuple((fresh(f"outside {i}", taken), exp.LogicalOr(this=e)) for i, (_, e) in enumerate(outside))
         any_outside = GroupUnits(release.input, unit, (), flags)
@@ -131,7 +131,7 @@ def _count(where: Expr | None) -> Aggregate:
     return counted_rows(where, exp.Count(this=exp.Star()))
 
 
-def _bucket(column: str) -> Expr:
+def bucket_of(column: str) -> Expr:
     """⌈log₂⌉ of a count, 0 to MOST."""
     power = exp.Ceil(this=exp.Log(this=exp.Literal.number(2), expression=plan_column(column)))
     ends = [exp.Literal.number(0), exp.Literal.number(MOST)]

@@ -16,7 +16,6 @@ from typing import Literal
 
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
@@ -37,17 +36,15 @@ from dpsql.plan.nodes import (
     unit_of,
 )
 from dpsql.plan.rows import fresh, plan_column
-from dpsql.quote.bounds import Stored, with_ranges
+from dpsql.quote.bounds import NOISIEST, Stored, counted, scale_of_count, with_ranges
 from dpsql.quote.calibrate import calibrate
+from dpsql.quote.cut_estimate import bucket_of
 from dpsql.quote.model import Ask, Released, Stage
-from dpsql.statistics.base import Quantity
 from dpsql.statistics.bounds import Automatic
 
 NOTED = "limits of: "  # how the ledger's note of the histograms begins
-LAST = 24  # the last bucket: more than 2^23 of one unit
 STRAY = 0.001  # the chance that any empty bucket passes for one that holds units
-ROWS, GROUPS, PER_GROUP = 16, 4, 4  # where no bucket passes: fixed, public, and said with the answer
-NOISIEST = Fraction(1, 10**12)  # less than any query's share: whatever was released has no more noise
+ROWS, GROUPS = 16, 4  # where no bucket passes: fixed, public, and said with the answer
 COARSER = 2  # so many times the noise that a query would buy: with more, a stored histogram isn't good enough for it
 SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
 
@@ -103,16 +100,16 @@ def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
         if unit is None:
             continue
         rows = fresh("unit rows", taken)
-        counted = ((rows, exp.Count(this=exp.Star())),)
+        how_many = ((rows, exp.Count(this=exp.Star())),)
         groups = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate(release.keys))
         for kind in _kinds(one, limits):
-            each: Relation = GroupUnits(release.input, unit, (), counted)
+            each: Relation = GroupUnits(release.input, unit, (), how_many)
             if kind == "groups":
-                each = GroupUnits(GroupUnits(release.input, unit, groups, ()), unit, (), counted)
+                each = GroupUnits(GroupUnits(release.input, unit, groups, ()), unit, (), how_many)
             elif kind == "largest":
                 largest = ((rows, exp.Max(this=plan_column(rows))),)
-                each = GroupUnits(GroupUnits(release.input, unit, groups, counted), unit, (), largest)
-            yield Wanted(kind, index, Release(each, (_bucket(rows),), (_units(),)))
+                each = GroupUnits(GroupUnits(release.input, unit, groups, how_many), unit, (), largest)
+            yield Wanted(kind, index, Release(each, (bucket_of(rows),), (_units(),)))
 
 
 def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:
@@ -128,13 +125,6 @@ def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:
 
 def _units() -> Aggregate:
     return counted_rows(None, exp.Count(this=exp.Star()))
-
-
-def _bucket(column: str) -> exp.Expr:
-    """⌈log₂⌉ of a count, 0 to LAST."""
-    power = exp.Ceil(this=exp.Log(this=exp.Literal.number(2), expression=plan_column(column)))
-    ends = [exp.Literal.number(0), exp.Literal.number(LAST)]
-    return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
 # ---------------------------------------------------------------- the stage
@@ -194,11 +184,11 @@ def counts_of(stage: Stage, released: Released) -> dict[Release, Counts]:
 
 def read_counts(noisy: Noisy) -> Counts:
     """About how many units each bucket holds, up to the last that noise alone doesn't explain; post-processing."""
-    counts = noisy.estimate(noisy.step.estimates[_need(noisy)])
+    counts = noisy.estimate(counted(noisy))
     buckets = noisy.cells.column(0).to_pylist()
     found = {b: int(n) / counts.denominator for b, n in zip(buckets, counts.numerators, strict=True) if b is not None}
     # Theorem LIMITS-1: with B buckets all empty ones stay below this with probability 1 - STRAY.
-    least = float(_scale(noisy)) * log(len(found) / (2 * STRAY))
+    least = float(scale_of_count(noisy)) * log(len(found) / (2 * STRAY))
     last = max((b for b, n in found.items() if n > least), default=-1)
     return {b: max(0.0, n) for b, n in found.items() if b <= last}
 
@@ -209,22 +199,10 @@ def _serves(noisy: Noisy, most: Fraction | None) -> bool:
     most: the scale of what would be bought. One that is much noisier hides all but the fullest buckets: whoever bought
     it for next to nothing would choose everybody's limits. One that tells nothing serves if another would be no better.
     """
-    terms = noisy.step.estimates[_need(noisy)].terms
+    terms = counted(noisy).terms
     if len(terms) != 1 or not isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace):
         return False
-    return most is None or _scale(noisy) <= most * (COARSER if read_counts(noisy) else 1) * SAME
-
-
-def _need(noisy: Noisy) -> Quantity:
-    (call,) = noisy.step.calls
-    (need,) = RECIPES[call.function].needs(call)
-    return need
-
-
-def _scale(noisy: Noisy) -> Fraction:
-    """Of the noise of a count, in units."""
-    (((place, _), weight),) = noisy.step.estimates[_need(noisy)].terms
-    return _noise(noisy.step.measurements[place].noise).scale * abs(weight)
+    return most is None or scale_of_count(noisy) <= most * (COARSER if read_counts(noisy) else 1) * SAME
 
 
 def _noise(noise: object) -> DiscreteLaplace:

@@ -253,7 +253,7 @@ def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
     if ungrouped:
         yield (
             "note",
-            f"GROUP BY {_listed(ungrouped)}: not public, so keys are selected privately (δ > 0 and max_groups)",
+            f"GROUP BY {_listed(ungrouped)}: not public, so keys are selected privately (δ > 0)",
         )
 
 

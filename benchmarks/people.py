@@ -1,10 +1,9 @@
-"""User-level speed and error against plain DuckDB on the same parquet file, in one run.
+"""User-level speed against plain DuckDB on the same parquet file, in one run. (error.py has the error.)
 
-    python benchmarks/people.py [rows for speed] [rows for error]      default 10,000,000 and 1,000,000
+    python benchmarks/people.py [rows]      default 10,000,000
 
 `events`: user_id (rows/20 users, heavy-tailed), country (200), category (20), day (365), amount 0..500, qty. ε = 1,
-δ = 1e-7, unit = user, max_rows = 50. Error: at ε = 1 per group, relative, median over groups: the noise's standard
-deviation, and the bias that max_rows leaves.
+δ = 1e-7, unit = user, max_rows = 50.
 """
 
 from __future__ import annotations
@@ -106,27 +105,9 @@ def peak(rows: int) -> None:
     print(f"peak memory of Q3: {kilobytes / 1024:,.0f} MB (the whole process)")
 
 
-def error(rows: int, repeats: int = 40) -> None:
-    """Relative noise (standard deviation over repeats) and bias (mean over repeats) for Q3, median over groups."""
-    path = events(rows)
-    sql = QUERIES["Q3 by 20 public keys"]
-    true = np.array(
-        [r[1:] for r in duckdb.sql(sql.replace("events", f"'{path}'") + " ORDER BY 1").fetchall()], dtype=float
-    )
-    with dpsql.connect(policy(path), ledger=":memory:") as session:
-        answers = [session.query(sql + " ORDER BY category", **OPTIONS, fresh=True).rows for _ in range(repeats)]
-    found = np.array([[r[1:] for r in rows_ if r[0] is not None] for rows_ in answers], dtype=float)
-    noise = np.median(found.std(axis=0) / true, axis=0)
-    bias = np.median(found.mean(axis=0) / true - 1, axis=0)
-    print(f"{rows:,} rows, ε = 1, max_rows = 50, {repeats} repeats: relative noise (and bias)")
-    for name, n, b in zip(("COUNT", "SUM", "AVG"), noise, bias, strict=True):
-        print(f"  Q3 {name:<6} {n:8.3%} ({b:+.2%})")
-
-
 def main() -> None:
     speed(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
     memory(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
-    error(int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
 
 
 if __name__ == "__main__":

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from dpsql.core.version import VERSION
+
 TYPE_CHECKING = False  # typing takes time to import
 if TYPE_CHECKING:
     from typing import Any
 
     from dpsql.answer.model import Answer
-    from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PolicyError, PrivacyError, Span, SQLError
+    from dpsql.answer.receipts import verify
+    from dpsql.core.errors import (
+        BudgetError,
+        DataError,
+        Error,
+        ExtraError,
+        LedgerError,
+        PolicyError,
+        PrivacyError,
+        Span,
+        SQLError,
+    )
     from dpsql.policy.model import Policy
     from dpsql.quote.model import Quote
     from dpsql.session import Engine, Session, connect
 
-__version__ = "0.1.1"
+__version__ = VERSION
 __all__ = [
     "Answer",
     "BudgetError",
     "DataError",
     "Engine",
     "Error",
+    "ExtraError",
     "LedgerError",
     "Policy",
     "PolicyError",
@@ -28,6 +42,7 @@ __all__ = [
     "Session",
     "Span",
     "connect",
+    "verify",
 ]
 
 _LAZY = {
@@ -37,6 +52,7 @@ _LAZY = {
     "Engine": "dpsql.session",
     "Session": "dpsql.session",
     "connect": "dpsql.session",
+    "verify": "dpsql.answer.receipts",
 }
 
 

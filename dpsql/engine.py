@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from dpsql.accounting.opening import open_ledger
+from dpsql.accounting.signing import Signer
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.ownership import SCAN
+from dpsql.analyze.ownership import SCAN, promises_of
 from dpsql.backends.base import Deadline
 from dpsql.backends.choose import kind_of
-from dpsql.backends.located import Located, file_marks
+from dpsql.backends.located import Located, file_marks, find_files
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
+from dpsql.core.gate import Gate
 from dpsql.core.types import Type
+from dpsql.core.version import VERSION
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
 from dpsql.quote.plan_cache import PlanCache
@@ -37,41 +42,85 @@ class Shared:
         self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None, *, strict: bool = False
     ) -> None:
         _check_names(policy)
-        kind = kind_of(policy)
+        self._kind = kind_of(policy)
         if strict or policy.engine.untested == "refuse":
-            kind.versions().require()
+            self._kind.versions().require()
         self.policy = policy
         self.settings = from_environment(policy.engine, os.environ)
-        self.located = kind.locate(policy, sources)
-        self._marks = file_marks(self.located)
-        self.backend = kind.open_backend(self.located, self.settings, policy.folder)
-        self.schema = self.backend.schema
-        _check_units(policy, self.schema)
-        _check_links(policy, self.schema)
-        _check_automatic(policy, self.schema)
-        _check_references(policy, self.schema)
-        self.public, self.twin = self.backend.public, self.backend.twin
+        self.gate = Gate()
+        self._given = dict(sources)
+        self._open_sources()
         self.ledger = open_ledger(policy, ledger)
+        self.signer = Signer(self.ledger.path)
+        used = self.backend.versions
+        self.versions_used = {"dpsql": VERSION, used.package: used.installed}
         try:
-            self._prove()
-            # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
-            self._objects = self.ledger.recognise([one.source for one in self._guarded if one.object is not None])
-            self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
+            self.begin()
         except BaseException:
             self.ledger.close()  # whoever is refused has nothing to close
             raise
-        self._opened: dict[str, str] | None = None  # the versions that this session is about
-        self.recent = PlanCache()
 
-    def _prove(self) -> None:
+    def _open_sources(self) -> None:
+        """Find the sources as they are now, and open them."""
+        # An object from Python has no stamp. Theorem VERSION-1: where versions are taken as they come, each opening is
+        # an event, equal rows or not.
+        event = secrets.token_hex(16) if self.policy.on_change == "accept" else ""
+        found = self._kind.locate(self.policy, self._given)
+        located = tuple(one if one.object is None else replace(one, event=event) for one in found)
+        marks = file_marks(located)
+        backend = self._kind.open_backend(located, self.settings, self.policy.folder)
+        try:
+            for check in (_check_units, _check_links, _check_automatic, _check_references):
+                check(self.policy, backend.schema)
+        except BaseException:
+            backend.close()
+            raise
+        self.located, self._marks, self.backend = located, marks, backend
+        self.schema, self.public, self.twin = backend.schema, backend.public, backend.twin
+
+    def reopen(self, sources: Mapping[str, Any] | None = None) -> None:
+        """Open the sources as they are now; sources: objects in the place of earlier ones. Nobody else is inside.
+
+        What is open stays open where no file was written since.
+        """
+        if not sources and not self._has_other_files() and file_marks(self.located) == self._marks:
+            return
+        before, given = self.backend, self._given
+        self._given = {**given, **(sources or {})}
+        try:
+            self._open_sources()
+        except BaseException:
+            self._given = given
+            raise
+        before.close()
+
+    def begin(self) -> None:
+        """Be about the data that is open. Where it isn't the recorded version, only a refresh gets any further."""
+        self.stale: LedgerError | None = None
+        self._opened: dict[str, str] | None = None  # the versions that sessions are about
+        self._objects: dict[str, str] = {}
+        self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
+        self.recent = PlanCache()
+        try:
+            versions = self.ledger.recognise([one.source for one in self.guarded])
+        except LedgerError as error:
+            if error.code != "data-changed":
+                raise
+            self.stale = error
+            return
+        self._prove(versions)
+        # Objects from Python don't change: they are hashed once. Files are looked at again for every query.
+        self._objects = {n: versions[n] for one in self.guarded if one.object is not None for n in [one.name]}
+        self._open_objects = self.ledger.identify([one.source for one in self._open if one.object is not None])
+
+    def _prove(self, versions: Mapping[str, str]) -> None:
         """Read each private source in full, once for each version; then read it as plainly as that has shown sound.
 
         Neighbours agree on what was found (Theorem SCAN-1): it is recorded, and a source that isn't one of records, or
         that holds what no engine reads, is refused.
         """
-        for one in self._guarded:
-            name = one.table.name.lower()
-            version = self.ledger.recognise([one.source])[name]
+        for one in self.guarded:
+            name, version = one.name, versions[one.name]
             said = next((p for p in self.ledger.promises(name, version) if p.startswith(SCAN)), None)
             if said is None:
                 found = self.backend.examine(one)
@@ -83,9 +132,10 @@ class Shared:
             self.backend.trust(one, said.removeprefix(SCAN).split())
 
     def _require_same(self, one: Located, version: str) -> None:
-        name = one.table.name.lower()
         marks = file_marks([one])
-        if self.ledger.recognise([one.source])[name] != version or any(self._marks[f] != m for f, m in marks.items()):
+        if self.ledger.recognise([one.source])[one.name] != version or any(
+            self._marks[f] != m for f, m in marks.items()
+        ):
             raise DataError(
                 f"tables.{one.table.name}: {one.table.source} changed while it was read",
                 code="data-changed",
@@ -96,11 +146,12 @@ class Shared:
     def unlisted(self) -> frozenset[str]:
         """Private CSV tables: of their columns, only those that the policy lists have a type, and can be used."""
         return frozenset(
-            one.table.name.lower() for one in self._guarded if one.object is None and one.table.kind == "csv"
+            one.table.name.lower() for one in self.guarded if one.object is None and one.table.kind == "csv"
         )
 
     @property
-    def _guarded(self) -> list[Located]:
+    def guarded(self) -> list[Located]:
+        """The sources of private tables."""
         return [one for one in self.located if not one.table.public]
 
     @property
@@ -118,7 +169,9 @@ class Shared:
         Also when the steward has: schemas, headers and DuckDB files are those of the versions that were opened, and
         only those were found readable. Another version may have other columns in the unit's place (Theorem PROMISE-1).
         """
-        files = [one.source for one in self._guarded if one.object is None]
+        if self.stale is not None:
+            raise self.stale
+        files = [one.source for one in self.guarded if one.object is None]
         found = {**self._objects, **self.ledger.recognise(files)}
         relied = [one for one in self.located if self._opened is None or one.stays_open]
         replaced = any(self._marks[file] != mark for file, mark in file_marks(relied).items())
@@ -168,6 +221,53 @@ class Shared:
         """The promises that were verified for the data as it is now."""
         present = self.versions() if versions is None else versions
         return {table: self.ledger.promises(table, version) for table, version in present.items()}
+
+    def unchecked(self, versions: Mapping[str, str]) -> dict[str, list[str]]:
+        """Of these tables, the promises of the policy that no check has spoken of, for these versions."""
+        found = {name: self.ledger.findings(name, version).keys() for name, version in versions.items()}
+        missing = {name: [p for p in promises_of(self.policy.tables[name]) if p not in found[name]] for name in found}
+        return {name: promises for name, promises in missing.items() if promises}
+
+    def _has_other_files(self) -> bool:
+        """Do sources name other files by now than those that are open?"""
+        files = [one for one in self.located if one.object is None]
+        return any(find_files(self.policy, one.table, one.table.source or "") != one.files for one in files)
+
+    def is_behind(self) -> bool:
+        """Is there other data by now than what is open and recorded, or a promise that nobody has checked?"""
+        if self.stale is not None or self._has_other_files():
+            return True
+        try:
+            return bool(self.unchecked(self.versions()))
+        except (LedgerError, DataError) as error:
+            if error.code not in ("data-changed", "source-missing"):
+                raise
+            return True
+
+    def require_checked(self, tables: Iterable[str]) -> None:
+        """Let a query over these tables wait for the check of their promises: it would show something else after it.
+
+        A policy of whose promises nobody has checked any is answered with their limits enforced, as it always was: once
+        a steward checks, every version is checked before it is asked about. What a check found broken isn't relied on,
+        and waits for nobody (Theorem PROMISE-1).
+        """
+        used = {name for name in tables if any(not p.startswith(SCAN) for p in self.ledger.checked(name))}
+        for name, promises in self.unchecked({n: v for n, v in self.versions().items() if n in used}).items():
+            said = ", ".join(dict.fromkeys(promise.partition("=")[0] for promise in promises))
+            way = "`dpsql refresh --steward`"
+            if any(one.object is not None for one in self.guarded):
+                way = "engine = dpsql.Engine.open(…, sources=…), engine.refresh(steward=True), engine.session()"
+            raise DataError(
+                f"the query waits: promises of table {self.policy.tables[name].name} ({said}) aren't verified for its "
+                "data as they are now; nothing was charged",
+                code="unverified-promise",
+                hint=f'the steward verifies them: {way}. With [data] on_change = "accept", queries do it themselves',
+            )
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Private tables with promises that no check has spoken of, for their data as they are now."""
+        return tuple(self.policy.tables[name].name for name in sorted(self.unchecked(self.versions())))
 
     def known(self) -> tuple[object, ...]:
         """All that a plan may rest on besides the query: two that are equal had the same data and promises between."""

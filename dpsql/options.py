@@ -9,12 +9,15 @@ from functools import wraps
 from inspect import Parameter, Signature
 from typing import Any, Protocol, TypeVar, cast
 
+from dpsql.core.errors import removed
 from dpsql.core.frozen import dataclass
+from dpsql.core.parameters import Parameters, Values
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 Number = str | int | float | Fraction
+Limit = int | str  # a whole number, or "auto"
 
 
 def _option(help: str, metavar: str | None = None, default: Any = None) -> Any:
@@ -27,14 +30,21 @@ class Request:
 
     epsilon: Number | None = _option("What the whole query costs (default: the policy's query_epsilon).", "E")
     delta: Number | None = _option("δ of the query.", "D")
-    max_rows: int | None = _option("One unit counts for at most N rows.", "N")
-    max_rows_per_group: int | None = _option("… and for at most N in one group.", "N")
-    max_groups: int | None = _option("… and shows up in at most N groups.", "N")
+    max_rows: Limit | None = _option('One unit counts for at most N rows; "auto": chosen for a share of ε.', "N")
+    max_rows_per_group: Limit | None = _option("… and for at most N in one group.", "N")
+    max_groups: Limit | None = _option("… and shows up in at most N groups.", "N")
     mechanism: str | None = _option("The kind of noise.")
     fresh: bool = _option("Pay for new noise where a stored answer would do.", default=False)
-    clipping: bool = _option("Spend a twentieth of ε to estimate what limits and ranges cut.", default=False)
     accuracy: Number | None = _option('Spend what this error needs: 100, or "1% of range".', "A")
     confidence: float | None = _option("… with this confidence (default 0.95).", "C")
+    params: Parameters | None = _option("A value for $name in the SQL, or for ? and $1 by 1=….", "NAME=VALUE")
+
+
+REMOVED = {
+    "clipping": "leave it out: what limits and ranges cut is part of every answer, in its intervals and in answer.cut; "
+    "limits_share in the policy says what that may cost"
+}
+"""What could be asked for once, and what to do instead."""
 
 
 class Asked(Protocol[R_co]):
@@ -46,14 +56,14 @@ class Asked(Protocol[R_co]):
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,
-        max_rows: int | None = None,
-        max_rows_per_group: int | None = None,
-        max_groups: int | None = None,
+        max_rows: Limit | None = None,
+        max_rows_per_group: Limit | None = None,
+        max_groups: Limit | None = None,
         mechanism: str | None = None,
         fresh: bool = False,
-        clipping: bool = False,
         accuracy: Number | None = None,
         confidence: float | None = None,
+        params: Values | Parameters | None = None,
     ) -> R_co: ...
 
 
@@ -68,7 +78,10 @@ def asks(method: Callable[[Any, str, Request], R]) -> Asking[R]:
 
     @wraps(method)
     def call(self: Any, sql: str, **options: Any) -> R:
-        return method(self, sql, Request(**options))
+        for name in options.keys() & REMOVED.keys():
+            raise removed(f"{name}=", REMOVED[name])
+        values = options.pop("params", None)
+        return method(self, sql, Request(**options, params=None if values is None else Parameters.of(values)))
 
     first = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "sql")]
     keywords = [

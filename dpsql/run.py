@@ -15,6 +15,7 @@ from dpsql.accounting.account import Receipt, Spend
 from dpsql.accounting.claims import Overtaken
 from dpsql.accounting.opening import quota
 from dpsql.aggregates.noisy import Noisy, Responded
+from dpsql.answer.about import about
 from dpsql.answer.finish import answer_from, finish, publish
 from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline
@@ -50,6 +51,12 @@ def run(quote: Quote, data: Data, payer: Payer, *, fresh: bool = False) -> list[
             ) from None
 
 
+def stored(quote: Quote, data: Data, engine: Shared) -> list[Answer] | None:
+    """Answer each part from stored releases alone (Theorem FREE-1); None where one is missing. Nothing can be paid."""
+    known = look(quote.stages, data.versions, engine.ledger)
+    return None if len(known) < len(quote.stages) else _answers(quote, known, [], engine)
+
+
 def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> list[Answer]:
     """Answer each part of a quote; `paid` is told what was paid for."""
     engine, ledger = payer.engine, payer.engine.ledger
@@ -62,12 +69,19 @@ def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stag
             noisy = _measure(settled, engine, until)
             engine.check_unchanged(data)
             known[stage] = Released(settled, noisy, ledger.record(receipt, keep(settled, data.versions, noisy)))
-    receipt = known[quote.main].receipt
-    cost = quote.cost_of(paid) if paid else receipt.cost
-    answers = [replace(finish(i, quote, known, receipt, engine.public), cost=cost) for i in range(len(quote.parts))]
+    answers = _answers(quote, known, paid, engine)
     for stage in paid:
         _store_answers(quote, known[stage], answers, payer)
     return answers
+
+
+def _answers(quote: Quote, known: Known, paid: Sequence[Stage], engine: Shared) -> list[Answer]:
+    """The answer to each part, from what its stages released; with what was paid for now, and what is said of it."""
+    receipt = known[quote.main].receipt
+    cost = quote.cost_of(paid) if paid else receipt.cost
+    said = about(quote, known, engine.ledger, engine.policy.digest, engine.versions_used)
+    finished = [finish(i, quote, known, receipt, engine.public) for i in range(len(quote.parts))]
+    return [replace(answer, cost=cost, about=said, signer=engine.signer) for answer in finished]
 
 
 def _measure(stage: Stage, engine: Shared, until: Deadline) -> tuple[Noisy | Responded, ...]:
@@ -84,7 +98,7 @@ def _measure(stage: Stage, engine: Shared, until: Deadline) -> tuple[Noisy | Res
 
 
 def _store_answers(quote: Quote, released: Released, answers: Sequence[Answer], payer: Payer) -> None:
-    """Keep what was answered, so that it can be shown again as it was; an estimate is shown with its answer."""
+    """Keep what was answered, so that it can be shown again as it was; what counts of units tell is part of it."""
     stage, tables = released.stage, [one for one in released.noisy if isinstance(one, Noisy)]
     shown = list(answers) if stage.kind == quote.main.kind else []
     if stage.shown is not None:

@@ -8,23 +8,29 @@ The first line is here, up to the quote; the second is run.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from dpsql.accounting.account import Balance, Receipt
+from dpsql.accounting.clock import now
+from dpsql.accounting.filters import SMALLEST_EPSILON
 from dpsql.accounting.fitting import fitting
 from dpsql.accounting.opening import quota
+from dpsql.accounting.signing import Signer
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
+from dpsql.answer.about import about_nothing
 from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import rehearse, too_deep
+from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
+from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
@@ -33,21 +39,30 @@ from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.ask import asked, with_policy
 from dpsql.quote.bounds import with_automatic
-from dpsql.quote.cut_estimate import NOTED, Cut, estimate_stage, read_cuts
 from dpsql.quote.goal import Goal
 from dpsql.quote.limits import analyze_seeded
-from dpsql.quote.model import Ask, Quote, Step
+from dpsql.quote.model import Quote, Step
 from dpsql.quote.plan_cache import key_of
 from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
-from dpsql.run import Payer, run
+from dpsql.refresh.act import Refreshed, follow, refresh, require_steward
+from dpsql.run import Payer, run, stored
 from dpsql.sql.bind import bind
+from dpsql.sql.inspection import DescribeQuery, DescribeTable, Inspection, ShowTables, inspection, table_named
+from dpsql.sql.parameters import spots, written
 from dpsql.sql.parse import Tree, parse
 from dpsql.sql.statements import alone, statements
 from dpsql.store.archive import replays
-from dpsql.store.reuse import find, look, stored_tables
+from dpsql.store.before import before
+from dpsql.store.reuse import look, stored_tables
+
+if TYPE_CHECKING:
+    from dpsql.accounting.account_statement import Statement as AccountStatement
 
 PRICES = tuple(Fraction(n) for n in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"))
 """The ε that `prices` shows, where the policy allows as much."""
+
+SIZES = (Fraction(10), Fraction(1), Fraction("0.1"), Fraction("0.01"), SMALLEST_EPSILON)
+"""The ε at which `free` looks for stored releases."""
 
 
 def connect(
@@ -64,6 +79,9 @@ def connect(
     """
     name = checked_analyst(analyst)
     engine = Engine.open(policy, sources=sources, ledger=ledger, strict_engine=strict_engine)
+    if engine.stale is not None and engine.policy.on_change == "refuse":
+        engine.close()
+        raise engine.stale
     return Session(engine, name, owner=True)
 
 
@@ -79,7 +97,7 @@ class Engine(Shared):
         ledger: str | Path | None = None,
         strict_engine: bool = False,
     ) -> Engine:
-        """Open a policy; the arguments are those of `connect`."""
+        """Open a policy; the arguments are those of `connect`. Data that changed wait for `refresh`."""
         objects = sources or {}
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
         return cls(loaded, objects, ledger, strict=strict_engine)
@@ -87,6 +105,18 @@ class Engine(Shared):
     def session(self, analyst: str | None = None) -> Session:
         """A session of this analyst's. What it does not share with others is its quota, and when it is closed."""
         return Session(self, checked_analyst(analyst))
+
+    def refresh(self, *, steward: bool = False, sources: Mapping[str, Any] | None = None) -> Refreshed:
+        """The steward's act: accept the data as they are now, verify their promises, and say what changed.
+
+        steward: must be True; it reads rows, and what it returns is not private. sources: objects in the place of
+        those that the engine was opened with. Sessions of this engine go on with the new version.
+        """
+        require_steward(steward)
+        return refresh(self, by="steward", sources=sources)
+
+    def __repr__(self) -> str:
+        return f"<Engine: {_about_engine(self)}>"
 
     def __enter__(self) -> Engine:
         return self
@@ -114,13 +144,16 @@ class Session:
             and shows up in at most so many groups.
         mechanism: the kind of noise: "auto", "laplace", "gaussian" or "discrete_gaussian".
         fresh: pay for new noise where a stored release would do.
-        clipping: spend a twentieth of ε on an estimate of how many units limits and ranges cut.
         accuracy: instead of epsilon, spend the least that reaches this error: 100, or "1% of range".
         confidence: with which it is reached (0.95).
+        params: values for ?, $1 or $name in the SQL: a list, or a mapping for names. They are bound as literals.
         """
         with self._about(sql) as engine:
+            if (about := inspection(sql)) is not None:
+                return self._inspected(sql, about, request)
             data = engine.data()
-            quote = self._quote(sql, request)
+            quote = self._asked(sql, request)
+            engine.require_checked(quote.tables)
             (answer,) = run(quote, data, self._payer, fresh=request.fresh)
             return answer
 
@@ -132,9 +165,40 @@ class Session:
         options are those of `query`; limits may stand in a statement of their own.
         """
         with self._about(sql) as engine:
+            texts = statements(sql)
+            abouts = [(text, inspection(text)) for text in texts]
+            told = {i: self._inspected(t, about, request) for i, (t, about) in enumerate(abouts) if about is not None}
+            if len(told) == len(texts):
+                return list(told.values())
             data = engine.data()
-            quote = self._together(sql, request)
-            return run(quote, data, self._payer, fresh=request.fresh)
+            quote = self._to_answer(lambda relying: self._together(sql, request, relying=relying), request)
+            engine.require_checked(quote.tables)
+            answers = iter(run(quote, data, self._payer, fresh=request.fresh))
+            return [told[i] if i in told else next(answers) for i in range(len(texts))]
+
+    @asks
+    def free(self, sql: str, request: Request) -> Answer | None:
+        """The answer where it costs nothing, because it is stored or needs no private row; None where it would cost.
+
+        No ε is needed, and whatever noise a stored release has will do. The other options are those of `query`.
+        """
+        with self._about(sql) as engine:
+            if (about := inspection(sql)) is not None:
+                return self._inspected(sql, about, request)
+            data = engine.data()
+            bare = self._at_any_price(sql, replace(request, epsilon=None, accuracy=None, confidence=None))
+            quote = self._quote(sql, bare)
+            if not any(stage.steps for stage in quote.stages):
+                (answer,) = run(quote, data, self._payer)
+                return answer
+            named = bare.epsilon is None  # in the SQL
+            for epsilon in [None] if named else self._to_look_at(quote.plan.text):
+                one = replace(bare, epsilon=epsilon)
+                with suppress(PrivacyError):  # this is too small an ε for the query
+                    quote = self._asked(sql, one)
+                    if (found := stored(quote, data, engine)) is not None:
+                        return found[0]
+            return None
 
     @asks
     def explain(self, sql: str, request: Request) -> Explanation:
@@ -143,8 +207,7 @@ class Session:
         The options are those of `query`; print it to read it.
         """
         with self._about(sql):
-            quote = self._quote(sql, request)
-            return self._explained(replace(quote, cuts=self._known_cuts(quote)))
+            return self._explained(self._quote(sql, request))
 
     @asks
     def explain_batch(self, sql: str, request: Request) -> Explanation:
@@ -155,46 +218,118 @@ class Session:
     @asks
     def prices(self, sql: str, request: Request) -> list[Explanation]:
         """Quotes for a query at several ε, the smallest first; spends nothing. epsilon: one more of them."""
-        with self._about(sql) as engine:
-            budget, given = engine.policy.budget, request.epsilon
-            most = min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
+        with self._about(sql):
+            given, most = request.epsilon, self._most
             wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
             quotes = [self._quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
             return [self._explained(quote) for quote in quotes]
 
+    @property
+    def _most(self) -> Fraction:
+        """The largest ε that one query may name."""
+        budget = self._engine.policy.budget
+        return min(budget.epsilon, budget.max_query_epsilon or budget.epsilon)
+
+    def _to_look_at(self, text: str) -> list[Fraction]:
+        """At which ε a stored release may answer a query: where it was asked before, then any, the largest first.
+
+        Limits and ranges that are chosen with another ε may be others, so no single one finds everything.
+        """
+        ledger = self._engine.ledger
+        if not ledger.has_stored():
+            return []
+        return [e for e in dict.fromkeys([*before(text, ledger), *SIZES]) if e <= self._most]
+
+    # ---------------------------------------------------------------- what there is to ask
+
+    def _inspected(self, sql: str, about: Inspection, request: Request) -> Answer:
+        """The answer to SHOW TABLES or DESCRIBE: from the policy, schemas and public tables alone, and so for nothing.
+
+        It isn't in the ledger, and its receipt has no id.
+        """
+        from dpsql.explain.inspect import columns, outputs, tables  # queries that are only answered don't need it
+
+        catalog = self._engine.catalog()
+        match about:
+            case ShowTables():
+                table = tables(catalog)
+            case DescribeTable():
+                table = columns(table_named(about, catalog.schema), catalog)
+            case DescribeQuery():
+                table = outputs(self._quote(about.sql, self._at_any_price(about.sql, request)))
+            case _:
+                assert_never(about)
+        engine, free = self._engine, self._engine.ledger.account.filter.nothing
+        receipt = Receipt("", now(), free, "released")
+        said = about_nothing(sql.strip(), free, engine.policy.digest, engine.versions_used)
+        unnoisy = (None,) * table.num_columns
+        return Answer(table, (), unnoisy, None, free, receipt, about=said, signer=engine.signer)
+
+    def _at_any_price(self, sql: str, request: Request) -> Request:
+        """The request with an ε, where nobody names one: a query's columns are the same at every price."""
+        if request.epsilon is not None or request.accuracy is not None:
+            return request
+        said = parse(sql, spots(sql, request.params)).options
+        return request if "epsilon" in said else replace(request, epsilon=self._most)
+
     # ---------------------------------------------------------------- from text to a quote
 
-    def _quote(self, sql: str, request: Request) -> Quote:
-        """The quote of one statement: a recent one, if all that it rests on is the same."""
+    def _asked(self, sql: str, request: Request) -> Quote:
+        """The quote of one statement to answer by."""
+        return self._to_answer(lambda relying: self._quote(sql, request, relying=relying), request)
+
+    def _to_answer(self, quoted: Callable[[bool], Quote], request: Request) -> Quote:
+        """The quote to answer by; quoted: makes it, relying on verified promises or not.
+
+        What was released before a promise was checked answers the same query after the check, too, and for nothing:
+        the order of the two decides about no price (Theorem VERSION-1).
+        """
+        engine, quote = self._engine, quoted(True)
+        versions = {name: version for name, version in engine.versions().items() if name in quote.tables}
+        late = any(engine.ledger.is_late(name, version) for name, version in versions.items())
+        if not late or request.fresh or self.is_stored(quote):
+            return quote
+        try:
+            older = quoted(False)
+        except Error:
+            return quote
+        return older if self.is_stored(older) else quote
+
+    def _quote(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
+        """The quote of one statement: a recent one, if all that it rests on is the same.
+
+        relying: on promises that were verified.
+        """
         engine = self._engine
         key = key_of(sql, request, engine.known())
-        if (known := engine.recent.get(key)) is not None:
+        if relying and (known := engine.recent.get(key)) is not None:
             return known
-        tree = parse(sql)
-        quote = self._priced(sql, [tree], request)
-        if not tree.timed and key == key_of(sql, request, engine.known()):  # else it may rest on other data
+        tree = parse(sql, spots(sql, request.params))
+        quote = self._priced(tree.shown, [tree], request, relying=relying)
+        if relying and not tree.timed and key == key_of(sql, request, engine.known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
 
-    def _together(self, sql: str, request: Request) -> Quote:
+    def _together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
         """The quote of a batch: releases of its statements merged, and one price."""
         if request.accuracy is not None:
             raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
-        if request.clipping:
-            raise PrivacyError(
-                "what is cut is estimated for one query", code="clipping", hint="ask with that query alone"
-            )
-        return self._priced(sql, [alone(parse(text)) for text in statements(sql)], request)
+        values = spots(sql, request.params)
+        queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
+        trees = [alone(parse(text, values)) for text in queries]
+        return self._priced(written(sql, values), trees, request, relying=relying)
 
-    def _priced(self, sql: str, trees: Sequence[Tree], request: Request) -> Quote:
+    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, *, relying: bool) -> Quote:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
         engine, catalog = self._engine, self._engine.catalog()
+        if not relying:
+            catalog = replace(catalog, promises={})
         goal = Goal.parse(request.accuracy, request.confidence)
         allowed = [asked(request, engine.policy, tree.options) for tree in trees]
         analyzed = [self._statement(t, limits, catalog) for t, (_, limits) in zip(trees, allowed, strict=True)]
         if goal is None:
             ask, _ = allowed[0]
-            quote = quote_of(sql, analyzed, ask, catalog, self._stored, estimate=request.clipping)
+            quote = quote_of(sql, analyzed, ask, catalog, self._stored)
         else:
             quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog)
         rehearse(quote, engine.backend)
@@ -222,8 +357,6 @@ class Session:
         """The quote with the least ε that is accurate enough."""
         policy = self._engine.policy
         require_known(checked[0].checked, "an accuracy")
-        if request.clipping:
-            raise PrivacyError("clipping goes with an epsilon", code="clipping", hint="leave accuracy out, or clipping")
         bare = replace(request, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
@@ -242,20 +375,6 @@ class Session:
         fits = fitting(ledger.account.filter, left, quote.price, quote.measured)
         return Explanation.of(replace(quote, fits=fits))
 
-    def _known_cuts(self, quote: Quote) -> tuple[Cut, ...]:
-        """What an earlier estimate of the same rows said of the limits; free, and nothing where there is none."""
-        engine = self._engine
-        if not engine.ledger.has_noted(NOTED) or quote.main.settle is not None:
-            return ()
-        try:
-            stage = estimate_stage(
-                quote.main, Ask(Fraction(1, 10**6), Fraction(0), "laplace"), quote.plan, engine.catalog()
-            )
-        except Error:
-            return ()
-        found = find(stage, engine.identities(), engine.ledger)
-        return () if found is None else read_cuts(quote.main, found.noisy)
-
     # ---------------------------------------------------------------- what is there already
 
     def is_stored(self, quote: Quote) -> bool:
@@ -273,7 +392,7 @@ class Session:
     def replays(self, id: str) -> list[Answer]:
         """All answers of an earlier batch once more, by its receipt's id; they are free."""
         self._check_open()
-        return replays(self._engine.ledger, id)
+        return [replace(answer, signer=self._engine.signer) for answer in replays(self._engine.ledger, id)]
 
     @property
     def backend(self) -> Backend:
@@ -281,10 +400,62 @@ class Session:
         return self._engine.backend
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Tables with promises that weren't checked for their data as they are now: their limits are enforced."""
+        return self._engine.unverified
+
+    @property
     def budget(self) -> Balance:
         """What the account holds: .total, .spent, .remaining."""
         self._check_open()
         return self._engine.ledger.balance
+
+    def can_pay(self, price: Cost) -> bool:
+        """Whether what is left, of the account and of the analyst's quota, would pay this price now."""
+        self._check_open()
+        ledger = self._engine.ledger
+        more = ledger.account.filter.times(ledger.left(quota(self._engine.policy, self._payer.analyst)), price)
+        return more is None or more >= 1
+
+    def knows(self, release: str) -> bool:
+        """Whether the ledger has a release with this id."""
+        self._check_open()
+        return self._engine.ledger.knows(release)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each table's data, as the ledger calls it; refused where data changed and wait for a refresh.
+
+        Neighbours agree on it (Theorem VERSION-1).
+        """
+        self._check_open()
+        follow(self._engine)
+        with self._engine.gate.shared():
+            return self._engine.identities()
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """The ledger's file; None: it is in memory."""
+        return self._engine.ledger.path
+
+    @property
+    def signer(self) -> Signer:
+        """What signs receipts; `signer.public` is the key with which they are verified."""
+        return self._engine.signer
+
+    @property
+    def account(self) -> AccountStatement:
+        """What the account holds, what it was spent on and by whom; `dpsql budget` prints it."""
+        from dpsql.accounting.account_statement import statement
+
+        self._check_open()
+        ledger = self._engine.ledger
+        return statement(ledger.account, ledger.balance, ledger.history(), self.policy.budget.analysts)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that was opened."""
+        return self._engine.policy
 
     @property
     def charged(self) -> Receipt | None:
@@ -301,6 +472,10 @@ class Session:
         self._closed = True
         if self._owner:
             self._engine.close()
+
+    def __repr__(self) -> str:
+        who = f"{self._payer.analyst}, " if self._payer.analyst else ""
+        return "<Session: closed>" if self._closed else f"<Session: {who}{_about_engine(self._engine)}>"
 
     def __enter__(self) -> Session:
         return self
@@ -321,11 +496,26 @@ class Session:
         """Give errors the text they point into; what exhausts the stack is an error of the text, too."""
         self._check_open()
         try:
-            yield self._engine
+            follow(self._engine)
+            with self._engine.gate.shared():
+                yield self._engine
         except Error as error:
             raise error.locate(sql) from None
         except RecursionError:
             raise too_deep().locate(sql) from None
+
+
+def _about_engine(engine: Shared) -> str:
+    """Which policy and tables these are, and what is left. Never fails."""
+    policy = engine.policy
+    names = [table.name for table in policy.tables.values()]
+    few = [*names[:6], *([f"{len(names) - 6} more"] if len(names) > 6 else [])]
+    try:
+        balance = engine.ledger.balance
+        left = f"left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"
+    except Error as error:
+        left = "closed" if error.code == "ledger-closed" else error.message
+    return f"{policy.path.name if policy.path else 'a policy'} with {', '.join(few)}; {left}"
 
 
 def checked_analyst(name: str | None) -> str:

@@ -27,15 +27,37 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
 
 
+LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours", "test_random",
+           "test_disk", "test_walks", "test_neighbours")  # fmt: skip
+"""Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def has_limits(policy: dict[str, Any]) -> bool:
+    """Does a policy name limits, or has it only rows that are their own units?"""
+    parts = [policy.get("privacy", {}), *policy["tables"].values()]
+    return any(key.startswith("max_") for part in parts for key in part) or all(
+        table.get("unit") == "row" for table in policy["tables"].values() if not table.get("public")
+    )
+
+
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """connect(tables, **policy): a session over Arrow tables with an account in memory; closed at the end."""
+    """connect(tables, **policy): a session over Arrow tables with an account in memory; closed at the end.
+
+    Where the policy names limits, or needs none, what these cut isn't counted unless it says limits_share: most tests
+    are of something else.
+    """
     opened: list[dpsql.Session] = []
 
     def make(
         tables: dict[str, pa.Table], policy: dict[str, Any], *, epsilon: object = 10**9, delta: object = 0
     ) -> dpsql.Session:
-        whole = {"budget": {"epsilon": epsilon, "delta": delta}, **policy}
+        privacy = {**({"limits_share": 0} if has_limits(policy) else {}), **policy.get("privacy", {})}
+        whole = {"budget": {"epsilon": epsilon, "delta": delta}, **policy, "privacy": privacy}
         session = dpsql.connect(dpsql.Policy.from_dict(whole), sources=tables, ledger=":memory:")
         opened.append(session)
         return session

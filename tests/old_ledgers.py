@@ -95,7 +95,7 @@ def old_ledger(format: int, folder: Path, account: Account = ACCOUNT, name: str 
     """A ledger as that version wrote it: two accounts, three spends, versions, promises, a mark and stored answers."""
     path, data = folder / name, folder / "t.csv"
     data.write_text("a\n1\n")
-    digest, marks = fingerprint(Source("t", (data,)), SECRET, {})
+    look, marks = fingerprint(Source("t", (data,)), SECRET, {})
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.executescript(f"PRAGMA application_id = {0x6470736C}; PRAGMA user_version = {format}; {(ONE, TWO)[format - 1]}")
@@ -126,7 +126,7 @@ def old_ledger(format: int, folder: Path, account: Account = ACCOUNT, name: str 
                 row = [id, i.kind, i.key, i.facts, i.data, _digest(id, i)]  # type: ignore[list-item]  # as above
                 db.execute("INSERT INTO stored VALUES (NULL, ?, ?, ?, ?, ?, ?)", row)
     db.execute("INSERT INTO source VALUES (NULL, ?, 't', 'v1', ?)", (TIME, b"earlier"))
-    db.execute("INSERT INTO source VALUES (NULL, ?, 't', 'v2', ?)", (TIME, digest))
+    db.execute("INSERT INTO source VALUES (NULL, ?, 't', 'v2', ?)", (TIME, look.digest))
     for promise, holds in (("rows=1", 1), ("key=id", 1), ("key=id", 0)):
         db.execute("INSERT INTO promise VALUES (NULL, ?, 't', 'v2', ?, ?)", (TIME, promise, holds))
     for file, mark in marks.items():

@@ -44,7 +44,7 @@ AUTO: dict[str, Any] = {
 
 
 def policy(unit: object = "id", **privacy: object) -> dict[str, Any]:
-    return {"privacy": {"max_rows": 2, **privacy}, "tables": {"t": {"unit": unit, "columns": AUTO}}}
+    return {"privacy": {"limits_share": 0, "max_rows": 2, **privacy}, "tables": {"t": {"unit": unit, "columns": AUTO}}}
 
 
 @pytest.fixture
@@ -210,7 +210,8 @@ def test_gaussian_noises_are_noted_where_ranges_cannot_change_them(connect: Conn
 
 def test_a_change_of_data_asks_again(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
-        '[budget]\nepsilon = 10\ndelta = 0\n[privacy]\nmax_rows = 1\n[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
+        "[budget]\nepsilon = 10\ndelta = 0\n[privacy]\nlimits_share = 0\nmax_rows = 1\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
         '[tables.t.columns]\nx = { bounds = "auto" }\n'
     )
     pq.write_table(TABLE, tmp_path / "t.parquet")
@@ -364,7 +365,8 @@ def test_the_command_line_says_what_was_clipped_and_check_lists_the_columns(tmp_
     pq.write_table(TABLE, tmp_path / "t.parquet")
     path = tmp_path / "policy.toml"
     path.write_text(
-        '[budget]\nepsilon = 10\ndelta = 0\n[privacy]\nmax_rows = 1\n[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
+        "[budget]\nepsilon = 10\ndelta = 0\n[privacy]\nlimits_share = 0\nmax_rows = 1\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
         '[tables.t.columns]\nx = { bounds = "auto", share = 0.25 }\n'
     )
     run = CliRunner().invoke(

@@ -240,7 +240,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     pq.write_table(TABLE, tmp_path / "t.parquet")
     (tmp_path / "report.sql").write_text(REPORT)
     (tmp_path / "policy.toml").write_text(
-        "[budget]\nepsilon = 10\ndelta = 0\nquery_epsilon = 1\n[privacy]\nmax_rows = 3\n"
+        "[budget]\nepsilon = 10\ndelta = 0\nquery_epsilon = 1\n[privacy]\nlimits_share = 0\nmax_rows = 3\n"
         '[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
         '[tables.t.columns]\nk = { values = ["a", "b", "c"] }\nv = { min = 0, max = 50 }\n'
     )

@@ -45,7 +45,7 @@ def opened(unit: str, **budget: Any) -> dpsql.Session:
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 10**9, "delta": 0, **budget},
-            "privacy": {"max_rows": 10},
+            "privacy": {"limits_share": 0, "max_rows": 10, "max_groups": 10},
             "tables": {"t": {"unit": unit, "columns": COLUMNS}},
         }
     )
@@ -225,7 +225,7 @@ def test_private_keys_are_selected_before_values_are_chosen() -> None:
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 100, "delta": 1e-6},
-            "privacy": {"max_rows": 4, "max_groups": 3},
+            "privacy": {"limits_share": 0, "max_rows": 4, "max_groups": 3},
             "tables": {"t": {"unit": "id", "columns": {"i": {"min": 0, "max": 99}}}},
         }
     )
@@ -241,7 +241,7 @@ def test_choices_beside_counts_cost_what_was_asked_for(accountant: str, mechanis
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 5, "delta": 1e-6, "accountant": accountant},
-            "privacy": {"max_rows": 4},
+            "privacy": {"limits_share": 0, "max_rows": 4, "max_groups": 4},
             "tables": {"t": {"unit": "id", "columns": COLUMNS}},
         }
     )
@@ -279,7 +279,7 @@ def test_the_modes_of_groups_are_refused_with_a_query_that_works() -> None:
             session.query("SELECT k, MODE(i) FROM t GROUP BY k", epsilon=1)
         assert "QUALIFY" in str(refused.value.hint)
         sql = "SELECT k, i FROM t GROUP BY k, i QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY COUNT(*) DESC) = 1"
-        assert len(session.query(sql, epsilon=10**6).rows) == 4
+        assert len(session.query(sql, epsilon=10**6).rows) == 3
 
 
 def test_a_median_beside_a_sum_of_the_same_value_repeats_for_free() -> None:
@@ -296,7 +296,7 @@ def test_no_moment_makes_a_median_of_moments_fail(unit: str) -> None:
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 10, "delta": 0},
-            "privacy": {"max_rows": 2},
+            "privacy": {"limits_share": 0, "max_rows": 2, "max_groups": 2},
             "tables": {
                 "t": {"unit": "id", "columns": {"at": {"min": datetime(2020, 1, 1), "max": datetime(2021, 1, 1)}}}
             },
@@ -314,9 +314,9 @@ def test_no_moment_makes_a_median_of_moments_fail(unit: str) -> None:
 def test_what_looks_at_all_groups_is_no_choice() -> None:
     with opened("id") as session:
         counted = "SELECT k, COUNT(*) OVER () AS n FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1"
-        assert session.query(counted, epsilon=10**6).rows == [("a", 4)]
+        assert session.query(counted, epsilon=10**6).rows == plain(counted) == [("a", 3)]
         numbered = "SELECT k, ROW_NUMBER() OVER (ORDER BY k) AS n FROM t GROUP BY k ORDER BY COUNT(*) LIMIT 2 OFFSET 1"
-        assert session.query(numbered, epsilon=10**6).rows == [("c", 3), ("b", 2)]
+        assert session.query(numbered, epsilon=10**6).rows == plain(numbered) == [("b", 2), ("a", 1)]
 
 
 def test_arg_min_passes_over_the_group_without_a_key() -> None:
@@ -329,7 +329,7 @@ def test_a_mode_that_looks_at_an_outer_row_is_refused() -> None:
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 10, "delta": 0},
-            "privacy": {"max_rows": 10},
+            "privacy": {"limits_share": 0, "max_rows": 10, "max_groups": 10},
             "tables": {"t": {"unit": "id", "columns": COLUMNS}, "pub": {"public": True}},
         }
     )

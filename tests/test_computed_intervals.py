@@ -21,7 +21,8 @@ import dpsql
 from dpsql.answer import errors, simulate
 from dpsql.answer.gradient import STILL, Moves, moves, one
 from dpsql.answer.intervals import Between, Simulated, Slopes, row_intervals, summary
-from dpsql.answer.render import as_json, plain_table
+from dpsql.answer.render import as_json
+from dpsql.answer.text_table import plain_table
 from dpsql.core.errors import EngineError
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import post

@@ -698,7 +698,7 @@ def test_a_key_that_is_never_null_has_no_null_cell_once_that_is_verified(connect
     assert [k for k, _ in session.query(sql, epsilon=EPSILON).rows] == ["a", "b", None]
     engine = session._engine
     engine.ledger.record_promise("t", nullable_promise(engine.policy.tables["t"], "k"), engine.versions()["t"], True)
-    assert [k for k, _ in session.query(sql, epsilon=EPSILON).rows] == ["a", "b"]
+    assert [k for k, _ in session.query(sql, epsilon=EPSILON, fresh=True).rows] == ["a", "b"]
 
 
 def test_sum_of_an_empty_group_is_a_noisy_zero_and_avg_is_null_where_the_count_is_not_positive(
@@ -706,10 +706,11 @@ def test_sum_of_an_empty_group_is_a_noisy_zero_and_avg_is_null_where_the_count_i
 ) -> None:
     data = pa.table({"v": pa.array([], pa.int32())})
     session = small(connect, {"v": {"min": 2, "max": 9}}, data)
-    seen = [
-        session.query("SELECT SUM(v) AS s, AVG(v) AS a, COUNT(v) AS n FROM t", epsilon=1, fresh=True).rows[0]
-        for _ in range(60)
-    ]
+    seen: list[tuple[Any, ...]] = []
+    while len(seen) < 60 or (all(a is None for _, a, _ in seen) and len(seen) < 1000):  # one in 35 is known
+        seen.append(
+            session.query("SELECT SUM(v) AS s, AVG(v) AS a, COUNT(v) AS n FROM t", epsilon=1, fresh=True).rows[0]
+        )
     assert all(isinstance(s, int) for s, _, _ in seen)
     assert len({s for s, _, _ in seen}) > 5
     assert any(a is None for _, a, _ in seen) and any(a is not None for _, a, _ in seen)

@@ -33,7 +33,7 @@ def opened(**privacy: Any) -> dpsql.Session:
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 10**9, "delta": 1e-6},
-            "privacy": {"max_rows": 4, **privacy},
+            "privacy": {"limits_share": 0, "max_rows": 4, **privacy},
             "tables": {"t": {"unit": "id", "columns": COLUMNS}},
         }
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     "core", "options", "mechanisms", "policy", "accounting", "statistics", "aggregates", "sql", "plan", "analyze",
-    "quote", "backends", "release", "explain", "answer", "store", "engine", "run", "session", "steward", "cli",
+    "quote", "backends", "release", "explain", "answer", "store", "engine", "refresh", "run", "session", "dbapi",
+    "jobs", "steward", "cli",
 )  # fmt: skip
 """From the bottom to the top: each imports from those before it alone, and from itself."""
 
@@ -48,10 +50,10 @@ def layer(module: str) -> str:
     return module.split(".")[1]
 
 
-def edges() -> Iterator[tuple[str, str]]:
+@cache
+def edges() -> tuple[tuple[str, str], ...]:
     known = modules()
-    for name, path in known.items():
-        yield from ((name, found) for found in imports(name, path, known))
+    return tuple((name, found) for name, path in known.items() for found in imports(name, path, known))
 
 
 def upward() -> set[tuple[str, str]]:

@@ -12,6 +12,7 @@ from support import Connect
 
 import dpsql
 from dpsql.core.errors import PrivacyError
+from dpsql.explain.show import as_dict
 from dpsql.quote import limits as chosen
 from dpsql.quote.limits import GROUPS, ROWS
 
@@ -33,7 +34,11 @@ COLUMNS: dict[str, Any] = {
     "v": {"min": 0, "max": 10},
     "x": {"bounds": "auto"},
 }
-POLICY: dict[str, Any] = {"tables": {"t": {"unit": "id", "columns": COLUMNS}}}
+SHARE = {"limits_share": 0.05}
+POLICY: dict[str, Any] = {
+    "privacy": {"limits_share": 0.05},
+    "tables": {"t": {"unit": "id", "columns": COLUMNS}},
+}
 BY_KEY = "SELECT k, COUNT(*) AS n FROM t GROUP BY k"
 
 
@@ -56,7 +61,7 @@ def test_a_twentieth_of_epsilon_chooses_a_limit_that_cuts_little(session: dpsql.
     assert spends(session) == [(f"limits of: {BY_KEY}", Fraction(1, 5)), (BY_KEY, Fraction(19, 5))]
     assert answer.cost.epsilon == session.budget.spent.epsilon == 4
     limit = used(answer)["max_rows"]
-    assert 16 <= limit <= 256
+    assert 16 <= limit <= 512
     kept = np.minimum(EACH, limit).sum() / EACH.sum()
     assert kept > 0.9
     exact = dict(zip(*np.unique(TABLE["k"].to_numpy(zero_copy_only=False), return_counts=True), strict=True))
@@ -68,8 +73,8 @@ def test_the_next_query_over_the_same_rows_has_the_limits_for_free_and_all_of_it
     session: dpsql.Session,
 ) -> None:
     first = session.query(BY_KEY, epsilon=4)
-    other = session.query("SELECT k, AVG(v) FROM t GROUP BY k", epsilon=1)
-    assert spends(session)[2:] == [("SELECT k, AVG(v) FROM t GROUP BY k", Fraction(1))]
+    other = session.query("SELECT k, COUNT(v) FROM t GROUP BY k", epsilon=1)
+    assert spends(session)[2:] == [("SELECT k, COUNT(v) FROM t GROUP BY k", Fraction(1))]
     assert other.cost.epsilon == 1 and used(other)
     again = session.query(BY_KEY, epsilon=4)
     assert again.rows == first.rows and again.cost.epsilon == 0 and len(spends(session)) == 3
@@ -83,8 +88,8 @@ def test_other_rows_have_limits_of_their_own(session: dpsql.Session) -> None:
 
 def test_limits_that_are_named_are_used_as_they_stand(session: dpsql.Session) -> None:
     answer = session.query(BY_KEY, epsilon=1, max_rows=3)
-    assert used(answer) == {"max_rows": 3} and len(spends(session)) == 1
-    declared = {"budget": {"epsilon": 9, "delta": 0}, "privacy": {"max_rows": 5}, **POLICY}
+    assert used(answer) == {"max_rows": 3} and len(spends(session)) == 2  # what it cuts is counted
+    declared = {**POLICY, "budget": {"epsilon": 9, "delta": 0}, "privacy": {"max_rows": 5}}
     with dpsql.connect(
         dpsql.Policy.from_dict(declared),
         sources={"t": TABLE},
@@ -93,8 +98,36 @@ def test_limits_that_are_named_are_used_as_they_stand(session: dpsql.Session) ->
         assert used(named.query(BY_KEY, epsilon=1)) == {"max_rows": 5}
 
 
+@pytest.mark.parametrize("said", [{"max_rows": "auto"}, {"max_rows": {"most": 12}}])
+def test_a_policy_may_say_that_a_limit_is_chosen_and_how_large_it_may_be(
+    connect: Connect, said: dict[str, Any]
+) -> None:
+    session = connect({"t": TABLE}, {"privacy": SHARE | {"max_rows": 5}, "tables": {"t": POLICY["tables"]["t"] | said}})
+    limit = used(session.query(BY_KEY, epsilon=4))["max_rows"]
+    assert limit == 12 if said["max_rows"] != "auto" else limit >= 16
+    assert len(spends(session)) == 2
+
+
+def test_a_query_may_have_a_limit_chosen_that_the_policy_names(connect: Connect) -> None:
+    session = connect({"t": TABLE}, {**POLICY, "privacy": SHARE | {"max_rows": 5}})
+    assert used(session.query(BY_KEY, epsilon=4, max_rows="auto"))["max_rows"] >= 16
+
+
+def test_the_most_holds_for_fixed_limits_too_and_for_what_a_query_names(connect: Connect) -> None:
+    most = {"max_rows": {"most": 6}, "max_groups": {"most": 2}, "max_rows_per_group": {"most": 2}}
+    session = connect({"t": TABLE}, {**POLICY, "privacy": SHARE | most}, delta=1e-4)
+    small = session.query("SELECT COUNT(*) FROM t WHERE v > 100", epsilon="0.1")
+    assert used(small) == {"max_rows": 2}  # one group
+    with pytest.raises(PrivacyError, match="max_rows = 7 is more than the policy lets it be"):
+        session.query(BY_KEY, epsilon=1, max_rows=7)
+    enforced = as_dict(session.explain(BY_KEY, epsilon=1, max_rows=3))["releases"][0]["enforced"]
+    assert enforced == {"max_rows": 3, "max_rows_per_group": 2, "max_groups": None}
+    towns = used(session.query("SELECT town, COUNT(*) FROM t GROUP BY town", epsilon=4, delta="1e-6"))
+    assert towns["max_groups"] <= 2 and towns.get("max_rows", 1) <= 6 and towns.get("max_rows_per_group", 1) <= 2
+
+
 def test_the_share_is_the_policys_to_say(connect: Connect) -> None:
-    session = connect({"t": TABLE}, {"privacy": {"limits_share": 0.2}, **POLICY}, epsilon=10, delta=0)
+    session = connect({"t": TABLE}, {**POLICY, "privacy": {"limits_share": 0.2}}, epsilon=10, delta=0)
     session.query(BY_KEY, epsilon=1)
     assert [cost for _, cost in spends(session)] == [Fraction(1, 5), Fraction(4, 5)]
 
@@ -119,14 +152,14 @@ def test_ranges_and_limits_share_one_price(session: dpsql.Session) -> None:
     answer = session.query("SELECT k, SUM(x) FROM t GROUP BY k", epsilon=4)
     assert [sql.split(":")[0] for sql, _ in spends(session)][:2] == ["automatic bounds of t.x", "limits of"]
     assert sum(cost for _, cost in spends(session)) == 4 == answer.cost.epsilon
-    assert answer.ranges[0]["found"] and used(answer)
+    assert answer.ranges[0]["found"] and any(limit.startswith("one unit's total of x = ") for limit in answer.limits)
     assert session.query("SELECT k, SUM(x) FROM t GROUP BY k", epsilon=4).cost.epsilon == 0
 
 
 def test_a_batch_measures_each_histogram_once(session: dpsql.Session) -> None:
-    first, second = session.batch(f"{BY_KEY}; SELECT k, SUM(v) FROM t GROUP BY k", epsilon=4)
+    first, second = session.batch(f"{BY_KEY}; SELECT k, COUNT(v) FROM t GROUP BY k", epsilon=4)
     assert len(spends(session)) == 2 and first.cost.epsilon == 4 and used(first) == used(second)
-    quote = session.explain_batch("SELECT COUNT(*) FROM t WHERE v > 3; SELECT SUM(v) FROM t WHERE v > 3", epsilon=1)
+    quote = session.explain_batch("SELECT COUNT(*) FROM t WHERE v > 3; SELECT COUNT(v) FROM t WHERE v > 3", epsilon=1)
     assert [len(stage.steps) for stage in quote.stages if stage.kind == "limits"] == [1]
 
 

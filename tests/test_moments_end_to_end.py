@@ -302,6 +302,6 @@ def test_every_new_aggregate_is_explained_and_listed(session: dpsql.Session) -> 
     shown = CliRunner().invoke(functions).output
     for call in (call for call in AGGREGATES if call != "CORR(a, a)"):  # which is 1, whatever the noise
         assert "no noise" not in str(session.explain(f"SELECT {call} FROM t", epsilon=1)), call
-    for name in RECIPES:
-        assert name in shown
+    for name, recipe in RECIPES.items():
+        assert name in shown or recipe.tells_presence  # which nobody can call
     assert "COUNT_IF" in shown and "ANY_VALUE" in shown

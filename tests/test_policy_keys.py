@@ -42,7 +42,10 @@ max_rows_per_group = 5
 max_groups = 4
 min_units = 10
 limits_share = 0.1
+keys_share = 0.6
 mechanism = "laplace"
+[data]
+on_change = "accept"
 [engine]
 timeout = "10m"
 memory = "75%"

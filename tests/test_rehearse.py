@@ -21,7 +21,7 @@ def session() -> Iterator[dpsql.Session]:
     policy = Policy.from_dict(
         {
             "budget": {"epsilon": 10**9, "delta": 0.0001},
-            "privacy": {"max_rows": 1},
+            "privacy": {"limits_share": 0, "max_rows": 1, "max_groups": 1},
             "tables": {"t": {"unit": "uid", "columns": {"n": {"min": 0, "max": 10}, "k": {"values": ["a", "b"]}}}},
         },
         sources={"t": people},
@@ -186,7 +186,7 @@ def test_aggregates_over_extreme_ranges_are_answered_or_refused(low: float, high
     policy = Policy.from_dict(
         {
             "budget": {"epsilon": 10**6, "delta": 1e-6, "accountant": accountant},
-            "privacy": {"max_rows": 2},
+            "privacy": {"limits_share": 0, "max_rows": 2, "max_groups": 2},
             "tables": {"t": {"unit": "uid", "columns": {"x": {"min": low, "max": high}}}},
         },
         sources={"t": rows},
@@ -211,7 +211,7 @@ def test_keys_come_from_a_column_that_there_is() -> None:
     def opened(column: str, target: str) -> dpsql.Session:
         policy = {
             "budget": {"epsilon": 10, "delta": 0},
-            "privacy": {"max_rows": 1},
+            "privacy": {"limits_share": 0, "max_rows": 1, "max_groups": 1},
             "tables": {
                 "flights": {"unit": "uid", "columns": {column: {"references": target}}},
                 "airports": {"public": True},

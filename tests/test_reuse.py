@@ -15,6 +15,8 @@ from support import Connect
 
 import dpsql
 from dpsql import run as loop
+from dpsql.accounting.opening import open_ledger
+from dpsql.backends.choose import kind_of
 from dpsql.core.errors import BudgetError, LedgerError
 
 TABLE = pa.table(
@@ -339,7 +341,7 @@ def test_a_public_table_that_changed_is_another_release(tmp_path: Path) -> None:
     pq.write_table(CODES, tmp_path / "codes.parquet")
     (tmp_path / "policy.toml").write_text(
         '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "t.parquet"\nunit = "row"\n'
-        '[privacy]\nmax_rows = 1\n[tables.codes]\nsource = "codes.parquet"\npublic = true\n'
+        '[privacy]\nlimits_share = 0\nmax_rows = 1\n[tables.codes]\nsource = "codes.parquet"\npublic = true\n'
     )
     sql = "SELECT COUNT(*) FROM t WHERE k IN (SELECT code FROM codes WHERE label = 'y')"
     with dpsql.connect(tmp_path / "policy.toml") as session:
@@ -351,6 +353,14 @@ def test_a_public_table_that_changed_is_another_release(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- versions of the data
+
+
+def accept(path: Path) -> None:
+    """Let the data be a new version, and nothing else: what comes after it in a refresh isn't done."""
+    policy = dpsql.Policy.load(path)
+    sources = [one.source for one in kind_of(policy).locate(policy, {}) if not one.table.public]
+    with open_ledger(policy) as ledger:
+        ledger.accept(ledger.sights(sources))
 
 
 @pytest.fixture
@@ -372,15 +382,13 @@ def test_stored_releases_belong_to_a_version_of_the_data(folder: Path) -> None:
     with pytest.raises(LedgerError) as refused, dpsql.connect(folder / "policy.toml") as session:
         session.query(sql, epsilon=1)  # not even the stored release: which data it speaks of is the steward's to say
     assert refused.value.code == "data-changed"
-    from dpsql.cli.budget import _accept_data_change
-
-    _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
+    accept(folder / "policy.toml")
     with dpsql.connect(folder / "policy.toml") as session:
         second = session.query(sql, epsilon=1)
         assert not second.receipt.reused and session.budget.spent.epsilon == 2
         assert session.replay(first.receipt.id).rows == first.rows  # what left stays readable
     pq.write_table(TABLE, folder / "t.parquet")  # back to what it was: a new version, since that is no public fact
-    _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
+    accept(folder / "policy.toml")
     with dpsql.connect(folder / "policy.toml") as session:
         assert not session.query(sql, epsilon=1).receipt.reused
 
@@ -397,13 +405,12 @@ def test_an_open_session_never_reads_an_old_duckdb_file_under_a_new_version(tmp_
         '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "shop.duckdb"\ntable = "main.t"\nunit = "uid"\n'
         "rows_per_unit = 1\n"
     )
-    from dpsql.cli.budget import _accept_data_change
     from dpsql.steward.check import check
 
     with dpsql.connect(policy) as session:
         session.query("SELECT COUNT(*) FROM t", epsilon=1)
         (tmp_path / "new.duckdb").replace(tmp_path / "shop.duckdb")
-        _accept_data_change(dpsql.Policy.load(policy))
+        accept(policy)
         assert not check(policy, steward=True).broken
         with pytest.raises(dpsql.DataError) as refused:
             session.query("SELECT COUNT(*) FROM t WHERE v = 1", epsilon=1)
@@ -413,14 +420,12 @@ def test_an_open_session_never_reads_an_old_duckdb_file_under_a_new_version(tmp_
 def test_data_that_is_replaced_while_a_query_runs_is_not_released(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpsql.cli.budget import _accept_data_change
-
     with dpsql.connect(folder / "policy.toml") as session:
         measure = loop._measure
 
         def replaced(*given: Any) -> Any:
             pq.write_table(TABLE.slice(0, 100), folder / "t.parquet")
-            _accept_data_change(dpsql.Policy.load(folder / "policy.toml"))
+            accept(folder / "policy.toml")
             return measure(*given)
 
         monkeypatch.setattr(loop, "_measure", replaced)
@@ -432,7 +437,6 @@ def test_data_that_is_replaced_while_a_query_runs_is_not_released(
 
 def test_an_open_session_reads_no_other_version_not_even_an_accepted_one(tmp_path: Path) -> None:
     """Its header, its schema and what was found readable are those of the version that it opened."""
-    from dpsql.cli.budget import _accept_data_change
 
     def write(header: str, row: str, more: str = "") -> None:
         (tmp_path / "t.csv").write_text(header + "".join(row.format(i=i) for i in range(100)) + more)
@@ -440,7 +444,7 @@ def test_an_open_session_reads_no_other_version_not_even_an_accepted_one(tmp_pat
     write("uid,v\n", "{i},1\n")
     policy = tmp_path / "policy.toml"
     policy.write_text(
-        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 1\n"
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nlimits_share = 0\nmax_rows = 1\n"
         '[tables.t]\nsource = "t.csv"\nunit = "uid"\n'
         '[tables.t.columns]\nuid = { type = "INTEGER" }\nv = { type = "INTEGER", min = 0, max = 9 }\n'
     )
@@ -448,12 +452,12 @@ def test_an_open_session_reads_no_other_version_not_even_an_accepted_one(tmp_pat
     for asked in (False, True):
         for change in changes:
             write("uid,v\n", "{i},1\n")
-            _accept_data_change(dpsql.Policy.load(policy))
+            accept(policy)
             with dpsql.connect(policy) as session:
                 if asked:
                     session.query("SELECT COUNT(*) FROM t", epsilon=100, fresh=True)
                 write(*change)  # the unit in the other column's place; a quote that swallows other people's rows
-                _accept_data_change(dpsql.Policy.load(policy))
+                accept(policy)
                 spent = session.budget.spent
                 for _ in range(2):
                     with pytest.raises(dpsql.DataError) as refused:
@@ -474,7 +478,7 @@ def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
     pq.write_table(pa.table({"uid": list(range(100)), "k": [i % 5 for i in range(100)]}), tmp_path / "t.parquet")
     policy = tmp_path / "policy.toml"
     policy.write_text(
-        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nmax_rows = 50\n"
+        "[budget]\nepsilon = 10000\ndelta = 0\n[privacy]\nlimits_share = 0\nmax_rows = 50\n"
         '[tables.t]\nsource = "t.parquet"\nunit = "uid"\nrows_per_unit = 1\n'
         '[tables.p]\nsource = "p.parquet"\npublic = true\n'
     )
@@ -484,9 +488,9 @@ def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
         assert session.explain(sql, epsilon=1).measured[0][0].l1 == 1
         quote = session._quote
 
-        def racing(*arguments: Any) -> Any:
+        def racing(*arguments: Any, **options: Any) -> Any:
             try:
-                return quote(*arguments)
+                return quote(*arguments, **options)
             finally:
                 public(40)
 

@@ -18,6 +18,7 @@ from support import Connect
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
+from dpsql.refresh.act import refresh
 from dpsql.steward.check import check
 
 EXACT = 10**6  # so much ε that the noise is 0
@@ -349,6 +350,26 @@ def test_the_index_of_a_pandas_frame_is_no_column(connect: Connect) -> None:
         session.query("SELECT COUNT(id) FROM t", epsilon=1)
 
 
+@pytest.mark.parametrize("value", [{"n77": 1}, [1, 2], Decimal("1.25"), 7, 1.5])
+def test_no_row_of_a_pandas_frame_decides_a_type(value: Any, connect: Connect) -> None:
+    """Of Python objects one row makes a struct's names, a decimal's digits, or floats of integers."""
+    import pandas
+
+    frame = pandas.DataFrame({"id": [1, 2], "x": pandas.Series([None, value], dtype=object)})
+    with pytest.raises(dpsql.PolicyError) as error:
+        connect({"t": frame}, {"tables": {"t": {"unit": "row"}}})
+    assert error.value.code == "bad-source" and "n77" not in str(error.value)
+
+
+def test_a_pandas_column_without_a_value_is_what_it_is_with_a_text(connect: Connect) -> None:
+    import pandas
+
+    for values in ([None, None], [None, "n77"]):
+        frame = pandas.DataFrame({"id": [1, 2], "x": pandas.Series(values, dtype=object)})
+        session = connect({"t": frame}, {"tables": {"t": {"unit": "row"}}})
+        assert session._engine.schema["t"][1][1] == "VARCHAR"
+
+
 def test_an_object_that_is_no_table_is_refused(connect: Connect) -> None:
     for wrong in ([1, 2], {"a": [1]}, "t.parquet", 5):
         with pytest.raises(dpsql.PolicyError) as error:
@@ -469,27 +490,34 @@ def test_changed_data_is_refused_until_the_steward_accepts_it(open_policy: Open,
         with pytest.raises(dpsql.LedgerError) as error:
             ask(sql, epsilon=1)
         assert error.value.code == "data-changed"
-        assert "--accept-data-change" in (error.value.hint or "")
+        assert "dpsql refresh --steward" in (error.value.hint or "")
     with pytest.raises(dpsql.LedgerError) as error:
         open_policy(tables, ledger=ledger).query(sql, epsilon=1)
     assert error.value.code == "data-changed"
     assert session.budget.spent == spent  # a refusal costs nothing
 
-    engine = session._engine
-    engine.ledger.accept_data_change([one.source for one in engine.located])
+    refresh(session._engine, by="steward")
     session.close()
     again = open_policy(tables, ledger=ledger)
     assert one(again, sql) == (3,)
     assert again.budget.spent.epsilon == spent.epsilon + EXACT  # the account isn't refreshed
 
 
-def test_the_same_data_written_again_is_no_change(open_policy: Open, tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
+def test_the_same_data_written_again_is_a_change_until_the_steward_says_that_it_is_the_same(
+    open_policy: Open, tmp_path: Path
+) -> None:
+    path, sql = tmp_path / "t.parquet", "SELECT COUNT(*) FROM t"
     pq.write_table(PEOPLE, path)
     session = open_policy({"t": private("t.parquet")}, ledger=tmp_path / "ledger.sqlite")
-    one(session, "SELECT COUNT(*) FROM t")
+    refresh(session._engine, by="steward")  # notes the rows, to compare them with the next ones
+    one(session, sql)
+    spent = session.budget.spent
     rewrite(path, PEOPLE)
-    assert one(session, "SELECT COUNT(*) FROM t") == (4,)
+    with pytest.raises(dpsql.LedgerError):
+        one(session, sql)
+    (change,) = refresh(session._engine, by="steward").tables
+    assert change.version == "kept"
+    assert one(session, sql) == (4,) and session.budget.spent == spent
 
 
 def test_changed_objects_are_refused_too(connect: Connect, tmp_path: Path) -> None:
@@ -573,10 +601,9 @@ def test_a_promise_is_enforced_until_the_check_has_verified_it(open_policy: Open
 def test_a_promise_that_is_broken_is_enforced_for_ever(open_policy: Open, tmp_path: Path) -> None:
     pq.write_table(TWICE, tmp_path / "t.parquet")
     session = open_policy({"t": by_unit("t.parquet", 1)}, ledger=tmp_path / "l.sqlite")
-    assert one(session, "SELECT COUNT(*) FROM t") == (4,)  # five rows of four units
     verify(tmp_path)
     assert enforced(session)
-    assert one(session, "SELECT COUNT(*) FROM t") == (4,)
+    assert one(session, "SELECT COUNT(*) FROM t") == (4,)  # five rows of four units
 
 
 def test_a_verified_promise_does_not_outlive_its_data(open_policy: Open, tmp_path: Path) -> None:
@@ -587,10 +614,14 @@ def test_a_verified_promise_does_not_outlive_its_data(open_policy: Open, tmp_pat
     assert not enforced(session)
     rewrite(path, TWICE)
     engine = session._engine
-    engine.ledger.accept_data_change([one.source for one in engine.located])
+    engine.ledger.accept(engine.ledger.sights([one.source for one in engine.located]))
     session.close()
     again = open_policy({"t": by_unit("t.parquet", 1)}, ledger=ledger)
     assert enforced(again)
+    with pytest.raises(dpsql.DataError) as error:
+        one(again, "SELECT COUNT(*) FROM t")
+    assert error.value.code == "unverified-promise"
+    verify(tmp_path)
     assert one(again, "SELECT COUNT(*) FROM t") == (4,)
 
 

@@ -84,6 +84,7 @@ class Receipt:
 
     reused: nothing was spent this time; the id is that of the spend whose stored release answered.
     untested: the engine that measured it, where that is one that dpsql was not tested with.
+    paid: of a reused one, what the release cost when it was paid for.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Receipt:
     state: State
     reused: bool = False
     untested: str = ""
+    paid: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
     spend      a price, before the first private row is read; and whether its release was claimed (claims.py)
     released   its noisy tables may leave; the digests of what was stored of them
     answered   what became of them; the digests of the answers that were stored
-    source     a version of a table's data
+    source     a version of a table's data; the same version again: it was seen anew, under another stamp
     promise    what a check of such a version found
     key        the key was changed
     upgraded   all before this was brought over from an older format
@@ -60,6 +60,17 @@ class Item:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A version of a table's data as it was recorded: the look that it was recorded by (fingerprint.py).
+
+    A stamp is missing where an earlier dpsql recorded it: then contents alone tell it.
+    """
+
+    digest: bytes
+    stamp: bytes = b""
+
+
 class Malformed(Exception):
     """An event that says nothing that can be true here."""
 
@@ -91,8 +102,10 @@ class State:
         self.claimed: set[str] = set()  # the spends of claimed releases that are not released
         self.released: set[str] = set()
         self.answered: set[str] = set()
-        self.versions: dict[str, dict[str, bytes]] = {}  # by table: digests by version, the last one is the present one
+        self.versions: dict[str, dict[str, Seen]] = {}  # by table and version, the last one is the present one
         self.promises: dict[tuple[str, str], dict[str, bool]] = {}  # by table and version
+        self.spends_before: dict[tuple[str, str], int] = {}  # how many there were when a version began
+        self.late: set[tuple[str, str]] = set()  # versions that were asked about before a promise was checked
         self.stored: list[Item] = []
         self.stored_by_key: dict[bytes, list[int]] = {}  # noisy tables: their places, from 1
         self.stored_by_receipt: dict[str, list[int]] = {}
@@ -136,8 +149,8 @@ class State:
         """Is this the event at this place, to the letter?"""
         return self.link(place) == link(self.link(place - 1), fields)
 
-    def present(self, table: str) -> tuple[str, bytes] | None:
-        """The present version of a table's data, and its digest; None if it was never seen."""
+    def present(self, table: str) -> tuple[str, Seen] | None:
+        """The present version of a table's data, and how it was last seen; None if it never was."""
         known = self.versions.get(table)
         return None if not known else next(reversed(known.items()))
 
@@ -208,14 +221,23 @@ class State:
 
     def _source(self, text: str, _: str | None) -> None:
         body = json.loads(text)
-        digest = bytes.fromhex(body["digest"])
-        self.versions.setdefault(_name(body["table"]), {})[_name(body["version"])] = digest
+        seen = Seen(*(bytes.fromhex(body.get(part, "")) for part in ("digest", "stamp")))
+        known, version = self.versions.setdefault(_name(body["table"]), {}), _name(body["version"])
+        if not seen.digest or (version in known and version != next(reversed(known))):
+            raise Malformed  # only the present version is ever seen again
+        known[version] = seen
+        self.spends_before.setdefault((body["table"], version), len(self.spends))
+        if body.get("forgets"):
+            self.promises.pop((body["table"], version), None)  # they were verified for other files
 
     def _promise(self, text: str, _: str | None) -> None:
         body = json.loads(text)
         if not isinstance(body["holds"], bool) or body["version"] not in self.versions.get(body["table"], {}):
             raise Malformed
-        self.promises.setdefault((body["table"], body["version"]), {})[_name(body["promise"])] = body["holds"]
+        place, promise = (body["table"], body["version"]), _name(body["promise"])
+        if promise not in self.promises.get(place, {}) and len(self.spends) > self.spends_before[place]:
+            self.late.add(place)
+        self.promises.setdefault(place, {})[promise] = body["holds"]
 
 
 def read_cost(body: Mapping[str, Any]) -> Cost:

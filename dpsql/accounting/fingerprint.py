@@ -1,9 +1,13 @@
 """Is this still the data that the ledger knows? Keyed fingerprints of sources.
 
-A fingerprint is a BLAKE2b hash keyed with the ledger's secret, and nothing shows it: a plain hash of the contents
-would let anyone who sees it test a guess of the data. It covers contents and, where there are several files, their
-names, because a glob's file names say which files belong together. Folders like `year=2024` count as contents
-(engines read them as a column).
+A look at a source has two halves. Its *stamp* says that it was written: names of files and the times of their last
+change, and nothing that depends on a row, so that neighbours agree on it (Theorem VERSION-1). Its *digest* says what it
+holds. Both are BLAKE2b hashes keyed with the ledger's secret, and nothing shows them: a plain hash of the contents
+would let anyone who sees it test a guess of the data. Names count where there are several files, because a glob's file
+names say which files belong together; folders like `year=2024` count as contents (engines read them as a column).
+
+Of a table inside of a database file its rows are hashed, and not the file. That the file was written is an event for
+each of its tables, whichever was written.
 
 A file is read in full the first time it is seen, and again only when its stamp (size, mtime, ctime, inode) differs
 from the recorded one, so the second look costs one stat a file. What the stamp can't see: on systems without a change
@@ -17,7 +21,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -25,8 +30,21 @@ from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
 
 CHUNK = 4 << 20
+SIZE = 32  # bytes of a digest
 SETTLED_NS = 2_000_000_000
 """Coarser than the clock of any file system in use (FAT: two seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at a source shows: when it was written, and what it holds. Keyed, and shown to nobody.
+
+    files: the digest of each file, by its name.
+    """
+
+    stamp: bytes
+    digest: bytes
+    files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +53,16 @@ class Source:
 
     `files` are all files of the source (a glob expanded; a .duckdb file together with its .wal, if there is one).
     `chunks` gives a fresh iterator over bytes whose concatenation determines the rows (an Arrow IPC stream, say).
-    `part` names what is read from the files when that isn't all of it: the table inside a .duckdb file.
+    `part` names what is read from the files when that isn't all of it: the table inside a .duckdb file; `inside` says
+    what its rows are, given a secret. `event` is the stamp of an object in memory, which has no times of its own.
     """
 
     table: str
     files: tuple[Path, ...] | None = None
     chunks: Callable[[], Iterator[bytes]] | None = None
     part: str = ""
+    inside: Callable[[bytes], bytes] | None = None
+    event: str = ""
 
     def __post_init__(self) -> None:
         if (self.files is None) == (self.chunks is None):
@@ -60,16 +81,10 @@ class FileMark:
     settled: bool = True
 
 
-def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) -> tuple[bytes, Mapping[str, FileMark]]:
-    """The source's fingerprint, and the marks of those files that had to be read for it."""
-    whole = blake2b(key=secret, digest_size=32, person=b"dpsql.source")
-    _add(whole, source.part.encode())
+def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) -> tuple[Look, Mapping[str, FileMark]]:
+    """A look at the source, and the marks of those files that had to be read for it."""
     if source.chunks is not None:
-        contents = blake2b(key=secret, digest_size=32, person=b"dpsql.memory")
-        for chunk in source.chunks():
-            contents.update(chunk)
-        _add(whole, contents.digest())
-        return whole.digest(), {}
+        return _object(source, secret), {}
     files = sorted(Path(os.path.abspath(file)) for file in source.files or ())  # noqa: PTH100 (keep symlinks)
     if not files:
         raise DataError(
@@ -77,15 +92,68 @@ def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) ->
             code="source-missing",
             hint=f"nothing matches [tables.{source.table}] source = … in the policy",
         )
+    stamps = [_stamp(source.table, file) for file in files]
+    written = _keyed(secret, b"dpsql.stamp")
+    for name, stamp in zip(names(files), stamps, strict=True):
+        _add(written, name.encode(errors="surrogateescape"))
+        _add(written, _times(stamp).encode())
+    if source.inside is not None:
+        return _table(source, source.inside, files, stamps, written.digest(), secret, known)
+    whole = _keyed(secret, b"dpsql.source")
+    _add(whole, source.part.encode())
     read: dict[str, FileMark] = {}
-    for file, name in zip(files, _names(files), strict=True):
-        stamp = _stamp(source.table, file)
+    digests = {}
+    for file, name, stamp in zip(files, names(files), stamps, strict=True):
         mark = known.get(str(file))
         if mark is None or mark.stamp != stamp:
             mark = read[str(file)] = _read(source.table, file, secret)
+            if mark.stamp != stamp:
+                raise _busy(source.table, file)
         _add(whole, name.encode(errors="surrogateescape"))
         _add(whole, mark.digest)
-    return whole.digest(), read
+        digests[name] = mark.digest
+    return Look(written.digest(), whole.digest(), files=digests), read
+
+
+def _object(source: Source, secret: bytes) -> Look:
+    """An object in memory: all of it is hashed."""
+    assert source.chunks is not None
+    contents = _keyed(secret, b"dpsql.memory")
+    for chunk in source.chunks():
+        contents.update(chunk)
+    whole, written = _keyed(secret, b"dpsql.source"), _keyed(secret, b"dpsql.stamp")
+    _add(whole, source.part.encode())
+    _add(whole, contents.digest())
+    _add(written, source.event.encode())
+    return Look(written.digest(), whole.digest(), files={"": contents.digest()})
+
+
+def _table(
+    source: Source,
+    inside: Callable[[bytes], bytes],
+    files: list[Path],
+    stamps: list[str],
+    written: bytes,
+    secret: bytes,
+    known: Mapping[str, FileMark],
+) -> tuple[Look, Mapping[str, FileMark]]:
+    """A table of a database file, which is looked at again only when the file was written."""
+    name, stamp = f"{files[0]}#{source.part}", " ".join(stamps)
+    mark, read = known.get(name), {}
+    if mark is None or mark.stamp != stamp or len(mark.digest) != SIZE:
+        started = time.time_ns()
+        found = inside(secret)
+        if [_stamp(source.table, file) for file in files] != stamps:
+            raise _busy(source.table, files[0])
+        whole = _keyed(secret, b"dpsql.rows")
+        _add(whole, source.part.encode())
+        _add(whole, found)
+        mark = read[name] = FileMark(stamp, whole.digest(), settled=all(_is_settled(s, started) for s in stamps))
+    return Look(written, mark.digest, {"": mark.digest}), read
+
+
+def _keyed(secret: bytes, person: bytes) -> blake2b:
+    return blake2b(key=secret, digest_size=SIZE, person=person)
 
 
 def _add(whole: blake2b, field: bytes) -> None:
@@ -94,14 +162,14 @@ def _add(whole: blake2b, field: bytes) -> None:
     whole.update(field)
 
 
-def _names(files: list[Path]) -> list[str]:
+def names(files: Sequence[Path]) -> list[str]:
     """Each file's name below the folder they share (one file: none), starting at its first `key=value` folder."""
     shared = len(Path(os.path.commonpath(files)).parts)
-    names = []
+    found = []
     for file in files:
         keyed = (place for place, part in enumerate(file.parts) if "=" in part and place < len(file.parts) - 1)
-        names.append("/".join(file.parts[min(shared, next(keyed, shared)) :]))
-    return names
+        found.append("/".join(file.parts[min(shared, next(keyed, shared)) :]))
+    return found
 
 
 def _stamp(table: str, file: Path) -> str:
@@ -122,7 +190,7 @@ def _read(table: str, file: Path, secret: bytes) -> FileMark:
     """Read the whole file, in chunks; refused if it changes meanwhile."""
     started = time.time_ns()
     before = _stamp(table, file)
-    contents = blake2b(key=secret, digest_size=32, person=b"dpsql.file")
+    contents = _keyed(secret, b"dpsql.file")
     chunk = memoryview(bytearray(CHUNK))
     try:
         with file.open("rb", buffering=0) as handle:
@@ -131,14 +199,28 @@ def _read(table: str, file: Path, secret: bytes) -> FileMark:
     except OSError as error:
         raise _unreadable(table, file, error) from None
     if _stamp(table, file) != before:
-        raise DataError(
-            f"table {table}: {file} changed while it was read",
-            code="source-busy",
-            hint="wait until whatever writes it is done, then try again",
-        )
-    _, mtime, ctime, _ = map(int, before.split(":"))
+        raise _busy(table, file)
+    return FileMark(before, contents.digest(), settled=_is_settled(before, started))
+
+
+def _times(stamp: str) -> str:
+    """The half of a stamp that says when: the other half, size and inode, depends on what was written, and on where."""
+    _, mtime, ctime, _ = stamp.split(":")
+    return f"{mtime}:{ctime}"
+
+
+def _is_settled(stamp: str, started: int) -> bool:
+    _, mtime, ctime, _ = map(int, stamp.split(":"))
     changed = ctime if os.name == "posix" else mtime  # elsewhere ctime is the time of creation
-    return FileMark(before, contents.digest(), settled=changed < started - SETTLED_NS)
+    return changed < started - SETTLED_NS
+
+
+def _busy(table: str, file: Path) -> DataError:
+    return DataError(
+        f"table {table}: {file} changed while it was read",
+        code="source-busy",
+        hint="wait until whatever writes it is done, then try again",
+    )
 
 
 def _unreadable(table: str, file: Path, error: OSError) -> DataError:

@@ -214,7 +214,7 @@ def _parsed(text: str, where: str) -> bytes:
     )
 
 
-def _owners(ledger: Path | None) -> set[int]:
+def owners_of(ledger: Path | None) -> set[int]:
     """Whose key files are believed: root's, one's own, and those of the ledger's owner."""
     owners = {0, os.geteuid()}
     with contextlib.suppress(OSError):
@@ -227,7 +227,7 @@ def _read(file: Path, ledger: Path | None) -> _Written | None:
     try:
         with file.open("rb") as handle:
             found = os.fstat(handle.fileno())
-            if os.name == "posix" and found.st_uid not in _owners(ledger):
+            if os.name == "posix" and found.st_uid not in owners_of(ledger):
                 raise LedgerError(
                     f"the key {file} belongs to somebody else (user {found.st_uid})",
                     code="key-exposed",

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
@@ -32,8 +33,9 @@ from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.journal import Journal, Writer, account_event
-from dpsql.accounting.store import Store
+from dpsql.accounting.store import Store, located
 from dpsql.accounting.stored import Kept
+from dpsql.accounting.versions import Sight
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, LedgerError
 
@@ -98,6 +100,11 @@ class Ledger:
     @property
     def account(self) -> Account:
         return self._account
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None: it is in memory."""
+        return located(self._store.name)
 
     def reserve(
         self,
@@ -271,6 +278,10 @@ class Ledger:
             )
             return found.fetchone() is not None
 
+    def knows(self, id: str) -> bool:
+        """Whether there is a spend with this very id."""
+        return any(entry.id == id for entry in self._entries(id)) if len(id) >= 4 else False
+
     def entry(self, id: str) -> Entry:
         """One spend, by its id or the beginning of it."""
         found = self._entries(id) if len(id) >= 4 else []
@@ -374,18 +385,25 @@ class Ledger:
         """Each table's data version; LedgerError "data-changed" if one isn't what the ledger recorded.
 
         A table that the ledger never saw is recorded. That reads its files in full, once; after that a file is read
-        again only when its size, times or inode changed, and only other contents are a change. Objects in memory
-        are hashed each time. A version is a random name: it tells nothing about the data.
+        again only when its size, times or inode changed. A file that was written is a change, whatever it holds now.
+        Objects in memory are hashed each time. A version is a random name: it tells nothing about the data.
         """
         return versions.recognise(self._journal, sources)
+
+    def sights(self, sources: Sequence[Source]) -> dict[str, Sight]:
+        """Each table's source beside the version that the ledger has of it; nothing is accepted or refused."""
+        return versions.sights(self._journal, sources)
+
+    def accept(self, found: Mapping[str, Sight], keep: Collection[str] = ()) -> dict[str, str]:
+        """What was found is the present version of each table from now on; the budget stays as it is.
+
+        keep: tables that were written anew with the rows of the present version, by the steward's word.
+        """
+        return versions.accept(self._journal, found, keep)
 
     def identify(self, sources: Sequence[Source]) -> Mapping[str, str]:
         """What tells each public table's contents apart; a change of them is nobody's to accept."""
         return versions.identify(self._journal, sources)
-
-    def accept_data_change(self, sources: Sequence[Source]) -> list[str]:
-        """Steward's act: what is there now is the present version. Returns what changed; the budget doesn't."""
-        return versions.accept(self._journal, sources)
 
     def record_promise(self, table: str, promise: str, version: str, holds: bool) -> None:
         """Steward's act: what a check of this version found.
@@ -396,7 +414,31 @@ class Ledger:
 
     def promises(self, table: str, version: str) -> frozenset[str]:
         """The promises verified for exactly this version; a broken or an unchecked one is not among them."""
-        return versions.promises(self._journal, table, version)
+        return frozenset(promise for promise, holds in self.findings(table, version).items() if holds)
+
+    def findings(self, table: str, version: str) -> dict[str, bool]:
+        """What was found of each promise that was checked for exactly this version."""
+        return versions.findings(self._journal, table, version)
+
+    def checked(self, table: str) -> frozenset[str]:
+        """The promises of a table that any check has spoken of, for whichever version."""
+        return versions.checked(self._journal, table)
+
+    def is_late(self, table: str, version: str) -> bool:
+        """Was anything spent on this version before one of its promises was checked?"""
+        return versions.is_late(self._journal, table, version)
+
+    def keep_manifest(self, table: str, version: str, manifest: str) -> None:
+        """Note what a version is made of, so that a steward can be told what differs in the next one."""
+        versions.keep_manifest(self._journal, table, version, manifest)
+
+    def manifest(self, table: str, version: str) -> str | None:
+        """What a version is made of; None where it isn't known."""
+        return versions.manifest(self._journal, table, version)
+
+    def keyed(self, purpose: str, text: str) -> bytes:
+        """A hash of 32 bytes that nobody can make without this ledger's secret."""
+        return blake2b(text.encode(), key=self._journal.secret, digest_size=32, person=purpose.encode()).digest()
 
     def _agree(self) -> None:
         """The file must be an account of what this policy says, now and not just when it was opened."""

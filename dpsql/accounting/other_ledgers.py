@@ -61,6 +61,7 @@ def _serves(ledger: Path, names: set[str], paths: set[str]) -> int | None:
             served = {json.loads(body)["table"] for (body,) in bodies}
             (releases,) = connection.execute("SELECT COUNT(*) FROM event WHERE kind = 'spend'").fetchone()
         known = {path for (path,) in connection.execute("SELECT path FROM file")}
+        known |= {path.rpartition("#")[0] for path in known}  # tables of a database file
         return int(releases) if served & names or known & paths else None
     finally:
         connection.close()

@@ -14,6 +14,7 @@ from dpsql.aggregates import (
     geomean,
     mad,
     mode,
+    present,
     quantile,
     regression,
     results_only,
@@ -26,10 +27,10 @@ from dpsql.aggregates.form import Form
 
 _FILES = (
     count, total, average, geomean, variance, shape, covariance, regression, bool_and_or, quantile, mad, entropy,
-    any_value, mode, results_only,
+    any_value, mode, present, results_only,
 )  # fmt: skip
 FORMS: dict[str, Form] = {form.name: form for file in _FILES for form in file.AGGREGATES}
-"""Every aggregate function that SQL may call, by DuckDB's name, in the order of `dpsql functions`."""
+"""Every aggregate function that SQL may call, by DuckDB's name, in the order of `dpsql functions`; and presence."""
 
 RECIPES: dict[str, Recipe] = {name: form for name, form in FORMS.items() if isinstance(form, Recipe)}
 """Those that are answered from measured statistics."""

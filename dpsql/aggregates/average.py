@@ -21,6 +21,7 @@ class Average(Recipe):
     description = "AVG(x): within x's range; NULL where the noisy count may be noise alone"
     nodes: tuple[type[exp.Expr], ...] = (exp.Avg,)
     words: tuple[str, ...] = ("MEAN", "FAVG")
+    summed = True
     per_group_instead = "or divide: SUM(x, {bounds}) / COUNT(*, contribution_bounds_per_group => (0, 5))"
 
     def needs(self, call: Call) -> tuple[Quantity, ...]:

@@ -31,7 +31,7 @@ class Call:
     where: str | None  # the FILTER's column
     units: bool = False  # COUNT(DISTINCT unit)
     clip: Clip | None = None  # contribution_bounds_per_group
-    at: tuple[Fraction, ...] = ()  # of a quantile
+    at: tuple[Fraction, ...] = ()  # of a quantile; of presence: what a number must exceed
     listed: bool = False  # its answer is a list
     distinct: bool = False  # COUNT(DISTINCT x)
     second: Value | None = None  # the other value of a pair
@@ -111,10 +111,12 @@ class Recipe(Form):
     takes_dates: bool = False  # and of dates and times, too?
     powers_of_values: bool = False  # is it made of powers of values relative to their range?
     above_zero: bool = False  # must the range of its value lie above 0?
+    summed: bool = False  # is it made of the sum of its value, and of counts at most besides?
     one_number: bool = False  # is its answer one noisy count or sum as it stands, whose error is that of the noise?
     ranks_groups: bool = False  # can the groups with the largest answers be chosen without releasing them?
     shrinks: bool = True  # does its error shrink as 1/n, where it depends on the number of rows?
     simulates: bool = True  # does fresh noise on the noisy numbers move it as the noise in them does?
+    tells_presence: bool = False  # does it say which groups are there? SQL can't call it
     note: str | None = None  # what a reader of an answer should know of it
     nearness: str | None = None  # of a choice: what else `explain` says of how near it is
 

@@ -40,6 +40,11 @@ class Form:
     zero_where_empty: bool = False  # 0, not NULL, where there are no rows
     skips_zero: bool = False  # is a row whose value is 0 like no row at all?
 
+    # ---- what it does with results, groups that hold about 0 among them
+    adds_up: bool = False  # do they change nothing?
+    takes_largest: bool = False  # nor here, where no result is negative?
+    by_second: bool = False  # is it by the second argument that it looks for the largest?
+
     # ---- what Google's contribution bounds clip in it
     clips: Clips = "values"
     per_group_instead: str = ""  # a way out where it can't be clipped per group; {bounds}: those that were given

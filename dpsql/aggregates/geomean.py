@@ -22,6 +22,7 @@ class GeometricMean(Average):
     nodes = ()
     words = ("GEOMEAN", "GEOMETRIC_MEAN")
     clips = "nothing"
+    summed = False  # a unit's total of logarithms says nothing of how much it counts for
     per_group_instead = ""
     above_zero = True
 

@@ -76,6 +76,7 @@ class Extreme(Chosen):
 
     greatest: bool = False
     takes_shares: bool = False
+    takes_largest: bool = False
 
     same_of_distinct = True
     note = "approximate, a value that a few rows lie beyond"
@@ -120,6 +121,6 @@ AGGREGATES = (
     Extreme("MIN", "MIN(x): approximate, a small value within x's range that a few rows are below", (exp.Min,)),
     Extreme(
         "MAX", "MAX(x): approximate, a large value within x's range that a few rows are above", (exp.Max,),
-        greatest=True,
+        greatest=True, takes_largest=True,
     ),
 )  # fmt: skip

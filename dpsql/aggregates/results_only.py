@@ -16,13 +16,15 @@ class ResultsOnly(Form):
     nodes: tuple[type[exp.Expr], ...] = ()
     words: tuple[str, ...] = ()
     shows_rows: bool = False
+    takes_largest: bool = False
+    by_second: bool = False
     instead: str | None = None
 
 
 AGGREGATES = (
     ResultsOnly("FIRST", (exp.First,), shows_rows=True),
     ResultsOnly("LAST", (exp.Last,), shows_rows=True),
-    ResultsOnly("ARG_MAX", (exp.ArgMax,), ("MAX_BY",), shows_rows=True),
+    ResultsOnly("ARG_MAX", (exp.ArgMax,), ("MAX_BY",), shows_rows=True, takes_largest=True, by_second=True),
     ResultsOnly("ARG_MIN", (exp.ArgMin,), ("MIN_BY",), shows_rows=True),
     ResultsOnly("LIST", (exp.ArrayAgg,), shows_rows=True),
     ResultsOnly("STRING_AGG", (exp.GroupConcat,), ("LISTAGG",), shows_rows=True),

@@ -24,7 +24,9 @@ class Total(Recipe):
     words = ("FSUM", "KAHAN_SUM", "SUMKAHAN")
     takes = "number or boolean"
     skips_zero = True
+    adds_up = True
     clips = "sums"
+    summed = True
     one_number = True
     ranks_groups = True
 

@@ -9,11 +9,46 @@ from __future__ import annotations
 import dataclasses
 from fractions import Fraction
 
+from sqlglot import exp
+
 from dpsql.analyze.ownership import Ownership
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
+from dpsql.plan.nodes import Release
+from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import Place, refuse
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLimit:
+    """How much one unit may add to a sum over all groups, Σ|x|, and in one of them (None: no such limit).
+
+    Of one argument, as the plan has it, with one FILTER; it bounds nothing else (Theorem TOTALS-1).
+    """
+
+    argument: exp.Expr
+    where: exp.Expr | None
+    clipped: Bounds | None  # the query's own bounds on its values
+    most: Fraction
+    peak: Fraction | None = None
+    counted: Release | None = dataclasses.field(default=None, compare=False)  # the histogram of totals that chose it,
+    first: int = dataclasses.field(default=0, compare=False)  # whose bucket 0 ends at 2^first
+    peaks: Release | None = dataclasses.field(default=None, compare=False)  # that of what units have in one group
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """What released histograms tell of units under the limits that were chosen, by which noise is shared out.
+
+    groups: which part of units' groups the cap leaves; rows: which part of their rows is left in those; rows_per_group:
+    about how many of those a unit has in a group; vote: the mean of 1/√t over the groups that are left, t of a unit.
+    """
+
+    groups: float
+    rows: float
+    rows_per_group: float
+    vote: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +61,13 @@ class Limits:
     min_units: int | None = None
     public_keys: bool = False  # the query wants no key to be selected privately
     chosen: frozenset[str] = frozenset()  # those of them that nobody named: the query's first stage chooses them
+    totals: tuple[TotalLimit, ...] = ()  # in the place of max_rows for these sums, where that is chosen
+    ends: tuple[tuple[str, int], ...] = ()  # of those that are chosen: how large the steward lets each of them be
+    typical: Typical | None = None  # where they were chosen, and keys are private
+
+    def most(self, name: str) -> int | None:
+        """How large a limit that is chosen may be."""
+        return dict(self.ends).get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +91,22 @@ class Bounding:
     cap: int | None
     contribution: Contribution
     chosen: frozenset[str] = frozenset()  # which of these limits nobody named
+    totals: tuple[TotalLimit, ...] = ()  # sums that are bounded by themselves, whatever the mass
+    typical: Typical | None = None
 
     @property
     def weighted(self) -> bool:
         """Do rows have weights?"""
-        return self.mass is not None or self.peak is not None
+        return self.mass is not None or self.peak is not None or bool(self.totals)
 
-    def of_chosen(self, names: frozenset[str]) -> Bounding:
+    @property
+    def enforced(self) -> bool:
+        """Is anything enforced at run time?"""
+        return self.weighted or self.cap is not None
+
+    def of_chosen(self, names: frozenset[str], typical: Typical | None) -> Bounding:
         """The bounding of limits of which nobody named these."""
-        return dataclasses.replace(self, chosen=names) if names else self
+        return dataclasses.replace(self, chosen=names, typical=typical) if names else self
 
 
 def bound(
@@ -76,8 +125,10 @@ def bound(
     own_keys: the keys are functions of the unit alone, so that a unit is in one group. table: as the query names it.
     """
     found = _bound(owner, limits, keyed, own_keys, rows_counted, units_counted, replace, table)
-    enforced = {"max_rows": found.mass, "max_groups": found.cap}
-    return found.of_chosen(frozenset(n for n, limit in enforced.items() if limit is not None and n in limits.chosen))
+    found = dataclasses.replace(found, totals=limits.totals)
+    enforced = {"max_rows": found.mass if found.mass is not None or not found.totals else 0, "max_groups": found.cap}
+    names = frozenset(n for n, limit in enforced.items() if limit is not None and n in limits.chosen)
+    return found.of_chosen(names, limits.typical)
 
 
 def _bound(

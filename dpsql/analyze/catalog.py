@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analyze.domains import PublicEngine
-from dpsql.analyze.ownership import Ownership, Promises
+from dpsql.analyze.ownership import Ownership, Promises, nullable_promise
 from dpsql.analyze.public import Describe, Schema
 from dpsql.analyze.variables import KeyColumn, Variables, over_variables
 from dpsql.core.frozen import dataclass
@@ -18,7 +18,7 @@ from dpsql.core.ranges import Range
 from dpsql.core.types import Type
 from dpsql.plan.nodes import Expr, Relation
 from dpsql.plan.rows import plan_column
-from dpsql.policy.model import Column, Policy
+from dpsql.policy.model import Column, Policy, Table
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.statistics.bounds import Seed
 
@@ -78,6 +78,21 @@ def automatic_range(table: str, said: Column, seed: Seed, ranges: Ranges, nullab
     if found is None:
         return Range(nullable=nullable)
     return Range.of(*found, nullable, (f"{table}.{said.name}: automatic",))
+
+
+def column_of(catalog: Catalog, table: Table, name: str, type_text: str, plan: str) -> KeyColumn:
+    """A column of a private table, by its name there, its type as the source writes it, and its name in the plan.
+
+    It can't be NULL only where that promise was verified (Theorem PROMISE-1).
+    """
+    said, type_ = table.column(name), Type.parse(type_text)
+    verified = catalog.promises.get(table.name.lower(), frozenset())
+    nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
+    if said is not None and said.share is not None and type_.is_numeric:
+        known = automatic_range(table.name, said, Seed.of(type_), catalog.ranges, nullable)
+    else:
+        known = declared_range(table.name, said, type_, nullable)
+    return KeyColumn(table.name, said, Scalar(plan_column(plan), type_, known))
 
 
 def narrowed_columns(columns: Mapping[str, KeyColumn], condition: Expr | None) -> dict[str, KeyColumn]:

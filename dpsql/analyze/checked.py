@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.aggregates.base import Recipe
-from dpsql.analyze.bounding import Bounding, Limits, PerGroup, bound
+from dpsql.analyze.bounding import Bounding, Limits, PerGroup, TotalLimit, bound
 from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.cells import Lister
+from dpsql.analyze.combination import combination
 from dpsql.analyze.combine import Cells
 from dpsql.analyze.domains import MAX_CELLS, PublicEngine
 from dpsql.analyze.ownership import Ownership
@@ -34,6 +36,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
 from dpsql.plan.owners import units, ways
+from dpsql.sql.as_sql import as_sql
 from dpsql.sql.google import Bounds
 from dpsql.sql.nodes import aggregate_form
 from dpsql.sql.refuse import refuse
@@ -64,6 +67,24 @@ class Argument:
         """Is a value chosen by its rank?"""
         return self.recipe.ranked
 
+    def total_limit(self, totals: Sequence[TotalLimit]) -> TotalLimit | None:
+        """What bounds one unit's total of it; None: nothing does, or it isn't made of a sum."""
+        if not self.recipe.summed or self.clip is not None:
+            return None
+        mine = (self.call.argument, self.call.where, self.call.bounds)
+        return next((t for t in totals if (t.argument, t.where, t.clipped) == mine), None)
+
+    @property
+    def total_text(self) -> str:
+        """The sum of which one unit has a total, in words."""
+        assert self.call.argument is not None
+        where = "" if self.call.where is None else f" where {as_sql(self.call.where)}"
+        return f"total of {as_sql(self.call.argument)}{where}".replace('"', "")
+
+    def total_alone(self, totals: Sequence[TotalLimit]) -> bool:
+        """Is it nothing but a sum that is bounded by one unit's total? Then its rows need no limit."""
+        return self.recipe.one_number and self.total_limit(totals) is not None
+
     @property
     def recipe(self) -> Recipe:
         """How its call is answered."""
@@ -92,6 +113,18 @@ class CheckedRelease:
         return self.listed is None
 
     @property
+    def total_limits(self) -> dict[str, float]:
+        """By how much one unit's total is bounded in which sums, in words."""
+        found: dict[str, float] = {}
+        for argument in self.arguments:
+            limit = argument.total_limit(self.bounding.totals)
+            if limit is not None:
+                found[f"one unit's {argument.total_text}"] = _shown(limit.most)
+                if limit.peak is not None:
+                    found[f"one unit's {argument.total_text} in one group"] = _shown(limit.peak)
+        return found
+
+    @property
     def cells(self) -> int | None:
         """How many cells are released; None where that is not known beforehand."""
         return None if self.listed is None else self.listed.count
@@ -117,6 +150,10 @@ def analyze(plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog) -> 
     return Checked(plan, releases, check_responses(plan, catalog))
 
 
+def _shown(limit: Fraction) -> float:
+    return int(limit) if limit.denominator == 1 and limit < 2**53 else float(limit)
+
+
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
     # Theorem LIMITS-1: a limit that is chosen makes neither ranges nor keys, which follow from what was named.
     most = None if "max_rows" in limits.chosen else limits.max_rows
@@ -133,6 +170,8 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
         raise not_public(private)
+    if private is not None:  # units are counted anyway, to select the keys (Theorem KEY-1)
+        arguments = tuple(replace(a, units=True) if a.recipe.tells_presence else a for a in arguments)
     keys = tuple(_key(k, known) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     clipped = any(a.clip is not None for a in arguments)
@@ -143,12 +182,14 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         winners = None
     # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
     counted = _per_group(release, arguments, private, min_units) if winners is None else None
+    # Rows that are units of their own have no name by which their totals could be added up.
+    limits = limits if owner.unit is not None else replace(limits, totals=())
     bounding = bound(
         owner,
         limits,
         keyed=bool(release.keys),
         own_keys=_own_keys(release, owner),
-        rows_counted=any(not a.units and a.clip is None for a in arguments),
+        rows_counted=any(not a.units and a.clip is None and not a.total_alone(limits.totals) for a in arguments),
         units_counted=counted,
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
@@ -164,6 +205,8 @@ def _per_group(
     if private is not None:
         return PerGroup(private.place, f"{private.why}, so keys are selected privately", private.way)
     counted = next((a for a in arguments if a.units), None)
+    if counted is not None and counted.recipe.tells_presence:
+        return PerGroup(release.keys, "which groups are there is told by counts of the units in each")
     if counted is not None:
         return PerGroup(counted.call.node, "this counts units in each group")
     clipped = next((a for a in arguments if a.clip is not None), None)
@@ -220,6 +263,8 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             raise no_condition(clause, call.where, where)
         known = tighten(call.where, known)
     recipe = call.recipe
+    if recipe is not None and recipe.tells_presence:  # rows without a name that are repeated can only be counted
+        return Argument(call, None, None, call.distinct and rows.owner.unit is not None)
     if call.distinct:
         if call.argument is None:  # PRIVACY_UNIT() of rows that are their own units
             return Argument(call, None, where, rows.owner.unit is not None or rows.owner.rows != 1)
@@ -227,7 +272,10 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             raise not_distinct(call)
         if isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
-        value = _groupable(call.argument, known, "counted DISTINCT", "count")
+        if isinstance(call.argument, exp.Tuple):  # one row of values, NULLs among them
+            value = combination([_groupable(e, known, "counted DISTINCT", "count") for e in call.argument.expressions])
+        else:
+            value = _groupable(call.argument, known, "counted DISTINCT", "count")
         return Argument(call, value, where, False, distinct=True)
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:

@@ -6,7 +6,7 @@ A promise of the policy proves something only after the steward's check recorded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from dpsql.core.errors import PrivacyError
@@ -112,6 +112,15 @@ def key_promise(table: Table) -> str:
 def nullable_promise(table: Table, column: str) -> str:
     """The name under which the check of nullable = false is recorded."""
     return f"nullable=false:{_typed(table, column)}, {SCAN}"
+
+
+def promises_of(table: Table) -> Iterator[str]:
+    """The names of all promises that the policy makes of a private table, and that a check can verify."""
+    if table.rows_per_unit is not None and (promise := rows_promise(table)) is not None:
+        yield promise
+    if table.key is not None:
+        yield key_promise(table)
+    yield from (nullable_promise(table, column.name) for column in table.columns.values() if not column.nullable)
 
 
 def _typed(table: Table, column: str) -> str:

@@ -14,16 +14,15 @@ from sqlglot import exp
 from dpsql.analyze.catalog import (
     Catalog,
     Known,
-    automatic_range,
     closed_columns,
+    column_of,
     computed,
-    declared_range,
     moved,
     narrowed_columns,
 )
 from dpsql.analyze.joins import check_units, equated, fan_out, joined_owner, matches_once, unlinked
 from dpsql.analyze.numbering import kept_rows, number_column, numbered
-from dpsql.analyze.ownership import Ownership, nullable_promise, scan_owner
+from dpsql.analyze.ownership import Ownership, scan_owner
 from dpsql.analyze.per_unit import canonical, own_aggregate, own_window
 from dpsql.analyze.public import PublicFacts
 from dpsql.analyze.refusals import no_condition
@@ -62,7 +61,6 @@ from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
 from dpsql.sql.functions.casts import align
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.statistics.bounds import Seed
 
 MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one
 
@@ -112,20 +110,11 @@ class _Analyzer:
     def scan(self, scan: Scan) -> Known:
         policy, promises = self.catalog.policy, self.catalog.promises
         table = policy.tables[scan.table]
-        verified = promises.get(scan.table, frozenset())
         types = {name.lower(): text for name, text in self.catalog.schema[scan.table]}
         columns: dict[str, KeyColumn] = {}
         for plan, name in scan.columns:
             if plan in self.used or plan == scan.unit:
-                said = table.column(name)
-                type_ = Type.parse(types[name.lower()])
-                nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
-                if said is not None and said.share is not None and type_.is_numeric:
-                    said_range = automatic_range(table.name, said, Seed.of(type_), self.catalog.ranges, nullable)
-                else:
-                    said_range = declared_range(table.name, said, type_, nullable)
-                known = Scalar(plan_column(plan), type_, said_range)
-                columns[plan] = self.variables.add(KeyColumn(table.name, said, known))
+                columns[plan] = self.variables.add(column_of(self.catalog, table, name, types[name.lower()], plan))
         if scan.unit is not None and scan.unit not in columns:  # at the end of the links
             last = scan.links[-1].table
             text = next(t for c, t in self.catalog.schema[last] if c.lower() == str(scan.owner).lower())

@@ -5,7 +5,7 @@ Theorem INTERVAL-1: all of it looks at noisy and public tables alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,9 +15,10 @@ from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
+from dpsql.aggregates.present import COLUMN as PRESENT
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.gradient import Gradient, Moves
-from dpsql.answer.intervals import Error, Floats, Simulated, Slopes, moved, summary
+from dpsql.answer.intervals import Error, Floats, Origin, Simulated, Slopes, cut_of, moved, summary, widened
 from dpsql.answer.model import Answer
 from dpsql.answer.simulate import AT_ONCE, ON_REQUEST, Effort, NotSimulated, aligned, floats, simulated
 from dpsql.answer.thread import Numeric, Thread, threaded
@@ -110,6 +111,46 @@ def _slopes(answer: Answer, thread: Thread, found: Moves, result: Arrow, place: 
     return Slopes(thread.releases, slopes, found.unit)
 
 
+# ---------------------------------------------------------------- what is cut
+
+
+def with_cut(answer: Answer) -> Answer:
+    """The answer with what limits and ranges cut of each column, about (Theorem CUT-1)."""
+    if answer.cells is None or all(n.loss is None for n in answer.noisy):
+        return answer
+    found = {}
+    for i, (name, error) in enumerate(zip(answer.columns, answer.origins, strict=True)):
+        slopes: Mapping[int, Floats] | None = None
+        if isinstance(error, Origin) and all(numbers_of(answer.noisy)(r, error.aggregate) for r in error.releases):
+            slopes = {error.aggregate: np.ones(len(answer.cells))}
+        elif isinstance(error, Slopes):
+            slopes = error.slopes
+        if slopes is not None and isinstance(error, Origin | Slopes):
+            values = floats(answer.table.column(i))
+            about = cut_of(error.releases, slopes, values, answer.noisy, answer.cells).about
+            wide = moved(error.releases, slopes, answer.noisy, answer.cells, CONFIDENCE)
+            found[name] = _cut_facts(about, wide, values)
+    return replace(answer, cut={**answer.cut, **found})
+
+
+def _means(draws: Floats) -> Floats:
+    """The mean of each line's draws; NaN where there is none."""
+    there = np.isfinite(draws)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.where(there, draws, 0.0).sum(axis=1) / there.sum(axis=1))
+
+
+def _cut_facts(about: Floats, wide: Floats, values: Floats) -> dict[str, Any]:
+    """By which share of the truth a column is low, and whether that exceeds its noise: all of its rows together."""
+    known = np.isfinite(about) & np.isfinite(wide) & np.isfinite(values)
+    shift = float(about[known].sum())
+    whole = float(np.abs(values[known] + about[known]).sum())
+    return {
+        "low_by": shift / whole if whole else 0.0,
+        "exceeds_noise": bool(np.abs(about[known].sum()) > wide[known].sum()),
+    }
+
+
 # ---------------------------------------------------------------- simulated
 
 
@@ -125,8 +166,8 @@ class _Columns:
         return self.part.result[i][1].partition("(")[0] in _NUMBERS and not self.part.result[i][1].endswith("]")
 
     def is_noisy(self, i: int) -> bool:
-        """Is an aggregate in it?"""
-        return any(not column.startswith("k") for _, column in self.lineages[i][0])
+        """Is an aggregate in it? Which groups are there is none: mostly that is the same whatever the noise."""
+        return any(not column.startswith("k") and column != PRESENT for _, column in self.lineages[i][0])
 
     def may_have_noise(self, i: int) -> bool:
         """It may also come from which rows there are, or in which order."""
@@ -201,14 +242,22 @@ class _Simulation:
             query, _ = threaded(query, releases, numbers_of(answer.noisy), slopes=False)
             shown = shown.append_column("cell", [list(answer.cells or ())])
             keys = [shown.num_columns - 1]
-        drawn = simulated(query, answer.noisy, self.public, effort)
-        errors, missing = list(answer.origins), dict(answer.missing)
-        for i, draws in aligned(shown, drawn, keys, self.wanted).items():
+        drawn = aligned(shown, simulated(query, answer.noisy, self.public, effort), keys, self.wanted)
+        lifted: Mapping[int, Floats] = {}
+        if any(n.loss is not None for n in answer.noisy):
+            more = simulated(query, answer.noisy, self.public, effort, cut=True)
+            lifted = aligned(shown, more, keys, self.wanted)
+        errors, missing, cut = list(answer.origins), dict(answer.missing), dict(answer.cut)
+        for i, draws in drawn.items():
             values = floats(shown.column(i))
             still = bool(np.all((draws == values[:, None]) | np.isnan(draws)))
             if still and not columns.is_noisy(i):
                 continue  # rows and their order are the same whatever the noise
             found, known = summary(draws, values, by_row=by_row), errors[i]
+            if i in lifted:
+                about = _means(lifted[i]) - _means(draws)
+                cut[answer.columns[i]] = _cut_facts(about, (found.high[-1] - found.low[-1]) / 2, values)
+                found = widened(found, summary(lifted[i], values, by_row=True))
             if isinstance(known, Slopes):
                 anything = np.any([np.isinf(s) for s in known.slopes.values()], axis=0)
                 low, high = (np.where(anything, np.nan, ends) for ends in (found.low, found.high))
@@ -217,7 +266,7 @@ class _Simulation:
                 errors[i] = found
             else:
                 missing[answer.columns[i]] = "with other noise there may be other rows"
-        return replace(answer, origins=tuple(errors), missing=missing, later=None)
+        return replace(answer, origins=tuple(errors), missing=missing, cut=cut, later=None)
 
 
 def _unlimited(query: exp.Query, *, filtered: bool) -> exp.Query:

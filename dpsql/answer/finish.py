@@ -15,11 +15,14 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.accounting.account import Receipt
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import saturated
 from dpsql.aggregates.noisy import Noisy, Responded
+from dpsql.aggregates.present import note
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
-from dpsql.answer.errors import numbers_of, with_errors
+from dpsql.answer.cut import ASSUMED
+from dpsql.answer.errors import numbers_of, with_cut, with_errors
 from dpsql.answer.model import Answer
 from dpsql.answer.ranks import with_ranks
 from dpsql.answer.tables import drawn, noisy_table, randomized_rows
@@ -28,7 +31,10 @@ from dpsql.core.errors import DataError, EngineError
 from dpsql.plan.estimates import estimated
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import given_rows, plan_column
-from dpsql.quote.cut_estimate import may_cut, read_cuts
+from dpsql.quote.cuts import may_cut
+from dpsql.quote.limits import tables_of
+from dpsql.quote.lineage import written
+from dpsql.quote.lost import Tables, found_in, lines, loss_of
 from dpsql.quote.model import Known, Part, Quote, Released, Stage, Step
 from dpsql.sql.scalar import post
 
@@ -39,15 +45,33 @@ Arrow = Any
 
 def finish(index: int, quote: Quote, known: Known, receipt: Receipt, public: PublicEngine) -> Answer:
     """Answer one part of a quote from what its stages released."""
-    tables = [table for released in known.values() for table in _views(released, index)]
     main = known[quote.main].stage
+    counts = {**quote.counts, **_counted(known)}
+    tables = [table for released in known.values() for table in _views(released, index, counts)]
     ranges = tuple(a.facts() for a in main.automatic)
     mine = {view.step for view in main.views if view.part == index}
-    cut = may_cut([step for i, step in enumerate(main.steps) if i in mine and isinstance(step, Step)])
-    estimate = next((known[stage] for stage in quote.stages if stage.kind == "estimate" and stage in known), None)
-    clipping = None if estimate is None else read_cuts(main, estimate.noisy)
-    answer = with_ranks(answer_from(quote.parts[index], tables, receipt, public), steps_of(main, index))
-    return replace(answer, ranges=ranges, limits=cut, clipping=clipping)
+    steps = [step for i, step in enumerate(main.steps) if i in mine and isinstance(step, Step)]
+    named = steps_of(main, index)
+    answer = with_cut(with_ranks(answer_from(quote.parts[index], tables, receipt, public), named))
+    notes = (*lines(found_in(steps, counts)), *([ASSUMED] if answer.cut else []))
+    listed = tuple(_lists(answer.noisy, named))
+    return replace(answer, ranges=ranges, limits=may_cut(steps), cut_notes=notes, lists=listed)
+
+
+def _lists(noisy: Sequence[Noisy], steps: Mapping[str, Step]) -> Iterator[str]:
+    """Of each list of groups how small a group it may miss (Theorem PRESENT-1)."""
+    for one in noisy:
+        for call in one.step.calls:
+            if RECIPES[call.function].tells_presence:
+                checked = steps[one.step.name].checked
+                keys = ", ".join(written(key) for key in checked.release.keys)
+                yield note(one.step, call, f"groups of {checked.owner.table} by {keys}")
+
+
+def _counted(known: Known) -> Tables:
+    """The counts of units that were released for this query."""
+    stages = [released for stage, released in known.items() if stage.kind == "limits"]
+    return {release: noisy for released in stages for release, noisy in tables_of(released).items()}
 
 
 def steps_of(stage: Stage, part: int) -> dict[str, Step]:
@@ -61,15 +85,17 @@ def steps_of(stage: Stage, part: int) -> dict[str, Step]:
     return found
 
 
-def _views(released: Released, part: int) -> Iterator[Noisy | Responded]:
-    """The tables that a part reads of what a stage released, under the names that it has for them."""
+def _views(released: Released, part: int, counts: Tables) -> Iterator[Noisy | Responded]:
+    """The tables that a part reads of what a stage released, under its names for them, and what is cut of them."""
     for view in released.stage.views:
         if view.part == part:
-            noisy = released.noisy[view.step]
+            noisy, step = released.noisy[view.step], released.stage.steps[view.step]
             if isinstance(noisy, Responded):
                 yield replace(noisy, name=view.name)
             else:
-                yield noisy.named(view.name, view.aggregates)
+                assert isinstance(step, Step)
+                loss = loss_of(step.checked, counts).of(view.aggregates)
+                yield replace(noisy.named(view.name, view.aggregates), loss=loss if loss.cuts else None)
 
 
 def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:

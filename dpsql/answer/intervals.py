@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.noisy import Noisy
+from dpsql.answer.cut import Moved, moved_by_cut
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.error import half_width
@@ -120,7 +121,9 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     bounds = recipe.bounds(call)
     wide = widths(terms, confidence, noisy.count)
     wide[too_few(noisy, call, quantities)] = np.inf
-    return [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
+    found = [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
+    moved = moved_by_cut(noisy, quantities, spread.slopes, spread.centre)
+    return found if moved is None else [_wider(*one) for one in zip(found, moved.down, moved.up, strict=True)]
 
 
 def noisy_quantities(noisy: Noisy) -> dict[Quantity, Rational]:
@@ -166,6 +169,11 @@ def too_few(noisy: Noisy, call: Call, quantities: Mapping[Quantity, Rational]) -
     return np.asarray(quantities[rows].floats <= least)
 
 
+def _wider(interval: Interval, down: float, up: float) -> Interval:
+    """An interval with what may be cut (Theorem CUT-1)."""
+    return None if interval is None else (interval[0] - float(down), interval[1] + float(up))
+
+
 def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:
     if width == float("inf"):
         return bounds
@@ -181,11 +189,44 @@ def _propagated(
 ) -> list[Interval]:
     """To first order: what each draw adds to each aggregate, and that to the column."""
     wide = moved(error.releases, error.slopes, noisy, cells, confidence) + error.unit
+    shown = np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+    cut = cut_of(error.releases, error.slopes, shown, noisy, cells)
     instead = [None] * len(wide) if error.instead is None else _simulated(error.instead, confidence)
     return [
-        other if value is None or not isfinite(w) or not isfinite(value) else (float(value) - w, float(value) + w)
-        for value, w, other in zip(values, wide.tolist(), instead, strict=True)
+        other
+        if value is None or not isfinite(w) or not isfinite(value)
+        else (float(value) - w - down, float(value) + w + up)
+        for value, w, down, up, other in zip(
+            values, wide.tolist(), cut.down.tolist(), cut.up.tolist(), instead, strict=True
+        )
     ]
+
+
+def cut_of(
+    releases: Sequence[str],
+    slopes: Mapping[int, Floats],
+    values: Floats,
+    noisy: Sequence[Noisy],
+    cells: Sequence[int],
+) -> Moved:
+    """What is cut of an expression with these slopes and values, row by row (Theorem CUT-1)."""
+    places = np.asarray(cells, dtype=np.int64)
+    found = Moved(np.zeros(len(places)), np.zeros(len(places)), np.zeros(len(places)))
+    for i, release in enumerate(releases):
+        rows = np.flatnonzero(places // SET_SIZE == i)
+        table = _named(noisy, release)
+        if table.loss is None or not len(rows):
+            continue
+        quantities = noisy_quantities(table)
+        mine = places[rows] % SET_SIZE
+        terms: list[tuple[Quantity, Floats]] = []
+        for aggregate, slope in slopes.items():
+            call = table.step.calls[aggregate]
+            spread = RECIPES[call.function].spread(call, quantities)
+            terms += [(quantity, slope[rows] * own[mine]) for quantity, own in spread.slopes]
+        if (one := moved_by_cut(table, quantities, terms, values[rows], mine)) is not None:
+            found.about[rows], found.down[rows], found.up[rows] = one.about, one.down, one.up
+    return found
 
 
 @np.errstate(all="ignore")
@@ -245,6 +286,11 @@ def summary(draws: Floats, values: Floats, *, by_row: bool) -> Simulated:
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (low, high))
     known = (count >= PRESENT * draws.shape[1]) & np.isfinite(values)
     return Simulated(np.where(known, low, np.nan), np.where(known, high, np.nan))
+
+
+def widened(found: Simulated, cut: Simulated) -> Simulated:
+    """Ends that hold also what may be cut; where that leaves no row, as they are."""
+    return Simulated(np.fmin(found.low, cut.low), np.fmax(found.high, cut.high))
 
 
 ASIDE = 0.1  # more than this share of the draws away from half: they lie on one side

@@ -37,7 +37,9 @@ def with_ranks(answer: Answer, steps: Mapping[str, Step]) -> Answer:
             mine = [steps[release] for release in error.releases if release in steps]
             off = [ranks_off(step, step.calls[error.aggregate], CONFIDENCE) for step in mine]
             if known := [one for one in off if one is not None]:
-                ranks[name] = max(known)
+                ranks[name] = max(known) + max(
+                    (_lost(n) for n in answer.noisy if n.step.name in error.releases), default=0
+                )
                 errors[i] = _between(answer, steps, error) or error
     return replace(answer, ranks=ranks, origins=tuple(errors)) if ranks else answer
 
@@ -75,12 +77,19 @@ def _ends(noisy: Noisy, step: Step, aggregate: int) -> tuple[Floats, Floats] | N
             continue
         off = ranks_off(step, own, EACH)
         assert off is not None
+        off += _lost(noisy)
         for need in RECIPES[other.function].needs(other):
             values = noisy.estimate(noisy.step.estimates[need]).floats
             least, greatest = _rank(need, *rows)
             low = np.where(greatest + off < first, np.maximum(low, values), low)
             high = np.where(least - off > last, np.minimum(high, values), high)
     return low, high
+
+
+def _lost(noisy: Noisy) -> float:
+    """At most so many rows are cut, as far as that is known, and any of them may be on one side (Theorem CUT-1)."""
+    share = None if noisy.loss is None else noisy.loss.rows
+    return 0.0 if share is None else share.most * share.kept
 
 
 def _rank(need: Quantity, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:

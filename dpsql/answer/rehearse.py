@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
+from dpsql.aggregates.present import COLUMN as PRESENT
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.finish import steps_of
 from dpsql.answer.tables import CELL
@@ -104,6 +105,9 @@ def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:
         nulls = public.table(exp.select(*(exp.alias_(k, f"k{i}") for i, k in enumerate(kinds))), {}) if kinds else None
         columns |= {} if nulls is None else {name: nulls.column(name) for name in nulls.column_names}
     for i, call in enumerate(step.calls):
+        if RECIPES[call.function].tells_presence:
+            columns[PRESENT] = pa.array([True])
+            continue
         columns[f"a{i}"] = RECIPES[call.function].answer(call, one)
     for name in {c.name for c in query.find_all(exp.Column) if c.table == step.name}:
         if interval_of(name) is not None:

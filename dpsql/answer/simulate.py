@@ -18,7 +18,8 @@ from sqlglot import exp
 
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer.intervals import Floats
+from dpsql.answer.cut import with_what_is_cut
+from dpsql.answer.intervals import Floats, noisy_quantities
 from dpsql.answer.model import values as python_values
 from dpsql.answer.tables import CELL, noisy_table
 from dpsql.core.arrow import column
@@ -57,22 +58,27 @@ class NotSimulated(Exception):
         self.slow = slow
 
 
-def simulated(query: exp.Query, noisy: Sequence[Noisy], public: PublicEngine, effort: Effort) -> Arrow:
+def simulated(
+    query: exp.Query, noisy: Sequence[Noisy], public: PublicEngine, effort: Effort, *, cut: bool = False
+) -> Arrow:
     """The rows of a query for every draw: which draw in the first column, then the query's own.
 
+    cut: the tables of each draw have what may be cut of them, too (Theorem CUT-1).
     Raises NotSimulated; whatever fails here fails in an engine of its own.
     """
     names = {n.step.name for n in noisy}
     if sum(n.count * sum(map(len, n.columns)) for n in noisy) * DRAWS > effort.numbers:
         raise NotSimulated(_SLOW, slow=True)
-    root = post(query)
-    others = {
+    root = post(query.copy())
+    public_ones = {
         t.name for t in root.find_all(exp.Table) if isinstance(t.this, exp.Identifier) and t.name not in names
     } - {cte.alias for cte in root.find_all(exp.CTE)}
-    tables = {name: _public_rows(name, public) for name in sorted(others)}
+    tables = {name: _public_rows(name, public) for name in sorted(public_ones)}
     fresh = _Fresh()
     for one in noisy:
-        tables[_drawn(one.step.name)] = _with_draws(noisy_table(fresh.of(one), query), one.count)
+        many = fresh.of(one)
+        others = with_what_is_cut(one, noisy_quantities(one), noisy_quantities(many), DRAWS) if cut else None
+        tables[_drawn(one.step.name)] = _with_draws(noisy_table(many, query, others), one.count)
     tables[DRAWN] = _plain({DRAW: np.arange(DRAWS)})
     for table in list(root.find_all(exp.Table)):
         if table.name in names:

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Rational
 from dpsql.aggregates.noisy import Noisy, Responded
+from dpsql.aggregates.present import COLUMN as PRESENT
 from dpsql.answer.intervals import intervals, noisy_quantities, too_few
 from dpsql.core.arrow import column
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn
 from dpsql.plan.google import interval_of
 from dpsql.quote.goal import CONFIDENCE
+from dpsql.statistics.base import Quantity
 
 CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, for its intervals
 
 Arrow = Any
 
 
-def noisy_table(noisy: Noisy, query: exp.Query) -> Arrow:
-    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads."""
+def noisy_table(noisy: Noisy, query: exp.Query, others: Mapping[Quantity, Rational] | None = None) -> Arrow:
+    """A release as a table: keys in order, the answers to its aggregates, and the interval ends that a query reads.
+
+    others: quantities in the place of its own.
+    """
     import pyarrow as pa
 
     step = noisy.step
-    quantities = noisy_quantities(noisy)
+    quantities = noisy_quantities(noisy) if others is None else others
     columns: dict[str, Arrow] = {CELL: column(np.arange(noisy.count))}
     if noisy.cells is not None:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}
     for i, call in enumerate(step.calls):
+        if RECIPES[call.function].tells_presence:
+            columns[PRESENT] = RECIPES[call.function].answer(call, quantities)
+            continue
         found = RECIPES[call.function].answer(call, quantities)
         few = too_few(noisy, call, quantities)
         columns[f"a{i}"] = _without(found, few) if few.any() else found

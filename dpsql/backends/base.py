@@ -209,6 +209,14 @@ class Backend(Protocol):
     def misread(self, one: Located) -> Misread:
         """What of a source isn't read as it stands."""
 
+    def columns(self, one: Located) -> tuple[tuple[str, str], ...]:
+        """All columns of a source and their types, as it holds them, whatever the policy lists."""
+
+    def digests(self, one: Located, file: Path | None, key: bytes) -> dict[str, str]:
+        """For each column of one file of a source (None: of an object), and under "" for whole rows, a text that tells
+        its rows from others, in whatever order they are. Refuses with an EngineError.
+        """
+
 
 class Kind(Protocol):
     """A kind of backend: the module `backend` of its folder. Its engine is imported with it."""

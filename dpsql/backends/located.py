@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ class Located:
     table: Table
     files: tuple[Path, ...]
     object: Arrow | None
+    inside: Callable[[Located, bytes], bytes] | None = None  # what the rows of a table of a database file are
+    event: str = ""  # the stamp of an object, which has none of its own
+
+    @property
+    def name(self) -> str:
+        """The table's name, as mappings are keyed."""
+        return self.table.name.lower()
 
     @property
     def stays_open(self) -> bool:
@@ -31,8 +39,9 @@ class Located:
     def source(self) -> Source:
         """What the ledger fingerprints."""
         if self.object is None:
-            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "")
-        return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object))
+            look = None if self.inside is None else partial(self.inside, self)
+            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "", inside=look)
+        return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object), event=self.event)
 
 
 def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
@@ -58,7 +67,7 @@ def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
                 hint=f'add source = "{table.name}.parquet", or pass sources={{"{table.name}": table}} to connect()',
             )
         else:
-            located.append(Located(table, _files(policy, table, table.source), None))
+            located.append(Located(table, find_files(policy, table, table.source), None))
     return tuple(located)
 
 
@@ -87,7 +96,7 @@ def _converted(name: str, value: Any) -> Arrow:
         return pa.Table.from_batches([value])
     module = type(value).__module__.split(".")[0]
     if module == "pandas":
-        return pa.Table.from_pandas(value, preserve_index=False)
+        return _typed(name, pa.Table.from_pandas(value, preserve_index=False), [str(d) for d in value.dtypes])
     if module == "polars":
         return value.to_arrow() if hasattr(value, "to_arrow") else value.collect().to_arrow()
     raise PolicyError(
@@ -95,6 +104,36 @@ def _converted(name: str, value: Any) -> Arrow:
         code="bad-source",
         hint="pass a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame",
     )
+
+
+def _typed(name: str, table: Arrow, dtypes: Sequence[str]) -> Arrow:
+    """A table of pandas, none of whose types was read off its rows.
+
+    Theorem SCAN-1: what types there are is public, so no row may decide it. Of objects pandas says nothing: texts,
+    dates and truth values tell what they are, each by itself; of numbers, lists and dicts one row makes another type.
+    """
+    import pyarrow as pa
+
+    for place, dtype in enumerate(dtypes):
+        field = table.schema.field(place)
+        if dtype != "object":
+            continue
+        if pa.types.is_null(field.type):  # as it would be with a text in it
+            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
+        elif pa.types.is_nested(field.type) or pa.types.is_floating(field.type) or _is_exact(field.type):
+            raise PolicyError(
+                f"sources[{name!r}]: {field.name} is a column of Python objects, whose type its rows would decide",
+                code="bad-source",
+                hint=f'give it one: df["{field.name}"].astype("Int64") or "float64"; or pass a pyarrow.Table with a '
+                "schema: pyarrow.Table.from_pandas(df, schema=…)",
+            )
+    return table
+
+
+def _is_exact(type_: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
 
 
 def _ipc(table: Arrow) -> Iterator[bytes]:
@@ -109,7 +148,8 @@ def _ipc(table: Arrow) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
+def find_files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
+    """The files that a source names now."""
     path = Path(source)
     base = path if path.is_absolute() else policy.folder / path
     if any(c in source for c in "*?["):

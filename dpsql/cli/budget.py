@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import click
 
 from dpsql.cli.account_statement import as_dict, lines, moment
 from dpsql.cli.options import policy_option, steward_option
-from dpsql.cli.output import FORMATS, choose
+from dpsql.cli.output import FORMATS, Target, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--replay", metavar="ID", help="Show the answer of an earlier release once more; it is free.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="With --replay: as for dpsql query.")
 @click.option("-o", "--output", metavar="FILE", help="With --replay: as for dpsql query.")
-@click.option("--accept-data-change", is_flag=True, help="Record that the data's new version is meant to be.")
+@click.option("--intervals", is_flag=True, help="With --replay: as for dpsql query.")
+@click.option("--receipt", is_flag=True, help="With --replay: as for dpsql query.")
+@click.option("--accept-data-change", is_flag=True, help="The same as dpsql refresh --steward.")
 @click.option(
     "--accept-policy-change",
     is_flag=True,
@@ -45,6 +48,8 @@ def budget(
     replay: str | None,
     format_: str | None,
     output: str | None,
+    intervals: bool,
+    receipt: bool,
     accept_data_change: bool,
     accept_policy_change: bool,
     create: bool,
@@ -72,13 +77,14 @@ def budget(
         raise click.UsageError(f"--steward goes with one of {', '.join(acts)}")
     if replace_key and not upgrade:
         raise click.UsageError("--replace-key goes with --upgrade; for a new key: --rotate-key")
-    if (format_ or output) and replay is None:
-        raise click.UsageError("--format and -o go with --replay ID")
+    if (format_ or output or intervals or receipt) and replay is None:
+        raise click.UsageError("--format, -o, --intervals and --receipt go with --replay ID")
     from dpsql.policy.model import Policy
 
     loaded = Policy.load(policy)
     if replay is not None:
-        _replay(loaded, replay, format_, output)
+        with choose(output, format_, receipt=receipt, intervals=intervals) as target:
+            _replay(loaded, replay, target)
         return
     for flag in asked:
         acts[flag][1](loaded)
@@ -138,15 +144,16 @@ def _rotate_key(policy: Policy) -> None:
     click.echo(f"the ledger has a new key: {new}. Older copies of the ledger need the old one", err=True)
 
 
-def _replay(policy: Policy, id: str, format_: str | None, output: str | None) -> None:
+def _replay(policy: Policy, id: str, target: Target) -> None:
     """A lost reply, fetched again. Neither the data nor its policy's tables are looked at."""
     from dpsql.accounting.opening import open_ledger
+    from dpsql.accounting.signing import Signer
     from dpsql.store.archive import replays
 
     if not policy.ledger_path.exists():
         raise click.UsageError(f"there is no ledger {policy.ledger_path}")
-    with choose(output, format_) as target, open_ledger(policy) as ledger:
-        answers = replays(ledger, id)
+    with open_ledger(policy) as ledger:
+        answers = [replace(answer, signer=Signer(ledger.path)) for answer in replays(ledger, id)]
         target.write(*answers)
         receipt = answers[0].receipt
         click.echo(f"cost nothing: release {receipt.id[:8]} of {moment(receipt.time)}", err=True)
@@ -164,14 +171,7 @@ def _accept_policy_change(policy: Policy) -> None:
 
 
 def _accept_data_change(policy: Policy) -> None:
-    from dpsql.accounting.opening import open_ledger
-    from dpsql.backends.choose import kind_of
+    """The same act as `dpsql refresh --steward`, under its older name."""
+    from dpsql.cli.refresh import refreshed
 
-    click.echo("this reads the data's files in full", err=True)
-    sources = [one.source for one in kind_of(policy).locate(policy, {}) if not one.table.public]
-    with open_ledger(policy) as ledger:
-        lines = ledger.accept_data_change(sources)
-    for line in lines or ["the data is what the ledger records: nothing to accept"]:
-        click.echo(line, err=True)
-    if lines:
-        click.echo("promises of the policy hold for the new data once it is checked: dpsql check --steward", err=True)
+    refreshed(policy, as_json=False, err=True)

@@ -33,7 +33,7 @@ def functions(policy: str) -> None:
 
     click.echo("Aggregates of private rows")
     others = [form for name, form in FORMS.items() if name not in RECIPES and form.description]
-    for one in (*RECIPES.values(), *others):
+    for one in (*(form for form in RECIPES.values() if form.description), *others):
         forms, _, about = one.description.partition(": ")
         click.echo(f"  {forms:<42} {about}")
     for form, about in _CHOSEN:

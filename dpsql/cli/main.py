@@ -19,12 +19,19 @@ import click
 from dpsql import __version__
 from dpsql.cli.budget import budget
 from dpsql.cli.check import check
+from dpsql.cli.demo import demo
+from dpsql.cli.errors import is_json, settle, show_bug_as_json, show_error, show_usage
 from dpsql.cli.explain import explain
 from dpsql.cli.functions import functions
 from dpsql.cli.init import init
+from dpsql.cli.key import key
 from dpsql.cli.price import price
 from dpsql.cli.query import query
+from dpsql.cli.refresh import refresh
+from dpsql.cli.run import run
+from dpsql.cli.shell.command import shell
 from dpsql.cli.stop import begin, ignore, install, received, stopped
+from dpsql.cli.verify import verify
 from dpsql.core.errors import Error
 
 BROKEN_PIPE = 141
@@ -32,6 +39,10 @@ BROKEN_PIPE = 141
 
 class Commands(click.Group):
     """A group that turns every exception into a message and an exit code."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        settle(ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         if os.environ.get("NO_COLOR"):
@@ -42,9 +53,14 @@ class Commands(click.Group):
             sys.stdout.flush()
             return result
         except Error as error:
-            show_error(error)
+            show_error(error, ctx)
             code = error.exit_code
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            if not is_json(ctx):
+                raise
+            show_usage(error)
+            code = error.exit_code
+        except (click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
             code = stopped()
@@ -56,17 +72,9 @@ class Commands(click.Group):
             if received():  # an import that was cut off fails in a way of its own
                 code = stopped()
             else:
-                show_bug(bug)
+                (show_bug_as_json if is_json(ctx) else show_bug)(bug)
                 code = 1
         raise click.exceptions.Exit(code)
-
-
-def show_error(error: Error) -> None:
-    """An error as it prints itself, its first word in red on a terminal."""
-    text = str(error)
-    head, found, rest = text.partition("error:")
-    styled = click.style("error:", fg="red", bold=True) + rest if found and not head else text
-    click.echo(styled, err=True)
 
 
 def show_bug(bug: Exception) -> None:
@@ -89,7 +97,7 @@ def cli() -> None:
     """
 
 
-for _command in (init, query, explain, price, check, budget, functions):
+for _command in (demo, init, query, run, shell, explain, price, check, refresh, budget, functions, verify, key):
     cli.add_command(_command)
 
 

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from dpsql.cli.params import Params, read_params
 from dpsql.cli.stop import careful, watch
+from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
-from dpsql.options import Request
+from dpsql.options import REMOVED, Request
 
 if TYPE_CHECKING:
     from dpsql.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LIMIT = click.IntRange(min=1)
+
+class _Limit(click.ParamType[Any]):
+    """A whole number, or "auto"."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == AUTO else click.IntRange(min=1).convert(value, param, ctx)
+
+
+def by_environment(name: str) -> dict[str, Any]:
+    """The keywords by which an option may also come from the environment, as DPSQL_NAME; its help says so."""
+    return {"envvar": f"DPSQL_{name.upper()}", "show_envvar": True}
 
 
 def policy_option(command: F) -> F:
@@ -28,11 +43,10 @@ def policy_option(command: F) -> F:
     return click.option(
         "--policy",
         metavar="PATH",
-        envvar="DPSQL_POLICY",
         default="policy.toml",
         show_default=True,
-        show_envvar=True,
         help="The policy file.",
+        **by_environment("policy"),
     )(command)
 
 
@@ -46,7 +60,31 @@ def steward_option(command: F) -> F:
 def strict_option(command: F) -> F:
     """--strict-engine, which stands for [engine] untested = "refuse" in the policy."""
     return click.option(
-        "--strict-engine", "strict", is_flag=True, help="Refuse a DuckDB that dpsql was not tested with."
+        "--strict-engine",
+        "strict",
+        is_flag=True,
+        help="Refuse a DuckDB that dpsql was not tested with.",
+        **by_environment("strict_engine"),
+    )(command)
+
+
+def intervals_option(command: F) -> F:
+    """--intervals: the ends of error bars, for programs too."""
+    return click.option(
+        "--intervals",
+        is_flag=True,
+        help="Low and high columns in CSV, parquet and Arrow; error bars also where that takes up to a minute.",
+        **by_environment("intervals"),
+    )(command)
+
+
+def receipt_option(command: F) -> F:
+    """--receipt: a signed receipt beside the file."""
+    return click.option(
+        "--receipt",
+        is_flag=True,
+        help="With -o: also a signed FILE.receipt.json, which `dpsql verify` checks.",
+        **by_environment("receipt"),
     )(command)
 
 
@@ -63,30 +101,47 @@ def opened(policy: str, analyst: str | None = None, *, strict: bool = False) -> 
 
 def _flag(field: Field[Any]) -> Any:
     """The flag of one thing that a query may ask for. ε and δ stay text, so that 0.1 is one tenth exactly."""
-    name, told = f"--{field.name.replace('_', '-')}", {"help": field.metadata["help"]}
+    name = f"--{field.name.replace('_', '-')}"
+    told: dict[str, Any] = {"help": field.metadata["help"]}
+    if field.name == "params":
+        told |= {"metavar": field.metadata["metavar"], "type": Params(), **by_environment("param")}
+        return click.option("--param", "params", multiple=True, callback=lambda _, __, got: read_params(got), **told)
+    told |= by_environment(field.name)
     if field.default is False:
         return click.option(name, is_flag=True, **told)
     if field.name == "mechanism":
         return click.option(name, type=click.Choice(ASKED_FOR), **told)
-    kinds = {"int | None": _LIMIT, "float | None": float}
+    kinds: dict[str, Any] = {"Limit | None": _Limit(), "float | None": float}
     return click.option(name, type=kinds.get(str(field.type)), metavar=field.metadata["metavar"], **told)
 
 
-_ANALYST = click.option("--analyst", metavar="NAME", help="Who asks; the policy may set quotas: [budget.analysts].")
+def analyst_option(command: F) -> F:
+    """--analyst: who asks."""
+    told = "Who asks; the policy may set quotas: [budget.analysts]."
+    return click.option("--analyst", metavar="NAME", help=told, **by_environment("analyst"))(command)
+
+
+def request_options(command: F, *, but: Collection[str] = ()) -> F:
+    """Everything that a query may ask for besides its SQL; but: what is left out."""
+    gone = [click.option(f"--{name}", is_flag=True, hidden=True) for name in REMOVED]  # the session says what instead
+    fitting = [_flag(field) for field in reversed(fields(Request)) if field.name not in but]
+    for option in (*gone, analyst_option, *fitting):
+        command = option(command)
+    return command
 
 
 def query_options(command: F) -> F:
     """The SQL, and everything that a query may ask for besides."""
-    for option in (_ANALYST, *map(_flag, reversed(fields(Request)))):
-        command = option(command)
-    command = click.option("-f", "--file", metavar="FILE", help="Read the SQL from a file; - is standard input.")(
-        command
-    )
+    command = request_options(command)
+    told = "Read the SQL from a file; - is standard input."
+    command = click.option("-f", "--file", metavar="FILE", help=told, **by_environment("file"))(command)
     return click.argument("sql", required=False)(command)
 
 
 def read_sql(sql: str | None, file: str | None) -> str:
-    """The SQL from the argument or the file, exactly one of them."""
+    """The SQL from the argument or the file, exactly one of them; an argument stands for a file of the environment."""
+    if sql is not None and _source("file") is ParameterSource.ENVIRONMENT:
+        file = None
     if (sql is None) == (file is None):
         raise click.UsageError("give the SQL either as an argument, in quotes, or with -f FILE")
     if sql is not None:
@@ -102,5 +157,18 @@ def read_sql(sql: str | None, file: str | None) -> str:
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given; what this version lacks is the session's to refuse."""
-    return {name: value for name, value in options.items() if value is not None and value is not False}
+    """The options that were given; what this version lacks is the session's to refuse.
+
+    ε and an accuracy exclude each other: one on the command line stands for the other in the environment.
+    """
+    found = {name: value for name, value in options.items() if value is not None and value is not False}
+    for one, others in (("epsilon", ("accuracy", "confidence")), ("accuracy", ("epsilon",))):
+        for other in others if _source(one) is ParameterSource.COMMANDLINE else ():
+            if _source(other) is ParameterSource.ENVIRONMENT:
+                found.pop(other, None)
+    return found
+
+
+def _source(name: str) -> ParameterSource | None:
+    ctx = click.get_current_context(silent=True)
+    return None if ctx is None else ctx.get_parameter_source(name)

@@ -22,7 +22,7 @@ def price(sql: str | None, file: str | None, policy: str, as_json: bool, analyst
     """Show what accuracy costs: a table of ε, expected error and price; spends nothing.
 
     Errors are for all cells at once with 95% confidence (an average's for groups of 1,000 rows), and follow from the
-    noise alone. --epsilon adds a line of its own.
+    noise alone; a quantile's is in rows. --epsilon adds a line of its own.
     """
     text = read_sql(sql, file)
     with opened(policy, analyst) as session:
@@ -30,15 +30,17 @@ def price(sql: str | None, file: str | None, policy: str, as_json: bool, analyst
         if as_json:
             click.echo(json.dumps([_as_dict(q) for q in quotes], ensure_ascii=False, indent=2, allow_nan=False))
         else:
-            for line in _lines(quotes):
+            for line in lines(quotes):
                 click.echo(line)
         click.echo("nothing was spent", err=True)
 
 
 def _as_dict(quote: Quote) -> dict[str, Any]:
+    from dpsql.explain.expected import expected
+
     return {
         "epsilon": float(quote.epsilon),
-        "errors": _errors(quote),
+        "errors": {one.name: one.error for one in expected(quote)},
         "cost": {
             "epsilon": float(quote.price.epsilon),
             "delta": float(quote.price.delta),
@@ -48,42 +50,23 @@ def _as_dict(quote: Quote) -> dict[str, Any]:
     }
 
 
-def _errors(quote: Quote) -> dict[str, float | None]:
-    """The error of each output that shows an aggregate as it stands, for all cells at once."""
-    from dpsql.explain.show import as_dict
-
-    facts = as_dict(quote)
-    releases = {r["name"]: r for r in facts["releases"]}
-    found: dict[str, float | None] = {}
-    for column in facts["columns"]:
-        if column["kind"] == "aggregate":
-            release, place = column["from"][0].split(".")
-            error = releases[release]["aggregates"][int(place[1:])]["error"]
-            found[column["name"]] = None if error is None else error["all_cells"]
-        elif column["kind"] == "expression":
-            found[column["name"]] = None
-    return found
-
-
-def _lines(quotes: Sequence[Quote]) -> list[str]:
+def lines(quotes: Sequence[Quote]) -> list[str]:
+    """The table for people."""
     from dpsql.answer.render import printable
     from dpsql.core.cost import show_rounded
+    from dpsql.explain.expected import expected
 
-    names = list(_errors(quotes[0]))
+    names = [one.name for one in expected(quotes[0])]
     deltas = any(q.price.delta for q in quotes)
     rhos = any(q.price.rho is not None for q in quotes)
     heads = ["ε", *(f"± {printable(n)}" for n in names), *(["δ"] if deltas else []), *(["ρ"] if rhos else []), "fits"]
     rows = [heads]
     for quote in quotes:
-        errors, cost = _errors(quote), quote.price
-        row = [show_rounded(quote.epsilon, up=True), *(_short(errors[n]) for n in names)]
+        cost = quote.price
+        row = [show_rounded(quote.epsilon, up=True), *(one.text for one in expected(quote))]
         row += [show_rounded(cost.delta, up=True, digits=3)] if deltas else []
         row += [show_rounded(cost.rho, up=True, digits=4) if cost.rho is not None else ""] if rhos else []
         more = quote.fits.more if quote.fits is not None else None
         rows.append([*row, "for free" if more is None else "once" if more == 1 else f"{more:,} times"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     return ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-
-
-def _short(error: float | None) -> str:
-    return "?" if error is None else f"{error:,.0f}" if error >= 1000 else f"{error:.3g}"

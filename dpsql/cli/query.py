@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.cli.options import given, opened, policy_option, query_options, read_sql, strict_option
+from dpsql.cli.options import (
+    by_environment,
+    given,
+    intervals_option,
+    opened,
+    policy_option,
+    query_options,
+    read_sql,
+    receipt_option,
+    strict_option,
+)
 from dpsql.cli.output import FORMATS, choose
+from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
     from dpsql.accounting.account import Balance
     from dpsql.answer.model import Answer
+    from dpsql.session import Session
 
 
 @click.command()
 @query_options
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: table on a terminal, else csv.")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file: .csv, .json, .parquet or .arrow.")
-@click.option("--intervals", is_flag=True, help="Simulate error bars also where that takes long (up to a minute).")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="Default: table on a terminal, else csv. With json errors are JSON, too.",
+    **by_environment("format"),
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to a file: .csv, .json, .parquet, .arrow, or a chart: .png, .svg, .html.",
+    **by_environment("output"),
+)
+@click.option("--plot", is_flag=True, help="Draw a chart with error bars in the terminal.", **by_environment("plot"))
+@click.option("--wide", is_flag=True, help="Let a table be wider than the terminal.", **by_environment("wide"))
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="The answer alone: no notes, no cost, no progress.",
+    **by_environment("quiet"),
+)
+@intervals_option
+@receipt_option
 @strict_option
 @policy_option
 def query(
@@ -27,8 +63,12 @@ def query(
     policy: str,
     format_: str | None,
     output: str | None,
+    plot: bool,
+    wide: bool,
+    quiet: bool,
     analyst: str | None,
     intervals: bool,
+    receipt: bool,
     strict: bool,
     **options: Any,
 ) -> None:
@@ -37,34 +77,48 @@ def query(
     The answer goes to standard output, everything else to standard error. What it costs is recorded before any row
     is read and is never refunded. A file with several statements is one batch: one price, what they share is
     measured once, and all of them are answered or none is.
+
+    Every option may come from the environment instead, as DPSQL_EPSILON=0.5; the command line is stronger.
     """
     text = read_sql(sql, file)
     # Everything that could go wrong with the output goes wrong now, before anything is paid.
-    with choose(output, format_) as target:
-        from dpsql.answer.render import cut_lines, range_lines
+    with choose(output, format_, receipt=receipt, intervals=intervals, plot=plot, wide=wide) as target:
         from dpsql.sql.statements import statements
 
-        several = len(statements(text)) if file is not None else 1
+        several = len(statements(text)) if sql is None else 1
         target.takes(several)
-        with opened(policy, analyst, strict=strict) as session:
+        with progress(quiet) as ended, opened(policy, analyst, strict=strict) as session:
+            if receipt:
+                session.signer.check()
             run = session.batch if several > 1 else session.query
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
             answers = [answer.simulated() for answer in answers] if intervals else answers
-            target.write(*answers)
-            for line in dict.fromkeys(line for answer in answers for line in (*answer.notes, *range_lines(answer))):
-                click.echo(line, err=True)
-            for line in cut_lines(answers[0]):
-                click.echo(line, err=True)
-            if untested := answers[0].receipt.untested:
-                click.echo(f"measured by {untested}, which dpsql was not tested with", err=True)
-            click.echo(_receipt(answers[0], session.budget), err=True)
+            ended()
+            # What follows from the policy alone belongs to no ledger, and can be signed all the same.
+            target.write(*(replace(answer, signer=session.signer) for answer in answers))
+            if not quiet:
+                tell(answers, session)
+
+
+def tell(answers: Sequence[Answer], session: Session) -> None:
+    """What there is to say besides the values, on standard error: notes, and what it cost."""
+    from dpsql.answer.text_table import remarks
+
+    for line in dict.fromkeys(line for answer in answers for line in remarks(answer)):
+        click.echo(line, err=True)
+    if waiting := session.unverified:
+        said = f"promises of {', '.join(waiting)} aren't verified, and not relied on"
+        click.echo(f"{said}: once `dpsql check --steward` has run, answers may be better", err=True)
+    click.echo(_receipt(answers[0], session.budget), err=True)
 
 
 def _receipt(answer: Answer, balance: Balance) -> str:
     from dpsql.answer.render import guarantee
 
     cost = f"cost {guarantee(answer.cost, up=True)}"
+    if not answer.receipt.id:
+        return "cost nothing: it follows from the policy alone"
     if answer.receipt.reused:
         cost = f"cost nothing: the stored release {answer.receipt.id[:8]} answers it (--fresh pays for new noise)"
     return f"{cost} · left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"

@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # typing takes time to import, and a signal before instal
 if TYPE_CHECKING:
     from types import FrameType
 
+    from dpsql.accounting.account import Receipt
     from dpsql.session import Session
 
 
@@ -26,6 +27,7 @@ class _State:
     raised = float("-inf")
     careful = False
     session: Session | None = None
+    before: Receipt | None = None  # its last spend when it was watched first
 
 
 def install() -> None:
@@ -54,8 +56,9 @@ def careful() -> None:
 
 
 def watch(session: Session | None) -> None:
-    """The session whose spend is told when the command is stopped."""
+    """The session whose spend from now on is told when the command is stopped."""
     _State.session = session
+    _State.before = None if session is None else session.charged
     careful()
 
 
@@ -71,10 +74,27 @@ def received() -> bool:
 
 def stopped() -> int:
     """Say that the command was stopped, and whether anything was charged; the exit code."""
-    session = _State.session
-    charged = None if session is None or session.charged is None else session.charged.id
-    print(_line(charged, unsure=session is not None and session.paying), file=sys.stderr, flush=True)
+    _tell()
     return 128 + (_State.received or signal.SIGINT)
+
+
+def go_on(session: Session) -> None:
+    """Ctrl-C ended one statement of several: say whether it was charged, and let the command go on.
+
+    SIGTERM ends the command, too: then KeyboardInterrupt is raised.
+    """
+    if _State.received == signal.SIGTERM:
+        raise KeyboardInterrupt
+    _tell()
+    _State.received = 0
+    watch(session)
+
+
+def _tell() -> None:
+    session = _State.session
+    receipt = None if session is None or session.charged is _State.before else session.charged
+    charged = None if receipt is None else receipt.id
+    print(_line(charged, unsure=session is not None and session.paying), file=sys.stderr, flush=True)
 
 
 def _line(charged: str | None, *, unsure: bool = False) -> str:

@@ -4,9 +4,10 @@
     ├── SQLError       the text can't be parsed, names something unknown, or uses what isn't supported   exit 3
     ├── PrivacyError   the query is understood and can't be answered privately                           exit 3
     ├── BudgetError    the account can't pay for it                                                      exit 4
-    ├── PolicyError    the policy file is wrong                                                          exit 5
+    ├── PolicyError    the policy file, or a job's, is wrong                                             exit 5
     ├── LedgerError    the ledger can't be used                                                          exit 5
-    └── DataError      a source can't be read, or the engine failed on it                                exit 6
+    ├── DataError      a source can't be read, or the engine failed on it; a receipt doesn't hold        exit 6
+    └── ExtraError     a library of an optional extra isn't installed (also an ImportError)              exit 2
 
 No message holds anything computed from a private row. EngineError is none of them: it says why an engine refused a
 query over public or noisy values, and whoever asked puts it into words.
@@ -111,6 +112,11 @@ def quoted_line(text: str, span: Span) -> tuple[str, str]:
     return _plain(f"{before}{text[start:stop]}{after}"), f"{lead}{'^' * carets}"
 
 
+def text_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
 def _width(character: str) -> int:
     """How many columns of a terminal a character takes."""
     if character.isascii():
@@ -164,6 +170,12 @@ class DataError(Error):
     exit_code = 6
 
 
+class ExtraError(Error, ImportError):
+    """A library that only this needs isn't installed; the hint says what to install."""
+
+    exit_code = 2
+
+
 class EngineError(Exception):
     """An engine refused a query; the message is its own, and never about private rows that an analyst asked about."""
 
@@ -175,3 +187,8 @@ def nearest(word: str, known: list[str] | tuple[str, ...], *, cutoff: float = 0.
     lowered = {candidate.lower(): candidate for candidate in known}
     found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
+
+
+def removed(what: str, instead: str) -> PrivacyError:
+    """The error for something that earlier versions had."""
+    return PrivacyError(f"{what} is gone", code="removed", hint=instead)

@@ -105,3 +105,18 @@ class Contribution:
         # Theorems UNITS-1 and REPLACE-2; in one cell a replaced unit was in it or not, and is in it or not.
         times = Fraction(2) if self.replace and self.keyed else Fraction(1)
         return Sensitivity(times * self.groups, times * self.groups, single=not self.keyed)
+
+
+def bounded_total(total: Fraction, peak: Fraction, unit: Contribution, *, one_sign: bool) -> Sensitivity:
+    """Of one column per cell in which a unit's vector has an ℓ₁ norm of at most `total`, and no entry above `peak`.
+
+    one_sign: no two entries of any units have different signs. Of the unit's rows nothing else is asked.
+    """
+    if not unit.keyed:
+        # Theorem TOTALS-1: one number; replaced, it moves from one end of [−peak, peak] to the other.
+        reach = min(total, peak) * (1 if one_sign or not unit.replace else 2)
+        return Sensitivity(reach, reach**2, single=True)
+    # Theorem TOTALS-1: ‖v‖₂² ≤ ‖v‖₁ · ‖v‖∞, and REPLACE-2 for two such vectors.
+    if not unit.replace:
+        return Sensitivity(total, total * peak)
+    return Sensitivity(2 * total, (2 if one_sign else 4) * total * peak)

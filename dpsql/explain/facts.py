@@ -5,14 +5,14 @@ Everything here is a function of the SQL, the policy and the ledger; no private 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
-from dpsql.aggregates import RECIPES
+from dpsql.aggregates import RECIPES, present
 from dpsql.aggregates.base import Call, Rational
 from dpsql.analyze.checked import Argument
 from dpsql.backends.base import Backend
@@ -28,10 +28,13 @@ from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
+from dpsql.quote.lost import found_in, lines
 from dpsql.quote.model import Measurement, Quote, Step
+from dpsql.quote.totals import may_choose
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Quantity
+from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
@@ -40,6 +43,7 @@ from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
+from dpsql.statistics.votes import Votes
 
 EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
 Facts = dict[str, Any]
@@ -52,7 +56,8 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
     count = sum(len(s.measurements) for s in quote.steps)
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
-        steps[step.name] = _release(step, quote.price, before, backend, count)
+        parts = quote.main.split.parts or (Fraction(1, max(1, count)),) * count
+        steps[step.name] = _release(step, quote.price, before, backend, parts)
     responses: dict[str, Facts] = {}
     for response in quote.responses:
         known = sum(len(r["aggregates"]) for r in responses.values())
@@ -71,13 +76,13 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
         "responses": list(responses.values()),
     }
     for stage in quote.stages:
-        if stage.kind == "estimate":
-            facts["clipping"] = {"cost": _cost(stage.own)}
         if stage.kind == "limits":
-            facts["limits"] = {"cost": _cost(stage.own), "chosen": _chosen_limits(quote)}
-            _forget_noise(quote, facts["releases"])
-    if quote.cuts:
-        facts["cuts"] = [dict(one) for one in quote.cuts]
+            chosen = _chosen_limits(quote) if quote.main.open else []
+            facts["limits"] = {"cost": _cost(stage.cost), "chosen": chosen, "counts": len(stage.steps)}
+            if quote.main.open:
+                _forget_noise(quote, facts["releases"])
+    if quote.counts and not quote.main.open:
+        facts["cuts"] = lines([f for f in found_in(quote.steps, quote.counts) if f.known])
     if quote.main.automatic:
         facts["automatic"] = _automatic(quote)
         _forget(quote, facts["releases"])
@@ -107,8 +112,7 @@ def _automatic(quote: Quote) -> list[Facts]:
 
 def _chosen_limits(quote: Quote) -> list[str]:
     """The limits that are chosen before the query itself is measured."""
-    found = {name: None for step in quote.steps for name in step.checked.bounding.chosen}
-    return [name for name in ("max_rows", "max_rows_per_group", "max_groups") if name in found]
+    return list(dict.fromkeys(name for step in quote.steps for name in may_choose(step.checked)))
 
 
 def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
@@ -117,12 +121,18 @@ def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
         if not step.checked.bounding.chosen:
             continue
         chosen = step.checked.bounding.chosen
-        facts.update(mass=None, peak=None, groups=None, chosen=sorted(chosen))
+        facts.update(mass=None, peak=None, groups=None, chosen=may_choose(step.checked))
         facts["enforced"] = {name: None if name in chosen else limit for name, limit in facts["enforced"].items()}
         for m in facts["measurements"]:
             m.update(l1=None, l2=None, scale=None, grid=None)
+            if step.checked.private_keys:  # by what they are found, and for which share, is chosen with the limits
+                m.update(share=None, epsilon=None)
+        if step.checked.private_keys:
+            facts["selection"].update(by=None, threshold=None, units=None, other_units=None)
         for aggregate in facts["aggregates"]:
             aggregate.update(error=None, pending=True)
+            if "presence" in aggregate:
+                aggregate["presence"] |= {"above": None, "large_enough": None}
 
 
 def _forget(quote: Quote, releases: list[Facts]) -> None:
@@ -141,7 +151,7 @@ def _forget(quote: Quote, releases: list[Facts]) -> None:
                 m.update(l1=None, l2=None, scale=None, grid=None)
 
 
-def _release(step: Step, price: Cost, before: int, backend: Backend | None, count: int) -> Facts:
+def _release(step: Step, price: Cost, before: int, backend: Backend | None, parts: Sequence[Fraction]) -> Facts:
     checked = step.checked
     unit, enforced = checked.bounding.contribution, checked.bounding
     facts: Facts = {
@@ -153,7 +163,12 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
         "mass": None if unit.mass is None else float(unit.mass),
         "peak": None if unit.peak is None else float(unit.peak),
         "groups": None if unit.groups is None else float(unit.groups),
-        "enforced": {"max_rows": enforced.mass, "max_rows_per_group": enforced.peak, "max_groups": enforced.cap},
+        "enforced": {
+            "max_rows": enforced.mass,
+            "max_rows_per_group": enforced.peak,
+            "max_groups": enforced.cap,
+            **checked.total_limits,
+        },
         "cells": step.count,
         "keys": [
             {
@@ -164,11 +179,9 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
             for i, key in enumerate(checked.release.keys)
         ],
         "better": None if checked.unlisted is None else checked.unlisted.better,
-        "selection": None
-        if step.selection is None
-        else {"threshold": step.selection.threshold, "delta": float(step.selection.delta)},
+        "selection": _selection(step),
         "measurements": [
-            _measurement(m, i, price, count, step.bits) for i, m in enumerate(step.measurements, before + 1)
+            _measurement(m, i, price, parts[i - 1], step.bits) for i, m in enumerate(step.measurements, before + 1)
         ],
         "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
     }
@@ -177,12 +190,27 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, coun
     return facts
 
 
-def _measurement(m: Measurement, number: int, price: Cost, count: int, bits: int) -> Facts:
+def _selection(step: Step) -> Facts | None:
+    """By what keys leave: a noisy number of units, or of their votes; and about how many units a key needs."""
+    found = step.selection
+    if found is None:
+        return None
+    statistic = step.measurements[found.measurement].statistic
+    whole = 2**statistic.bits if isinstance(statistic, Votes) else 1
+    return {
+        "by": "votes" if found.votes else "units",
+        "threshold": found.threshold / whole if found.votes else found.threshold,
+        "units": found.units,
+        "other_units": found.other,
+        "delta": float(found.delta),
+    }
+
+
+def _measurement(m: Measurement, number: int, price: Cost, share: Fraction, bits: int) -> Facts:
     step = _grid_step(m, bits)
-    # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has the same share.
+    # Laplace: a share of ε (or ρ). Gaussian: one vector, of whose squared norm each statistic has its share.
     event = m.noise.event(m.sensitivity)
     epsilon = event.epsilon if isinstance(event, Pure) else None
-    share = Fraction(1, count)
     if epsilon is not None and price.rho is None:
         share = epsilon / price.epsilon if price.epsilon else Fraction(0)
     elif epsilon is not None and price.rho is not None:
@@ -206,17 +234,21 @@ def _grid_step(m: Measurement, bits: int) -> Fraction:
     weight = 1 if isinstance(score, Units | Clipped | Distinct) else 2**bits
     if isinstance(m.statistic, Clipped):
         return m.statistic.step
+    if isinstance(m.statistic, Votes):
+        return Fraction(1, 2**m.statistic.bits)
     if isinstance(m.statistic, Moments):
         return Fraction(1, m.statistic.resolution * weight)
-    return (score.value.grid.step if isinstance(score, Sum | Joint) else Fraction(1)) / weight
+    return (score.value.grid.step if isinstance(score, Sum | BoundedSum | Joint) else Fraction(1)) / weight
 
 
 def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
     facts: Facts = {
         "aggregate": call_text(argument.call),
         "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
-        "error": _error(step, call),
+        "error": None if argument.recipe.tells_presence else _error(step, call),
     }
+    if argument.recipe.tells_presence:
+        facts["presence"] = _presence(step, call)
     if argument.clip is not None:
         facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
     elif argument.value is not None and argument.recipe.ranged:
@@ -224,6 +256,17 @@ def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts
         if argument.second is not None:
             facts["second_range"] = _range(argument.second)
     return facts
+
+
+def _presence(step: Step, call: Call) -> Facts:
+    """What a group's noisy number must exceed for it to be listed, and from which size on it hardly ever fails to."""
+    return {
+        "of": "units" if call.units else "rows",
+        "above": float(max(call.at)),
+        "large_enough": present.large_enough(step, call),
+        "missed": float(present.MISS),
+        "stray": 0.0 if step.count is None else float(present.STRAY),
+    }
 
 
 def _range(value: Scalar) -> Facts:
@@ -373,6 +416,8 @@ def _written(release: Facts, column: str) -> str:
     """A column of a release as the query writes it."""
     if (end := interval_of(column)) is not None:
         return f"DP_INTERVAL_{end[1].upper()}({release['aggregates'][end[0]]['aggregate']})"
+    if column == present.COLUMN:
+        return next(str(a["aggregate"]) for a in release["aggregates"] if "presence" in a)
     index = int(column[1:])
     written: str = (
         release["keys"][index]["key"] if column.startswith("k") else release["aggregates"][index]["aggregate"]

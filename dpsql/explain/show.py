@@ -10,7 +10,6 @@ from dpsql.backends.base import Backend
 from dpsql.core.cost import show_rounded
 from dpsql.explain.facts import Facts, as_dict
 from dpsql.explain.responses import response_head, response_lines, response_rows
-from dpsql.quote.cut_estimate import lines as cut_lines
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.model import Quote
 
@@ -33,15 +32,13 @@ def show(quote: Quote, *, backend: Backend | None = None) -> str:
     for one in facts.get("automatic", ()):
         lines += _automatic_lines(one)
     if limits := facts.get("limits"):
-        names = " and ".join(limits["chosen"])
-        lines.append(
-            f"limits    {names}: chosen first, for ε = {_number(limits['cost']['epsilon'])} of the price, once"
-        )
-        lines.append("          from noisy counts of units by powers of two; what is marked ? hangs on it")
-    if "clipping" in facts:
-        cost = f"ε = {_number(facts['clipping']['cost']['epsilon'])}"
-        lines.append(f"clipping  {cost} of the price is for an estimate of how many units limits and ranges cut")
-    lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(cut_lines(facts.get("cuts", ())))]
+        cost = f"ε = {_number(limits['cost']['epsilon'])} of the price, once"
+        if limits["chosen"]:
+            lines.append(f"limits    {' and '.join(limits['chosen'])}: chosen first, for {cost}")
+            lines.append("          from noisy counts of units by powers of two; what is marked ? hangs on it")
+        else:
+            lines.append(f"cut       what limits and ranges cut is estimated first, for {cost}")
+    lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(facts.get("cuts", ()))]
     if facts["other"] is not None:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
@@ -97,7 +94,8 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
     for m in release["measurements"]:
         numbers = (_number(m["l1"]), _number(m["l2"]), m["mechanism"], _number(m["scale"]), _number(m["grid"]))
         epsilon = "" if m["epsilon"] is None else _number(m["epsilon"])
-        rows.append((f"[{m['number']}]", m["statistic"], epsilon, f"{m['share']:.0%}", *numbers))
+        share = "?" if m["share"] is None else f"{m['share']:.0%}"
+        rows.append((f"[{m['number']}]", m["statistic"], epsilon, share, *numbers))
     if len(rows) == 1:
         yield "  nothing: the keys are public, and nothing else is asked for"
         return
@@ -118,10 +116,26 @@ def _cell_lines(release: Facts) -> Iterable[str]:
         shown = f" = {' × '.join(keys)}" if whole else f": those that there can be of {' × '.join(keys)}"
         yield f"cells     {release['cells']:,}" + (shown if keys else ", no GROUP BY")
     if selection is not None:
-        price = f", which costs δ = {_number(selection['delta'])}" if selection["delta"] else ""
-        yield f"          those with a noisy number of units of at least {selection['threshold']:,} leave{price}"
+        yield from _selection_lines(selection)
     if release["better"] is not None:
         yield from (f"          {line}" for line in release["better"].splitlines())
+
+
+def _selection_lines(selection: Facts) -> Iterable[str]:
+    """By what keys are found, how many units that takes, and how many it would take in the other way."""
+    price = f", which costs δ = {_number(selection['delta'])}" if selection["delta"] else ""
+    other = selection["other_units"]
+    if selection["by"] is None:
+        yield f"          by a noisy number of their units, or of votes: chosen with the limits{price}"
+    elif selection["by"] == "votes":
+        yield f"          those with noisy votes of at least {_number(selection['threshold'])} leave{price}"
+        yield "          a unit has a vote of 1/√t for each of its t groups"
+        against = f"; were units counted, about {other:,}" if other is not None else ""
+        yield f"          a key needs about {selection['units']:,} units{against}"
+    else:
+        yield f"          those with a noisy number of units of at least {selection['threshold']:,} leave{price}"
+        if other is not None:
+            yield f"          votes, 1/√t for each of a unit's t groups, would need about {other:,} units"
 
 
 def _output_lines(facts: Facts) -> Iterable[str]:
@@ -175,6 +189,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
             lines.append(f"range [{_number(found['low'])}, {_number(found['high'])}]{why}; values outside are clipped")
     if clip := aggregate.get("clip"):
         lines.append(f"what a unit adds to a group is clipped to [{_number(clip['low'])}, {_number(clip['high'])}]")
+    if presence := aggregate.get("presence"):
+        return [*lines, *_presence_lines(presence)]
     if aggregate.get("pending"):
         what = "range and error known once the automatic bounds are" if not release.get("chosen") else ""
         return [*lines, what or "error known once the limits are"]
@@ -214,6 +230,18 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if (cost := error.get("choice_epsilon")) is not None:
         lines.append(f"counted, not chosen: the keys alone, with the same noise, would cost ε = {_number(cost)}")
     return lines
+
+
+def _presence_lines(presence: Facts) -> Iterable[str]:
+    what, size = presence["of"], presence["large_enough"]
+    if size is None:
+        yield f"those with a noisy number of {what} above a threshold that is known once the limits are"
+        return
+    yield f"those with a noisy number of {what} above {_number(presence['above'])}"
+    missed = f"is missed with at most {presence['missed']:.0%}, smaller ones may be missing"
+    yield f"one with at least {size:,} {what} {missed}"
+    if presence["stray"]:
+        yield f"with {1 - presence['stray']:.0%} no group without rows is taken for one that is there"
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:

@@ -5,7 +5,7 @@ Noise and price come from the same objects: `Split.cost` prices the very noises 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol, cast
 
@@ -22,8 +22,8 @@ AnyNoise = Noise | NoisyMax  # what a statistic gets: noise that is added, or a 
 class Shared(Budget, Protocol):
     """A budget that is shared out between choices, which are pure, and one vector of all other statistics."""
 
-    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
-        """What is left for the vector where so many of all statistics are choices, and each one's part of that."""
+    def vector(self, parts: Sequence[Fraction]) -> tuple[Budget, list[Fraction]]:
+        """What the vector may spend whose statistics have these parts of the whole, and each one's part of that."""
 
     def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
         """What these cost together; left: the ε that is left for what isn't pure; pure: all are."""
@@ -42,9 +42,9 @@ class BasicBudget:
     def rho(self, part: Fraction) -> Fraction | None:
         return None
 
-    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
-        left = self.epsilon * (count - choices) / max(1, count)
-        return BasicBudget(left, self.delta), Fraction(1, max(1, count - choices))
+    def vector(self, parts: Sequence[Fraction]) -> tuple[Budget, list[Fraction]]:
+        whole = sum(parts, Fraction(0))
+        return BasicBudget(self.epsilon * whole, self.delta), [part / whole for part in parts]
 
     def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
         epsilon = sum((e.epsilon for e in events if isinstance(e, Pure)), Fraction(0))
@@ -75,8 +75,8 @@ class ZcdpBudget:
     def rho(self, part: Fraction) -> Fraction | None:
         return self.whole * part
 
-    def vector(self, count: int, choices: int) -> tuple[Budget, Fraction]:
-        return self, Fraction(1, max(1, count))
+    def vector(self, parts: Sequence[Fraction]) -> tuple[Budget, list[Fraction]]:
+        return self, list(parts)
 
     def price(self, events: Sequence[Event], left: Fraction, pure: bool) -> Cost:
         rho = sum((e.rho for e in events), Fraction(0))  # Theorem COMP-2
@@ -91,10 +91,14 @@ class ZcdpBudget:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One mechanism for a whole query, beside the choices in it, and what it may spend."""
+    """One mechanism for a whole query, beside the choices in it, and what it may spend.
+
+    parts: of each statistic, positive and at most 1 together; None: equal ones.
+    """
 
     budget: Shared
     mechanism: type[Mechanism]
+    parts: tuple[Fraction, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -109,27 +113,38 @@ class Split:
 
     def noises(self, sensitivities: Sequence[Sensitivity]) -> tuple[AnyNoise, ...]:
         """A noise for each statistic."""
-        budget, part = self._vector(sensitivities)
-        # Theorems SPLIT-1 and GAUSS-3: each choice has an equal share, and the vector's entries have equal parts.
+        budget, parts = self._vector(sensitivities)
+        # Theorems SPLIT-1 and GAUSS-3: each choice has its share, and the vector's entries have their parts.
         return tuple(
-            NoisyMax.calibrate(s, self.budget.pure(Fraction(1, len(sensitivities))))
+            NoisyMax.calibrate(s, self.budget.pure(share))
             if s.choice
-            else self.noise.calibrated(s, budget, part)
-            for s in sensitivities
+            else self.noise.calibrated(s, budget, next(parts))
+            for s, share in zip(sensitivities, self._shares(len(sensitivities)), strict=True)
         )
 
     def variances(self, sensitivities: Sequence[Sensitivity]) -> list[Fraction]:
         """About the variance of each of these noises, without making them, to compare candidates; 0 for choices."""
-        budget, part = self._vector(sensitivities)
-        return [Fraction(0) if s.choice else self.noise.expected_variance(s, budget, part) for s in sensitivities]
+        budget, parts = self._vector(sensitivities)
+        return [
+            Fraction(0) if s.choice else self.noise.expected_variance(s, budget, next(parts)) for s in sensitivities
+        ]
 
     def cost(self, sensitivities: Sequence[Sensitivity], noises: Sequence[Mechanism]) -> Cost:
         """What these noises cost for statistics of these sensitivities, together."""
         events = [noise.event(s) for s, noise in zip(sensitivities, noises, strict=True)]
         return self.budget.price(events, self._vector(sensitivities)[0].epsilon, self.mechanism.pure)
 
-    def _vector(self, sensitivities: Sequence[Sensitivity]) -> tuple[Budget, Fraction]:
-        return self.budget.vector(len(sensitivities), sum(s.choice for s in sensitivities))
+    def _vector(self, sensitivities: Sequence[Sensitivity]) -> tuple[Budget, Iterator[Fraction]]:
+        shares = zip(sensitivities, self._shares(len(sensitivities)), strict=True)
+        budget, parts = self.budget.vector([share for s, share in shares if not s.choice])
+        return budget, iter(parts)
+
+    def _shares(self, count: int) -> tuple[Fraction, ...]:
+        if self.parts is None:
+            return (Fraction(1, max(1, count)),) * count
+        if not all(self.parts) or sum(self.parts) > 1:
+            raise AssertionError("shares are positive and no more than the whole")
+        return self.parts
 
 
 def budget_of(epsilon: Fraction, delta: Fraction, conversion: Conversion | None) -> Shared:

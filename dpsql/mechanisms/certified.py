@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
-from math import isqrt
+from math import ceil, isqrt
 
 # Upper bounds on probabilities go no lower than this: further down, a fraction's digits would be all it is.
 NEGLIGIBLE = Fraction(1, 10**1000)
@@ -74,23 +74,32 @@ def least(enough: Callable[[Fraction], bool], start: Fraction) -> Fraction:
     return Fraction(over * step)
 
 
-def least_integer(enough: Callable[[int], bool]) -> int:
-    """The least integer above 0 that is enough, where all larger ones are; 0 is taken not to be."""
-    over = 1
+def least_integer(enough: Callable[[int], bool], near: int = 1) -> int:
+    """The least integer above 0 that is enough, where all larger ones are; 0 is taken not to be.
+
+    near: where it is looked for first. It is quick where that is near.
+    """
+    over = near = max(1, near)
     while not enough(over):
-        over *= 2
-    below = over // 2
+        over = near + max(1, 2 * (over - near))
+    below, step = (near, 0) if over > near else (near - 1, 1)
+    while step and below > 0 and enough(below):
+        over, step = below, 2 * step
+        below = max(0, over - step)
     while over - below > 1:
         middle = (below + over) // 2
         below, over = (below, middle) if enough(middle) else (middle, over)
     return over
 
 
-def upper_threshold(tail: Callable[[int], Fraction], p: Fraction) -> int:
-    """The smallest integer t ≥ 1 whose tail Pr[Z ≥ t] is at most p, never too small; 10^-1000 ≤ p < 1/2."""
+def upper_threshold(tail: Callable[[int], Fraction], p: Fraction, near: float = 1) -> int:
+    """The smallest integer t ≥ 1 whose tail Pr[Z ≥ t] is at most p, never too small; 10^-1000 ≤ p < 1/2.
+
+    near: about where that is.
+    """
     if not NEGLIGIBLE <= p < Fraction(1, 2):
         raise ValueError("the probability must lie between 10^-1000 and 1/2")
-    return least_integer(lambda t: tail(t) <= p)  # as p < 1/2 and the noise is symmetric, 0 isn't enough
+    return least_integer(lambda t: tail(t) <= p, ceil(near))  # as p < 1/2 and the noise is symmetric, 0 isn't enough
 
 
 def log2_floor(x: Fraction) -> int:

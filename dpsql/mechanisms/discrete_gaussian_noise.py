@@ -204,7 +204,7 @@ class DiscreteGaussian:
 
     def threshold(self, p: Fraction) -> int:
         """The smallest integer t with Pr[Z ≥ t] ≤ p, never too small; 10^-1000 ≤ p < 1/2."""
-        return upper_threshold(self.tail, p)
+        return upper_threshold(self.tail, p, normal_deviations(float(p)) * math.sqrt(self.sigma_squared))
 
     def within(self, confidence: float, cells: int = 1) -> int:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""

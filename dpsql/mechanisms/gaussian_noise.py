@@ -179,7 +179,7 @@ class Gaussian:
 
     def threshold(self, p: Fraction) -> int:
         """The smallest integer t with Pr[Z ≥ t] ≤ p, never too small; 10^-1000 ≤ p < 1/2."""
-        return upper_threshold(self.tail, p)
+        return upper_threshold(self.tail, p, normal_deviations(float(p)) * float(self.sigma))
 
     def within(self, confidence: float, cells: int = 1) -> int:
         """The smallest t such that all of so many independent draws satisfy |Z| ≤ t with at least this confidence."""

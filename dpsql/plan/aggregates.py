@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from dpsql.plan.build import Builder
 
 
-_COMBINED = "count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))"
+_ROW = "name what is counted: COUNT(DISTINCT (a, b))"
+_ONE = "combinations of values can only be counted: COUNT(DISTINCT (a, b))"
 
 
 def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
@@ -50,9 +51,13 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
     if isinstance(call, exp.Anonymous):
         argument = call.expressions[0] if call.expressions else None
     if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or isinstance(argument.expressions[0].unnest(), exp.Tuple):
-            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
+        several = len(argument.expressions) != 1
         argument = argument.expressions[0]
+        if isinstance(argument.unnest(), exp.Tuple):
+            argument = argument.unnest()
+            several = not (isinstance(form, Recipe) and form.counts_distinct)
+        if several:
+            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_ONE)
         distinct = not (isinstance(form, Recipe) and form.same_of_distinct)
     bounds = contribution(call, form, distinct)
     if is_privacy_unit(second):
@@ -63,11 +68,15 @@ def aggregate_of(builder: Builder, node: Expr, rows: Rows) -> Aggregate:
         argument = argument.this  # the order can't matter for what is supported here
     if isinstance(argument, exp.Star):
         if distinct:
-            raise refuse(SQLError, "DISTINCT takes one expression here", call, code="distinct", hint=_COMBINED)
+            raise refuse(SQLError, "DISTINCT * counts nothing that has a name", call, code="distinct", hint=_ROW)
         argument = None
     if argument is None and not form.starred:
         raise refuse(SQLError, f"{form.name} needs an argument", call, code="arity", hint=f"write {form.name}(x)")
-    plan = builder.row_level(argument, rows) if argument is not None else None
+    plan: Expr | None = None
+    if isinstance(argument, exp.Tuple):
+        plan = exp.Tuple(expressions=[builder.row_level(e, rows) for e in argument.expressions])
+    elif argument is not None:
+        plan = builder.row_level(argument, rows)
     if form.condition and plan is not None and not distinct:  # rows that pass a FILTER, and nothing else
         return counted_rows(all_of([*([] if where is None else [where]), plan]), node)
     if isinstance(form, Recipe) and plan is not None:

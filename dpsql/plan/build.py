@@ -8,12 +8,14 @@ WHERE. What is left then is plain SQL over public things, and needs no privacy r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from sqlglot import exp
 
 from dpsql.core.errors import PrivacyError, SQLError
 from dpsql.plan.correlated import Around
+from dpsql.plan.counted import count_of_distinct
 from dpsql.plan.distinct import distinct_as_group, distinct_rows, first_rows
 from dpsql.plan.estimates import trace_estimates
 from dpsql.plan.google import check_post, check_unit, unit_column
@@ -21,6 +23,7 @@ from dpsql.plan.groups import group_units, release
 from dpsql.plan.joins import JoinedSource, joined
 from dpsql.plan.nodes import Expr, Filter, Link, Plan, PublicTable, Release, Responses, Scan, scanned, unit_of
 from dpsql.plan.owners import determine, ways
+from dpsql.plan.presence import tell_presence, together, without_needless, without_unused
 from dpsql.plan.refusals import (
     check_distinct,
     lateral_rows,
@@ -32,7 +35,7 @@ from dpsql.plan.refusals import (
 )
 from dpsql.plan.responses import check_alone, check_places, holds_response, no_private_rows, responses
 from dpsql.plan.rows import Private, PublicRows, Rows, conjuncts, given, plan_column
-from dpsql.plan.sets import combined
+from dpsql.plan.sets import list_of, set_operation, without_repeats
 from dpsql.plan.subqueries import free_aliases, row_level
 from dpsql.plan.unmatched import check_kept, rows_without_match
 from dpsql.plan.winners import with_winners
@@ -42,6 +45,7 @@ from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit
 from dpsql.sql.refuse import refuse
 
+MAX_TRIES = 64  # to read a query as another one that it may be
 UNIT = "privacy unit"  # the plan column of a unit that no column of the table holds
 
 
@@ -88,6 +92,7 @@ class Builder:
         self.policy = policy
         self.releases: list[Release | Responses] = []
         self.nodes = 0
+        self.tries = MAX_TRIES
         self.around: list[Around] = []  # the public scopes around a subquery
         self.prefix = "r"  # of the noisy tables' names, which no table of the policy and no source has
         while any(name.startswith(self.prefix) and name[len(self.prefix) :].isdigit() for name in taken):
@@ -100,9 +105,22 @@ class Builder:
 
     def add(self, found: Release | Responses) -> str:
         """The name of a release's noisy table; an equal one that was there already is measured once."""
-        if found not in self.releases:
-            self.releases.append(found)
-        return self.names[self.releases.index(found)]
+        for i, known in enumerate(self.releases):
+            if (both := together(known, found)) is not None:
+                self.releases[i] = both
+                return self.names[i]
+        self.releases.append(found)
+        return self.names[-1]
+
+    @contextmanager
+    def trying(self) -> Iterator[bool]:
+        """Builds in here leave no release behind. False once there were too many: a try within a try is built again."""
+        self.tries -= 1
+        before = list(self.releases)
+        try:
+            yield self.tries >= 0
+        finally:
+            self.releases = before
 
     def query(self, node: exp.Expr) -> exp.Query | Private:
         """A query over public things, or private rows."""
@@ -110,25 +128,19 @@ class Builder:
             case exp.Select():
                 return self.select(node)
             case exp.SetOperation():
-                return self.set_operation(node)
+                return set_operation(self, node)
             case _:
                 raise refuse(
                     SQLError, "only a SELECT can stand here", node, code="unsupported", hint="write SELECT … FROM …"
                 )
 
-    def set_operation(self, node: exp.SetOperation) -> exp.Query | Private:
-        left, right = self.query(node.this), self.query(node.expression)
-        if isinstance(left, Private) or isinstance(right, Private):
-            return combined(node, left, right, self.policy)
-        both = node.copy()
-        both.set("this", left)
-        both.set("expression", right)
-        return both
-
     # ---------------------------------------------------------------- one SELECT
 
     def select(self, node: exp.Select) -> exp.Query | Private:
         check_places(node)
+        node = without_repeats(without_unused(node))
+        if (counted := count_of_distinct(self, node)) is not None:
+            node = counted
         found = self.rows_of(node, aggregated=True)
         if isinstance(found, Rows):
             return self.private(node, found)
@@ -217,6 +229,7 @@ class Builder:
             elif isinstance(value, list):
                 copy.set(key, [self.subqueries(v) if isinstance(v, exp.Expr) else v for v in value])
         self.around.pop()
+        tell_presence(self, copy)
         return copy
 
     def subqueries(self, node: exp.Expr) -> exp.Expr:
@@ -224,7 +237,7 @@ class Builder:
 
         def rewrite(e: exp.Expr) -> exp.Expr:
             if isinstance(e, exp.Query) and not isinstance(e, exp.Subquery):
-                return self.answered(e)
+                return self.answered(e, listed=_is_list(e))
             for key, value in list(e.args.items()):
                 if isinstance(value, exp.Expr):
                     e.set(key, rewrite(value))
@@ -234,9 +247,11 @@ class Builder:
 
         return rewrite(node.copy())
 
-    def answered(self, node: exp.Expr) -> exp.Query:
-        """A query whose result may leave: over public things and releases."""
+    def answered(self, node: exp.Expr, *, listed: bool = False) -> exp.Query:
+        """A query whose result may leave: over public things and releases. listed: which values it has is asked."""
         built = self.query(node)
+        if isinstance(built, Private) and listed:
+            built = self.query(list_of(node))
         if isinstance(built, Private):
             raise returns_rows(node, scanned(built.relation), "a subquery")
         return built
@@ -308,7 +323,7 @@ class Builder:
 
     def grouped(self, node: exp.Select, rows: Rows) -> exp.Query | Private:
         if not self.keeps_units(node, rows):
-            return release(self, node, rows)
+            return release(self, without_needless(node), rows)
         if rows.unmatched is not None:
             raise rows_without_match(rows.unmatched)
         return group_units(self, node, rows)
@@ -365,6 +380,14 @@ class Builder:
                 "the query is too large once its subqueries are expanded", code="too-long", hint="simplify it"
             )
         return found.copy()
+
+
+def _is_list(query: exp.Expr) -> bool:
+    """Is it the list of an IN?"""
+    around = query.parent
+    while isinstance(around, exp.Subquery):
+        around = around.parent
+    return isinstance(around, exp.In)
 
 
 def _first_select(node: exp.Expr) -> exp.Select:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -16,6 +16,7 @@ from dpsql.plan.google import contribution, interval_column, interval_of
 from dpsql.plan.grouping import Groupings, united
 from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project, Release, columns_of, unit_of
 from dpsql.plan.pairs import any_value
+from dpsql.plan.presence import tell_presence
 from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
 from dpsql.plan.rows import Private, Rows, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
@@ -57,6 +58,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     groupings = Groupings(keys, lambda e: _try_key(builder, e, rows, keys), len(sets) > 1)
     aggregates: list[Aggregate] = []
     places: list[exp.Column] = []
+    by_value: list[ByValue] = []  # aggregates that are measured by releases of their own
 
     def column(name: str) -> exp.Column:
         made = exp.Column(this=exp.to_identifier(name, quoted=True))
@@ -68,6 +70,7 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
             return known
         form = aggregate_form(e.this if isinstance(e, exp.Filter) else e)
         if isinstance(form, ByValue):
+            by_value.append(form)
             return of_counts(builder, form, e, rows, Groups(node.args.get("group"), keys, column, len(sets) > 1))
         found = aggregate_of(builder, e, rows)
         if found not in aggregates:
@@ -115,8 +118,9 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
         post.where(exp.EQ(this=column(f"k{keys.index(key)}"), expression=outer.copy()), copy=False)
     if correlated:
         one_row(node, post, aggregates, places)
+    every = rows.unmatched is not None and not _looks_at(node, rows.private_aliases)
     tables = {
-        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates)))
+        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates), every=every))
         for numbers in sets
     }
     source: Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
@@ -127,7 +131,15 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     for place in places:
         place.set("table", exp.to_identifier(source.alias_or_name, quoted=True))
     post.set("from_", exp.From(this=source))
+    if not correlated and not by_value:
+        tell_presence(builder, post, lists=not aggregates)
     return post
+
+
+def _looks_at(node: exp.Select, private: Set[str]) -> bool:
+    """Do the rows and groups of a SELECT hang on columns of these sources?"""
+    parts = [part for name in ("where", "group") if (part := node.args.get(name))]
+    return any(c.table in private for part in parts for c in part.find_all(exp.Column))
 
 
 def _check_apart(builder: Builder, sets: Iterable[Sequence[Expr]], rows: Rows) -> None:

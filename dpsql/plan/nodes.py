@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.aggregates import COUNT, FORMS
 from dpsql.aggregates.base import Recipe
+from dpsql.aggregates.present import PRESENT
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
@@ -276,6 +277,17 @@ def counted_rows(where: Expr | None, node: Expr, recipe: str = COUNT) -> Aggrega
     return Aggregate(recipe, None, False, where, node)
 
 
+def counts_rows(call: Aggregate) -> bool:
+    """Is it the number of all rows of each group?"""
+    plain = call.argument is None and not call.distinct and call.where is None and call.bounds is None
+    return plain and call.recipe is not None and call.recipe.counts_distinct
+
+
+def counted_groups(*, by_units: bool) -> Aggregate:
+    """What tells which groups are there: the number of each one's units, or of its rows."""
+    return Aggregate(PRESENT.name, None, by_units, None, exp.Var(this="which groups are there"))
+
+
 @dataclass(frozen=True, slots=True)
 class Winners:
     """Only the keys of the `count` groups with the largest (or least) aggregate are looked at, in their order.
@@ -299,6 +311,7 @@ class Release:
     aggregates: tuple[Aggregate, ...]
     winners: Winners | None = None
     listed_for: str | None = None  # the aggregate for which all its keys must be public, if there is one
+    every: bool = False  # are all its groups there, whatever rows they have? So public LEFT JOIN private says
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,11 +372,15 @@ Gridded = ToGrid | OnDomain | Again
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Adds each row's integer weight: 2^bits, or ⌊mass · 2^bits / m⌋ for a unit with m > mass rows (WEIGHT-1)."""
+    """Adds each row's integer weight: 2^bits, or ⌊mass · 2^bits / m⌋ for a unit with m > mass rows (WEIGHT-1).
+
+    And one for each of these totals: 2^bits, or ⌊most · 2^bits / Σ|x|⌋ where the unit has more (TOTALS-1).
+    """
 
     input: Gridded
-    mass: int
+    mass: int | None
     bits: int
+    totals: tuple[tuple[str, Tally], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,10 +403,20 @@ class CapGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightUnits:
-    """Multiplies each unit's tallies by its integer weight: first the peak, then the mass (WEIGHT-2)."""
+class SpreadVotes:
+    """Each unit's votes: in each of the t groups that it has, the integer below 2^bits/√t (KEYW-1)."""
 
     input: PerUnit | CapGroups
+
+
+@dataclass(frozen=True, slots=True)
+class WeightUnits:
+    """Multiplies each unit's tallies by its integer weight: first the peak, then the mass (WEIGHT-2).
+
+    A total with a bound of its own has a weight of its own, made of its values in the same way (TOTALS-1).
+    """
+
+    input: PerUnit | CapGroups | SpreadVotes
     mass: int | None
     peak: int | None
     bits: int
@@ -399,7 +426,7 @@ class WeightUnits:
 class Group:
     """Integer tallies by key, in key order. Without keys: one row."""
 
-    input: Gridded | Weight | PerUnit | CapGroups | WeightUnits
+    input: Gridded | Weight | PerUnit | CapGroups | SpreadVotes | WeightUnits
     keys: tuple[str, ...]
     tallies: tuple[tuple[str, Tally], ...]
 
@@ -428,7 +455,7 @@ class WeightRows:
     """Each row with its unit's weight in its group (WEIGHT-2), without the groups that the unit lost (CAP-1)."""
 
     input: Gridded
-    units: PerUnit | CapGroups | WeightUnits
+    units: PerUnit | CapGroups | SpreadVotes | WeightUnits
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def unsupported_aggregate(form: Form, node: Expr) -> PrivacyError:
     """An aggregate without a recipe."""
     if is_estimate(node):
         return no_response(node)
-    known = ", ".join(sorted(RECIPES))
+    known = ", ".join(sorted(name for name, recipe in RECIPES.items() if not recipe.tells_presence))
     return refuse(
         PrivacyError,
         f"{form.name} shows single rows, and no noise hides that"

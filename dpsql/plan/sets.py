@@ -1,6 +1,8 @@
-"""UNION, INTERSECT and EXCEPT of private rows: within each unit."""
+"""UNION, INTERSECT and EXCEPT of private rows: within each unit, or of the lists of their values."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -10,9 +12,138 @@ from dpsql.plan.nodes import Expr, Filter, Mark, Named, Project, Union, columns_
 from dpsql.plan.owners import domain_of, positions, ways
 from dpsql.plan.rows import Private, all_of, apart, fresh, plan_column, renamed, substituted
 from dpsql.policy.model import Policy
+from dpsql.sql.nodes import holds_aggregate
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import rebuilt
+
+if TYPE_CHECKING:
+    from dpsql.plan.build import Builder
 
 UNIT = "privacy unit"
+
+
+ROWS = "rows"  # the alias of rows whose values are listed
+
+
+def set_operation(builder: Builder, node: exp.SetOperation) -> exp.Query | Private:
+    """The rows that a set operation keeps, or the query over lists that it is."""
+    if (listed := united_list(builder, node)) is not None:
+        return builder.select(listed)
+    sides: list[exp.Expr] = [node.this, node.expression]
+    sides = [as_rows(side) for side in sides] if node.args.get("distinct") else sides
+    built = [builder.query(side) for side in sides]
+    rows = [one for one in built if isinstance(one, Private)]
+    if rows and node.args.get("distinct") and not (len(rows) == 2 and _shared(rows, builder.policy)):
+        # Which values there are on either side is measured, each by itself.
+        built = [
+            builder.query(list_of(side)) if isinstance(one, Private) else one
+            for side, one in zip(sides, built, strict=True)
+        ]
+        rows = [one for one in built if isinstance(one, Private)]  # a person's own: no list that may leave
+    if rows:
+        return combined(node, built[0], built[1], builder.policy)
+    both = node.copy()
+    both.set("this", built[0])
+    both.set("expression", built[1])
+    return both
+
+
+def united_list(builder: Builder, node: exp.Expr) -> exp.Select | None:
+    """UNION of rows of different people as SELECT DISTINCT over their UNION ALL; None where it is something else."""
+    if not isinstance(node, exp.Union) or not node.args.get("distinct"):
+        return None
+    leaves = [as_rows(leaf) for leaf in _leaves(node)]
+    with builder.trying() as may:
+        built = [builder.query(leaf) for leaf in leaves] if may else []
+    rows = [one for one in built if isinstance(one, Private)]
+    if len(rows) < len(leaves) or _shared(rows, builder.policy):
+        return None
+    tables = [builder.policy.tables[scanned(one.relation).table] for one in rows]
+    if len({domain_of(table, builder.policy) for table in tables}) > 1:
+        return None
+    whole = leaves[0]
+    for leaf in leaves[1:]:
+        whole = exp.Union(this=whole, expression=leaf, distinct=False)
+    listed = list_of(whole)
+    for part in ("limit", "offset"):
+        if node.args.get(part):
+            listed.set(part, node.args[part].copy())
+    if order := node.args.get("order"):
+        listed.set("order", rebuilt(order, _of_rows))
+    return listed
+
+
+def without_repeats(node: exp.Select) -> exp.Select:
+    """A list of what a list shows, as a list of the rows below: SELECT DISTINCT a FROM (SELECT DISTINCT a, b …)."""
+    from_ = node.args.get("from_")
+    source = from_.this if from_ is not None and not node.args.get("joins") else None
+    if not isinstance(source, exp.Subquery) or as_rows(node) is node:
+        return node
+    rows = as_rows(source.this)
+    if rows is source.this:
+        return node
+    copy = node.copy()
+    copy.args["from_"].this.set("this", rows)
+    return copy
+
+
+def list_of(rows: exp.Expr) -> exp.Select:
+    """SELECT DISTINCT over a query's rows."""
+    first = rows
+    while isinstance(first, exp.SetOperation):
+        first = first.this
+    assert isinstance(first, exp.Select)
+    alias = exp.TableAlias(this=exp.to_identifier(ROWS, quoted=True))
+    outputs = [exp.alias_(_listed(o), o.alias, quoted=True) for o in first.selects]
+    source = exp.Subquery(this=rows.copy(), alias=alias)
+    return exp.Select(expressions=outputs, from_=exp.From(this=source), distinct=exp.Distinct())
+
+
+def _listed(output: exp.Expr) -> exp.Column:
+    """A column of the rows, which stands where it was written."""
+    column = exp.column(output.alias, ROWS, quoted=True)
+    written = output.unalias()
+    if isinstance(written, exp.Column):
+        column.this.meta.update(written.this.meta)
+    return column
+
+
+def as_rows(side: exp.Expr) -> exp.Expr:
+    """A side of a set operation without its own DISTINCT, or GROUP BY of what it shows: that changes nothing."""
+    if not isinstance(side, exp.Select) or any(side.args.get(k) for k in ("having", "qualify", "limit", "offset")):
+        return side
+    distinct, group = side.args.get("distinct"), side.args.get("group")
+    listed = group is not None and not any(value for name, value in group.args.items() if name != "expressions")
+    if (distinct is None or distinct.args.get("on")) and not listed:
+        return side
+    if any(holds_aggregate(o) or o.find(exp.Window) for o in side.selects) or side.args.get("windows"):
+        return side
+    rows = side.copy()
+    for part in ("distinct", "group", "order"):
+        rows.set(part, None)
+    return rows
+
+
+def _of_rows(node: exp.Expr) -> exp.Expr:
+    return exp.column(node.name, ROWS, quoted=True) if isinstance(node, exp.Column) else rebuilt(node, _of_rows)
+
+
+def _leaves(node: exp.Expr) -> list[exp.Expr]:
+    """The queries of a union of unions: in one that is DISTINCT, the inner ones needn't be."""
+    if not isinstance(node, exp.Union):
+        return [node]
+    sides = (node.this, node.expression)
+    return [
+        leaf
+        for side in sides
+        for leaf in ([side] if any(side.args.get(k) for k in ("limit", "offset")) else _leaves(side))
+    ]
+
+
+def _shared(rows: list[Private], policy: Policy) -> bool:
+    """Is the unit in the same place on all sides, so that each person's rows are compared with their own?"""
+    places = [positions(side.outputs.values(), ways(side.relation, policy)) for side in rows]
+    return bool(places[0].intersection(*places[1:]))
 
 
 def combined(node: exp.SetOperation, left: object, right: object, policy: Policy) -> Private:
@@ -53,8 +184,8 @@ def combined(node: exp.SetOperation, left: object, right: object, policy: Policy
             f"{word}{'' if node.args.get('distinct') else ' ALL'} compares rows of different people",
             node,
             code="set-operation-private",
-            hint="select the unit, too, in the same place on both sides, so that each person's rows are compared with "
-            "their own; or use UNION ALL",
+            hint="leave ALL out: then which values there are is measured; or select the unit, too, in the same place "
+            "on both sides, so that each person's rows are compared with their own",
         )
     if isinstance(node, exp.Union):
         return distinct_units(_union(left, right))

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpsql.core.frozen import dataclass
+from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
-from dpsql.policy.model import Accountant, Adjacency, Renewal
+from dpsql.policy.model import Accountant, Adjacency, OnChange, Renewal
 from dpsql.policy.settings import Untested
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
 RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
+ON_CHANGE: tuple[OnChange, ...] = ("refuse", "accept")
 UNTESTED: tuple[Untested, ...] = ("warn", "refuse")
 LARGEST_LIMIT = 2**40  # rows that the grid's overflow bound allows for
 
@@ -68,6 +70,13 @@ def _each(form: Form, text: str, least: int = 0) -> Form:
 _TEXT: Form = {"type": "string", "minLength": 1}
 _FLAG: Form = {"type": "boolean"}
 _COUNT: Form = {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT}
+_LIMIT: Form = {
+    "anyOf": [
+        _COUNT,
+        {"enum": [AUTO]},
+        {"type": "object", "properties": {"most": _COUNT}, "required": ["most"], "additionalProperties": False},
+    ]
+}
 _EPSILON: Form = {"type": "number", "minimum": 1e-6, "maximum": 1e12}
 _DELTA: Form = {"type": "number", "minimum": 0, "exclusiveMaximum": 1e-3}
 _NAMES: Form = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "uniqueItems": True}]}
@@ -109,11 +118,12 @@ BUDGET = Part(
 )  # fmt: skip
 
 _LIMITS = (
-    Key("max_rows", "One unit counts for at most this many rows in a query; a query may name another limit.",
-        _COUNT, "20", "a query that needs one chooses it"),
-    Key("max_rows_per_group", "One unit counts for at most this many rows in one group.", _COUNT, "5", "max_rows"),
+    Key("max_rows", "One unit counts for at most this many rows in a query; a query may name another limit. "
+        '"auto": each query chooses one; { most = 500 }: it chooses, or names, at most that.',
+        _LIMIT, "20", "a query that needs one chooses it"),
+    Key("max_rows_per_group", "One unit counts for at most this many rows in one group.", _LIMIT, "5", "max_rows"),
     Key("max_groups", "One unit shows up in at most this many groups; needed where keys aren't public.",
-        _COUNT, "4", "a query that needs one chooses it"),
+        _LIMIT, "4", "a query that needs one chooses it"),
 )  # fmt: skip
 LIMITS = tuple(key.name for key in _LIMITS)
 
@@ -125,8 +135,12 @@ PRIVACY = Part(
             _choice(ADJACENCIES), '"add_remove"', '"add_remove"'),
         *_LIMITS,
         Key("min_units", "Groups with fewer units, noisily counted, are withheld.", _COUNT, "10", "none are"),
-        Key("limits_share", "The part of a query's ε that chooses limits which nobody named.",
-            {"type": "number", "minimum": 0.001, "maximum": 0.5}, "0.05", "0.05"),
+        Key("limits_share", "The part of a query's ε for counts of units: they choose limits which nobody named, and "
+            "tell what limits and ranges cut. 0: neither.", {"type": "number", "minimum": 0, "maximum": 0.5},
+            "0.05", "0.05"),
+        Key("keys_share", "The part of what a query has left for its answer that finds keys which aren't public; the "
+            "rest measures them.", {"type": "number", "minimum": 0.001, "maximum": 0.95}, "0.5",
+            "what is expected to be off by least"),
         Key("mechanism", "The noise that is drawn; auto takes what is off by less.", _choice(ASKED_FOR),
             '"auto"', '"auto"'),
     ),
@@ -146,6 +160,18 @@ ENGINE = Part(
         Key("folder", "Where that is written.", _TEXT, '"/var/tmp"', "the system's temporary folder"),
         Key("untested", "What is done with an engine that the proofs were not tested with.", _choice(UNTESTED),
             '"refuse"', '"warn"'),
+    ),
+)  # fmt: skip
+
+DATA = Part(
+    "data",
+    "What becomes of data that changes.",
+    (
+        Key("on_change", "What a query does that finds a source written anew, or promises that nobody has verified for "
+            "the data as it is. refuse: it waits for `dpsql refresh --steward`. accept: it goes on by itself: what is "
+            "there is a new version, equal rows or not, and its promises are verified first. When data are written "
+            "must not depend on a single unit then.",
+            _choice(ON_CHANGE), '"accept"', '"refuse"'),
     ),
 )  # fmt: skip
 
@@ -221,9 +247,10 @@ POLICY = Part(
         Key("budget", BUDGET.text, BUDGET.form, "", needed=True),
         Key("privacy", PRIVACY.text, PRIVACY.form, ""),
         Key("engine", ENGINE.text, ENGINE.form, ""),
+        Key("data", DATA.text, DATA.form, ""),
         Key("tables", "The tables that SQL may name.", _each(TABLE.form, "Tables by name.", least=1), "",
             needed=True),
     ),
 )  # fmt: skip
 
-PARTS = (BUDGET, ANCHOR, PRIVACY, ENGINE, TABLE, UNIT_COLUMN, UNIT_LINK, COLUMN)
+PARTS = (BUDGET, ANCHOR, PRIVACY, ENGINE, DATA, TABLE, UNIT_COLUMN, UNIT_LINK, COLUMN)

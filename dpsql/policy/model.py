@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
 from fractions import Fraction
@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpsql.core.errors import Error, PolicyError
 from dpsql.core.frozen import dataclass
+from dpsql.core.limit import Limit
 from dpsql.policy.settings import EngineSettings
 
 Bound: TypeAlias = Decimal | date | datetime
@@ -26,6 +27,7 @@ Value: TypeAlias = bool | int | Decimal | str | date | datetime
 Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
 Accountant: TypeAlias = Literal["basic", "zcdp"]
 Renewal: TypeAlias = Literal["never", "monthly"]
+OnChange: TypeAlias = Literal["refuse", "accept"]
 SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
 
@@ -88,7 +90,7 @@ class Table:
     rows_per_unit: int | None
     key: tuple[str, ...] | None
     columns: Mapping[str, Column]
-    limits: Mapping[str, int] = field(default_factory=dict)  # of one unit's contribution, by the names in Privacy
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # of one unit's contribution, by the names in Privacy
 
     def column(self, name: str) -> Column | None:
         """What the policy says of a column; None where it says nothing."""
@@ -121,11 +123,12 @@ class Privacy:
     """The neighbour relation, and the limits of one unit's contribution: a missing one is chosen where it is needed."""
 
     adjacency: Adjacency = "add_remove"
-    max_rows: int | None = None
-    max_rows_per_group: int | None = None
-    max_groups: int | None = None
+    max_rows: Limit | None = None
+    max_rows_per_group: Limit | None = None
+    max_groups: Limit | None = None
     min_units: int | None = None
-    limits_share: Fraction = Fraction(1, 20)  # of a query's ε, for limits that nobody named
+    limits_share: Fraction = Fraction(1, 20)  # of a query's ε, for counts of units: they choose limits and tell cuts
+    keys_share: Fraction | None = None  # of what is left, for finding keys that aren't public; None: each query decides
     mechanism: str = "auto"  # one of mechanisms/registry.py
 
 
@@ -139,6 +142,9 @@ class Policy:
     path: Path | None = None
     base: Path | None = None  # folder of a policy that didn't come from a file
     engine: EngineSettings = EngineSettings()
+    on_change: OnChange = "refuse"  # [data]: what becomes of data that was written anew
+    digest: str = field(default="", compare=False)
+    """SHA-256 of the file, or of the mapping that it was read from as canonical JSON: what receipts call it by."""
 
     @classmethod
     def load(cls, path: str | Path, *, sources: Iterable[str] = ()) -> Policy:
@@ -146,7 +152,9 @@ class Policy:
         from dpsql.policy.read import read
 
         path = Path(path).absolute()
-        return read(_toml(path), path=path, base=None, sources=sources)
+        content = _content(path)
+        loaded = read(_toml(path, content), path=path, base=None, sources=sources)
+        return replace(loaded, digest=_digest(content))
 
     @classmethod
     def from_dict(
@@ -158,7 +166,10 @@ class Policy:
         """
         from dpsql.policy.read import read
 
-        return read(policy, path=None, base=None if folder is None else Path(folder).absolute(), sources=sources)
+        base = None if folder is None else Path(folder).absolute()
+        loaded = read(policy, path=None, base=base, sources=sources)
+        canonical = json.dumps(policy, sort_keys=True, default=str)
+        return replace(loaded, digest=_digest(canonical.encode()))
 
     @property
     def folder(self) -> Path:
@@ -282,18 +293,27 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _toml(path: Path) -> dict[str, object]:
+def _digest(content: bytes) -> str:
+    from hashlib import sha256
+
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def _content(path: Path) -> bytes:
     try:
-        text = path.read_bytes().decode()
+        return path.read_bytes()
     except FileNotFoundError:
         hint = "draft one with: dpsql init data.parquet, or name another with --policy PATH"
         raise PolicyError(f"{path}: there is no such policy file", code="no-policy", hint=hint) from None
     except OSError as error:
         raise PolicyError(f"{path}: can't be read: {error.strerror}", code="no-policy") from None
+
+
+def _toml(path: Path, content: bytes) -> dict[str, object]:
+    try:
+        return tomllib.loads(content.decode(), parse_float=Decimal)
     except UnicodeDecodeError:
         raise PolicyError(f"{path}: is not UTF-8 text", code="policy-syntax", hint="save it as UTF-8") from None
-    try:
-        return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:  # its message ends in (at line 3, column 9)
         hint = (
             "texts need quotes, true and false are lower-case, and a key or [section] may come only once; see toml.io"

@@ -18,7 +18,9 @@ from dpsql.policy.keys import (
     ANCHOR,
     BUDGET,
     COLUMN,
+    DATA,
     LIMITS,
+    ON_CHANGE,
     POLICY,
     PRIVACY,
     RENEWALS,
@@ -50,7 +52,9 @@ from dpsql.policy.values import (
     column_type,
     is_number,
     read_bound,
+    read_keys_share,
     read_share,
+    read_share_or_none,
     read_values,
     sort_of,
 )
@@ -67,6 +71,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
     budget = _budget(top)
     privacy = _privacy(top)
     engine = read_engine(top)
+    on_change = top.section("data", DATA.names).choice("on_change", ON_CHANGE)
     lent = None if sources is None else {name.lower(): name for name in sources}
     tables = _tables(top, lent)
     for lower, name in (lent or {}).items():
@@ -76,7 +81,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
             top.note(key_path("sources", name), "the policy has no such table", hint=hint)
     if mistakes:
         raise _all(mistakes)
-    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine)
+    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, on_change)
 
 
 def _all(mistakes: list[PolicyError]) -> PolicyError:
@@ -151,13 +156,15 @@ def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fractio
 
 def _privacy(top: Section) -> Privacy:
     section = top.section("privacy", PRIVACY.names)
+    share = section.attempt("limits_share", read_share_or_none)
     return Privacy(
         adjacency=section.choice("adjacency", ADJACENCIES),
-        max_rows=section.count("max_rows"),
-        max_rows_per_group=section.count("max_rows_per_group"),
-        max_groups=section.count("max_groups"),
+        max_rows=section.limit("max_rows"),
+        max_rows_per_group=section.limit("max_rows_per_group"),
+        max_groups=section.limit("max_groups"),
         min_units=section.count("min_units"),
-        limits_share=section.attempt("limits_share", read_share) or Fraction(1, 20),
+        limits_share=Fraction(1, 20) if share is None else share,
+        keys_share=section.attempt("keys_share", read_keys_share),
         mechanism=section.choice("mechanism", ASKED_FOR),
     )
 
@@ -190,7 +197,7 @@ def _table(name: str, section: Section, lent: bool) -> Table:
     if rows is not None and isinstance(unit, RowUnit):
         section.wrong("rows_per_unit", "makes no sense where each row is its own unit", hint="leave it out")
     columns = _columns(section, public=public, csv=kind == "csv")
-    limits = {key: limit for key in LIMITS if (limit := section.count(key)) is not None}
+    limits = {key: limit for key in LIMITS if (limit := section.limit(key)) is not None}
     for key in limits if public else ():
         section.wrong(key, "a public table has no unit to limit", hint=f"leave {key} out, or leave out public = true")
     return Table(

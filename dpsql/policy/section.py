@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from dpsql.core.errors import PolicyError, nearest
+from dpsql.core.limit import AUTO, Choose, Limit
 from dpsql.policy.keys import LARGEST_LIMIT
 from dpsql.policy.model import show
 from dpsql.policy.values import Unfit
@@ -116,6 +117,22 @@ class Section:
             return value
         self.wrong(key, f"must be a whole number from 1 to 2^40, not {show(value)}", hint=f"write {key} = 1 or more")
         return None
+
+    def limit(self, key: str) -> Limit | None:
+        """A number, or one that each query chooses: "auto", { most = 500 }."""
+        value = self.entries.get(key)
+        if value == AUTO:
+            return Choose()
+        if isinstance(value, Mapping):
+            inner = self.section(key, ("most",))
+            if "most" not in value:
+                inner.missing("most", hint=f"no more than so many: {key} = {{ most = 500 }}")
+            return Choose(inner.count("most"))
+        if isinstance(value, str):
+            hint = f'write {key} = 20, {key} = "auto" or {key} = {{ most = 500 }}'
+            self.wrong(key, f"must be a whole number, or {show(AUTO)}, not {show(value)}", hint=hint)
+            return None
+        return self.count(key)
 
     def choice(self, key: str, options: tuple[Choice, ...]) -> Choice:
         """One of the options; the first if nothing is said."""

@@ -111,10 +111,24 @@ def is_number(type: str) -> bool:
 
 def read_share(written: object) -> Fraction:
     """A part of a query's ε: more than 0, and at most half."""
+    return _share(written, Decimal("0.5"), "write share = 0.1")
+
+
+def read_keys_share(written: object) -> Fraction:
+    """The part of a query's ε that finds keys: something is left to measure them."""
+    return _share(written, Decimal("0.95"), "write keys_share = 0.5, or leave it out")
+
+
+def _share(written: object, most: Decimal, hint: str) -> Fraction:
     number = exact_decimal(written) if not isinstance(written, str) else None
-    if number is None or not 0 < number <= Decimal("0.5") or number < Decimal("0.001"):
-        raise Unfit(f"must be a number from 0.001 to 0.5, not {show(written)}", "write share = 0.1")
+    if number is None or not Decimal("0.001") <= number <= most:
+        raise Unfit(f"must be a number from 0.001 to {most}, not {show(written)}", hint)
     return Fraction(number)
+
+
+def read_share_or_none(written: object) -> Fraction:
+    """A part of a query's ε that may be 0."""
+    return Fraction(0) if written == 0 and not isinstance(written, bool) else read_share(written)
 
 
 def _sort_of_type(type: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 from dpsql.accounting.opening import account
 from dpsql.analyze.bounding import Limits
 from dpsql.core.errors import Error, PrivacyError, SQLError
+from dpsql.core.limit import AUTO, Choose, widest
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
 from dpsql.policy.keys import LIMITS
@@ -44,7 +45,7 @@ def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None 
     def limit(name: str) -> int | None:
         with _placed(said, name):
             written = said[name].written if name in said else name
-            return _limit(written, getattr(request, name))
+            return None if getattr(request, name) == AUTO else _limit(written, getattr(request, name))
 
     limits = Limits(
         max_rows=limit("max_rows"),
@@ -52,23 +53,37 @@ def asked(request: Request, policy: Policy, clause: Mapping[str, Option] | None 
         max_groups=limit("max_groups"),
         min_units=policy.privacy.min_units,
         public_keys=strategy is not None and strategy.value == PUBLIC,
+        chosen=frozenset(name for name in LIMITS if getattr(request, name) == AUTO),
     )
-    return Ask(epsilon, delta, mechanism, filter_.conversion), limits
+    return Ask(epsilon, delta, mechanism, filter_.conversion, policy.privacy.keys_share), limits
 
 
 def with_policy(limits: Limits, policy: Policy, tables: Iterable[str]) -> Limits:
     """The limits that a query names, and for the others the policy's: the largest of the tables in the query, where
     one of them has one, else the one for all. Any limit is sound (Theorem WEIGHT-1): which one is a matter of accuracy.
+    A query may name no more than the most that the policy lets a limit be.
     """
     named = [policy.tables[table] for table in sorted(set(tables))]
-
-    def chosen(name: str) -> int | None:
-        own = [table.limits[name] for table in named if name in table.limits]
+    found: dict[str, Any] = {}
+    ends: dict[str, int] = {}
+    for name in LIMITS:
+        said = widest(table.limits[name] for table in named if name in table.limits) or getattr(policy.privacy, name)
+        most = said.most if isinstance(said, Choose) else None
         given: int | None = getattr(limits, name)
-        return given if given is not None else max(own, default=getattr(policy.privacy, name))
-
-    found: dict[str, Any] = {name: chosen(name) for name in LIMITS}
-    return replace(limits, **found)
+        if given is not None and most is not None and given > most:
+            raise PrivacyError(
+                f"{name} = {given:,} is more than the policy lets it be",
+                code="limit",
+                hint=f"name at most {most:,}, or none: then it is chosen",
+            )
+        if given is None and name not in limits.chosen and not isinstance(said, Choose):
+            given = said
+        if given is None and most is not None:
+            ends[name] = most
+        found[name] = given
+    # A peak is chosen only where keys are private: elsewhere the most that it may be is the limit.
+    found["max_rows_per_group"] = found["max_rows_per_group"] or ends.get("max_rows_per_group")
+    return replace(limits, chosen=frozenset(), ends=tuple(ends.items()), **found)
 
 
 def _stated(request: Request, said: Mapping[str, Option]) -> Request:
@@ -109,7 +124,9 @@ def _limit(name: str, given: object) -> int | None:
         return None
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 2**31:
         raise PrivacyError(
-            f"{name} is a whole number from 1 to 2³¹, not {given!r}", code="limit", hint=f"for instance {name}=20"
+            f'{name} is a whole number from 1 to 2³¹, or "auto", not {given!r}',
+            code="limit",
+            hint=f"for instance {name}=20; leave it out, and it is chosen where the policy names none",
         )
     return given
 

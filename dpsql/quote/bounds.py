@@ -119,7 +119,8 @@ def range_stage(column: Automatic, ask: Ask, catalog: Catalog) -> Stage:
     )
     checked = catalog.histograms.get(sql)  # once to look for it, and once to price it
     if checked is None:
-        tree = replace(parse(sql), text=f"automatic bounds of {column.table}.{column.column}")
+        named = f"automatic bounds of {column.table}.{column.column}"
+        tree = replace(parse(sql), text=named, shown=named)
         plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
         opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
         checked = catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)

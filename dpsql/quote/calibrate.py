@@ -6,67 +6,66 @@ The price is the sum of what the very noise objects cost that will be drawn from
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from math import inf
+from math import ceil
 
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call
+from dpsql.aggregates.noisy import StoredFacts, StoredNoise
+from dpsql.aggregates.present import least, terms_of
 from dpsql.analyze.checked import Checked
 from dpsql.analyze.refusals import no_delta
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.budget import Split, budget_of
-from dpsql.mechanisms.keys import Threshold
+from dpsql.mechanisms.budget import Split
+from dpsql.mechanisms.keys import Threshold, VoteThreshold
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.mechanisms.registry import AUTOMATIC, noise_of
 from dpsql.mechanisms.sampler import require_scale
 from dpsql.plan.nodes import Plan
 from dpsql.quote.candidates import MAX_NUMBERS, Candidates, candidates_of, tallies_of
+from dpsql.quote.key_votes import best_shares, mean_vote
+from dpsql.quote.losses import deviations, keys_of, relative, selecting, sides, variances
 from dpsql.quote.model import Ask, Measurement, Selection, Stage, Step
 from dpsql.quote.responses import share_out
+from dpsql.quote.splits import splits_of
 from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
-from dpsql.statistics.base import Choice, Statistic
+from dpsql.statistics.base import Choice
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.strategy import Strategy
-from dpsql.statistics.units import Units
+from dpsql.statistics.votes import Votes
 
 SAME = 1 + 1e-9  # variances that differ by less are equal
 
 
-def calibrate(checked: Checked, ask: Ask) -> Stage:
-    """Spend (ε, δ) on all releases together, with the mechanism and the statistics of least relative error."""
+def calibrate(checked: Checked, ask: Ask, parts: tuple[Fraction, ...] | None = None) -> Stage:
+    """Spend (ε, δ) on all releases together, with the mechanism and the statistics of least relative error.
+
+    parts: of what is spent, one for each release, which then has one statistic; None: equal ones.
+    """
     releases = [candidates_of(one, ask.pure) for one in checked.releases]
     if len(releases) > 1 and any(r.alone for r in releases):
         releases = [candidates_of(one, ask.pure, compare=True) for one in checked.releases]
-    selecting = sum(r.checked.private_keys for r in releases)
-    if selecting and not ask.delta:
+    selections = sum(r.checked.private_keys for r in releases)
+    if selections and not ask.delta:
         raise no_delta(next(u for r in releases if (u := r.checked.unlisted) is not None))
-    options = [_option(releases, choice) for choice in _splits(ask, bool(selecting))]
+    options = [
+        _option(ways, choice, ask.keys_share)
+        for choice in ((replace(split, parts=parts), delta) for split, delta in splits_of(ask, bool(selections)))
+        for ways in (releases, *_voting(releases, choice[0]))
+    ]
     best = min(options, key=lambda o: o.loss)
-    other = next((o for o in options if o is not best), None)
+    other = min((o for o in options if o.split.name != best.split.name), key=lambda o: o.loss, default=None)
     ratio = (other.split.name, (other.loss / best.loss) ** 0.5) if other is not None and best.loss else None
-    return _stage(checked.plan, releases, best, ask.epsilon, ratio)
+    way = min((o for o in options if o.votes != best.votes), key=lambda o: o.loss, default=None)
+    return _stage(checked.plan, best, ask.epsilon, ratio, way)
 
 
-def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
-    """The mechanisms to choose from, each with the δ that it leaves for key selection.
-
-    What isn't pure needs δ; beside key selection it gets half of it.
-    """
-    splits: list[tuple[Split, Fraction]] = []
-    for kind in AUTOMATIC if ask.mechanism == "auto" else (ask.mechanism,):
-        noise = noise_of(kind)
-        if noise.pure or ask.conversion is not None:  # ρ pays for any kind of noise; all of δ is for key selection
-            splits.append((Split(budget_of(ask.epsilon, Fraction(0), ask.conversion), noise), ask.delta))
-        elif ask.delta:
-            part = ask.delta / 2 if selecting else ask.delta
-            splits.append((Split(budget_of(ask.epsilon, part, None), noise), ask.delta - part))
-        elif kind == ask.mechanism:
-            raise PrivacyError(
-                f"{noise.name[0].upper()}{noise.name[1:]} noise needs δ > 0",
-                code="needs-delta",
-                hint='give one: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6; or use mechanism = "laplace"',
-            )
-    return splits
+def _voting(releases: Sequence[Candidates], split: Split) -> Iterator[list[Candidates]]:
+    """The releases with votes for the keys of those that can have them: with noise that is calibrated to ℓ₂ norms."""
+    if not split.noise.pure and any(r.voting is not None for r in releases):
+        yield [r.voting or r for r in releases]
 
 
 # ---------------------------------------------------------------- how to measure it
@@ -76,13 +75,20 @@ def _splits(ask: Ask, selecting: bool) -> list[tuple[Split, Fraction]]:
 class _Option:
     """A mechanism with the best statistics for it."""
 
+    releases: Sequence[Candidates]
     split: Split
     strategies: tuple[Strategy, ...]
     loss: float
     delta: Fraction  # for key selection
+    units: tuple[float | None, ...] = ()  # about how many a key of each release must have, where keys are found
+
+    @property
+    def votes(self) -> bool:
+        """Are keys found by votes?"""
+        return any(isinstance(s, Votes) for strategy in self.strategies for s in strategy.statistics)
 
 
-def _option(releases: Sequence[Candidates], choice: tuple[Split, Fraction]) -> _Option:
+def _option(releases: Sequence[Candidates], choice: tuple[Split, Fraction], keys_share: Fraction | None) -> _Option:
     """The statistics with the least loss.
 
     Several values are measured together only where no aggregate has more noise than alone (Theorem MOMENTS-2).
@@ -107,16 +113,19 @@ def _option(releases: Sequence[Candidates], choice: tuple[Split, Fraction]) -> _
     loss, chosen = best(combinations)
     for i, release in enumerate(releases if 1 < len(releases) <= 6 else ()):  # then one release after the other
         loss, chosen = best((*chosen[:i], c, *chosen[i + 1 :]) for c in (chosen[i], *release.candidates[2:]))
-    return _Option(split, chosen, loss, delta)
+    found = best_shares(releases, chosen, split, delta, keys_share)
+    if found is None:
+        return _Option(releases, split, chosen, loss, delta)
+    return _Option(releases, found.split, chosen, found.loss, delta, found.units)
 
 
 def _losses(releases: Sequence[Candidates], chosen: Sequence[Strategy], split: Split, delta: Fraction) -> list[float]:
     """The relative variance of each aggregate; a key below its threshold is an error of the threshold."""
-    variances = _variances(split, list(zip(releases, chosen, strict=True)))
+    found = variances(split, list(zip(releases, chosen, strict=True)))
     losses = []
     for release, strategy in zip(releases, chosen, strict=True):
-        mine = [next(variances) for _ in strategy.statistics]
-        losses += [_relative(release, i, strategy, mine) for i in range(len(release.calls))]
+        mine = [next(found) for _ in strategy.statistics]
+        losses += [relative(release, i, strategy, mine) for i in range(len(release.calls))]
         if release.checked.private_keys:
             losses.append(_missed(release, strategy, mine, split, delta))
     return losses
@@ -124,60 +133,23 @@ def _losses(releases: Sequence[Candidates], chosen: Sequence[Strategy], split: S
 
 def _one_by_one(releases: Sequence[Candidates], split: Split, delta: Fraction) -> list[float]:
     """The relative variance of each aggregate (and selection), were it measured by itself with an equal share of ε."""
-    variances = _variances(split, [(r, c) for r in releases for c in r.alone])
+    found = variances(split, [(r, c) for r in releases for c in r.alone])
     losses = []
     for release in releases:
         for i, strategy in enumerate(release.alone):
-            mine = [next(variances) for _ in strategy.statistics]
+            mine = [next(found) for _ in strategy.statistics]
             if i < len(release.calls):
-                losses.append(_relative(release, i, strategy, mine))
+                losses.append(relative(release, i, strategy, mine))
             elif release.checked.private_keys:
                 losses.append(_missed(release, strategy, mine, split, delta))
     return losses
 
 
-def _variances(split: Split, chosen: Sequence[tuple[Candidates, Strategy]]) -> Iterator[float]:
-    for variance in split.variances([s.sensitivity(r.unit) for r, c in chosen for s in c.statistics]):
-        try:
-            yield float(variance)
-        except OverflowError:
-            yield inf
-
-
-def _relative(release: Candidates, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
-    call, contrasts = release.calls[index], release.contrasts[index]
-    total = 0.0
-    for contrast in contrasts:
-        weights: dict[tuple[int, int], float] = {}
-        for quantity, factor in contrast:
-            for place, weight in strategy.estimates[quantity].terms:
-                weights[place] = weights.get(place, 0.0) + float(weight) * factor
-        total += sum(w * w * variances[place[0]] for place, w in weights.items())
-    whole = 1 if call.units or call.clip else release.checked.bounding.contribution.mass or 1
-    return total / (max(1, len(contrasts)) * float(whole) ** 2)
-
-
 def _missed(
     release: Candidates, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction
 ) -> float:
-    index = next(i for i, s in enumerate(strategy.statistics) if s == _units_of(strategy))
-    return variances[index] * _tail(split, delta / _keys(release)) ** 2
-
-
-def _tail(split: Split, delta: Fraction) -> float:
-    """About how many standard deviations of noise a threshold must leave: to compare mechanisms."""
-    return split.noise.deviations(max(float(delta), 1e-300))
-
-
-def _units_of(strategy: Strategy) -> Statistic:
-    return next(s for s in strategy.statistics if isinstance(s, Units) and s.where is None)
-
-
-def _keys(release: Candidates) -> Fraction:
-    """Over how many keys the δ of a selection is divided (Theorem KEY-1)."""
-    unit = release.checked.bounding.contribution
-    assert unit.groups is not None
-    return unit.groups * (2 if unit.replace else 1)
+    """The square of what a threshold leaves for noise."""
+    return variances[selecting(strategy)] * deviations(split, delta / (keys_of(release) * sides(release))) ** 2
 
 
 def calibrate_rows(checked: Checked, ask: Ask) -> Stage:
@@ -186,9 +158,8 @@ def calibrate_rows(checked: Checked, ask: Ask) -> Stage:
     return Stage("rows", checked.plan.text, responses, ask.epsilon, shares)
 
 
-def _stage(
-    plan: Plan, releases: Sequence[Candidates], best: _Option, epsilon: Fraction, other: tuple[str, float] | None
-) -> Stage:
+def _stage(plan: Plan, best: _Option, epsilon: Fraction, other: tuple[str, float] | None, way: _Option | None) -> Stage:
+    releases = best.releases
     sensitivities = [
         s.sensitivity(r.unit) for r, c in zip(releases, best.strategies, strict=True) for s in c.statistics
     ]
@@ -204,9 +175,10 @@ def _stage(
             code="too-noisy",
             hint="ask with a larger ε, or with smaller limits and ranges",
         ) from None
-    selecting = sum(r.checked.private_keys for r in releases)
+    selections = sum(r.checked.private_keys for r in releases)
     steps, start, numbers = [], 0, 0
-    for name, release, strategy in zip(plan.tables, releases, best.strategies, strict=True):
+    needed = way.units if way is not None and way.units else [None] * len(releases)
+    for name, release, strategy, units in zip(plan.tables, releases, best.strategies, needed, strict=True):
         choices = sum(s.candidates for s in strategy.statistics if isinstance(s, Choice)) // 16  # those are fast
         numbers += (release.checked.cells or 1) * (len(tallies_of(strategy)) + choices)
         if numbers > MAX_NUMBERS:
@@ -221,12 +193,17 @@ def _stage(
             for s, size, noise in zip(strategy.statistics, sensitivities[start:end], noises[start:end], strict=True)
         )
         start = end
-        steps.append(_step(name, release, strategy, measurements, best.delta / max(1, selecting)))
+        select = _selection(release, strategy, measurements, best.delta / max(1, selections), units)
+        steps.append(_step(name, release, strategy, measurements, select))
     return Stage("main", plan.text, tuple(steps), epsilon, best.split, other)
 
 
 def _step(
-    name: str, release: Candidates, strategy: Strategy, measurements: tuple[Measurement, ...], delta: Fraction
+    name: str,
+    release: Candidates,
+    strategy: Strategy,
+    measurements: tuple[Measurement, ...],
+    selection: Selection | None,
 ) -> Step:
     checked, tallies = release.checked, tallies_of(strategy)
     distinct = () if is_plain(release, tallies) else tuple(t for t in tallies if t.kind == "distinct")
@@ -237,26 +214,57 @@ def _step(
         statement=statement_of(release, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
         cells=cells_of(checked) if checked.keys and not checked.private_keys else None,
         tallies=tallies,
-        calls=release.calls,
+        calls=tuple(_with_least(c, release, strategy, measurements, selection) for c in release.calls),
         measurements=measurements,
         estimates=strategy.estimates,
         bits=release.bits,
-        selection=_selection(release, measurements, delta),
+        selection=selection,
         histograms=tuple(histogram_of(release, s) for s in strategy.spectra),
         matchings=tuple(matching_of(release, t) for t in distinct),
     )
 
 
-def _selection(release: Candidates, measurements: Sequence[Measurement], delta: Fraction) -> Selection | None:
+def _selection(
+    release: Candidates,
+    strategy: Strategy,
+    measurements: Sequence[Measurement],
+    delta: Fraction,
+    other: float | None,
+) -> Selection | None:
+    """Which cells leave, and about how many units they would need if keys were found in the other way."""
     checked = release.checked
     if not checked.private_keys and checked.min_units is None:
         return None
-    index = next(i for i, m in enumerate(measurements) if isinstance(m.statistic, Units) and m.statistic.where is None)
+    index = selecting(strategy)
     if not checked.private_keys:
         assert checked.min_units is not None
         return Selection(index, checked.min_units, Fraction(0))
-    # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
-    noise = measurements[index].noise
+    noise, statistic = measurements[index].noise, measurements[index].statistic
     assert not isinstance(noise, NoisyMax)
-    threshold = Threshold(noise, delta / _keys(release), checked.min_units or 0)
-    return Selection(index, threshold.tau, delta)
+    mean, others = mean_vote(release, strategy), None if other is None else ceil(other)
+    if isinstance(statistic, Votes):
+        # Theorem KEYW-1: the largest threshold over all numbers of keys, from the very noise that the votes get.
+        votes = VoteThreshold(noise, keys_of(release), statistic.bits, delta / sides(release))
+        return Selection(index, votes.tau, delta, mean, votes=True, other=others)
+    # Theorem KEY-1: δ/max_groups for each key, and the threshold from the very noise that the count gets.
+    threshold = Threshold(noise, delta / (keys_of(release) * sides(release)), checked.min_units or 0)
+    return Selection(index, threshold.tau, delta, mean, other=others)
+
+
+def _with_least(
+    call: Call,
+    release: Candidates,
+    strategy: Strategy,
+    measurements: Sequence[Measurement],
+    selection: Selection | None,
+) -> Call:
+    """A call that tells which groups are there, with the number that a group must exceed; others as they are."""
+    if not RECIPES[call.function].tells_presence:
+        return call
+    facts = StoredFacts("", (), tuple(StoredNoise(m.noise) for m in measurements), strategy.estimates)
+    # Theorem PRESENT-1: of so many public cells. Private keys that are selected are there.
+    cells = release.checked.cells
+    found = Fraction(0) if cells is None else least(terms_of(facts, call), cells)
+    if selection is not None and call.units and not selection.votes:
+        found = max(found, Fraction(selection.threshold - 1))
+    return replace(call, at=(found,))

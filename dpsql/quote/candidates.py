@@ -6,12 +6,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import floor
 
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.analyze.checked import Argument, CheckedRelease
+from dpsql.analyze.combination import canonical
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_grid, coarsened, ranked_grid
 from dpsql.core.sensitivity import Contribution
@@ -22,22 +24,26 @@ from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
-from dpsql.statistics.strategy import Fine, Linear, Strategy, one_by_one, strategies
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.strategy import Fine, Linear, Strategy, Totals, one_by_one, strategies
+from dpsql.statistics.tally import Most, Tally
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.units import Units
+from dpsql.statistics.votes import Votes
 
 Contrast = tuple[tuple[Quantity, float], ...]
 UNIT = "unit"  # the statement's column of units
 UNITS = Quantity("units")
 WEIGHT_BITS = 16  # weights are integers of 2^-bits: a unit with more than 2^16 times its limit weighs nothing
 MAX_NUMBERS = 10_000_000  # cells times statistics, and candidates of choices
+VOTE_BITS = 10  # votes are integers of 2^-bits, and the smallest has about so many
+MOST_VOTE_BITS = 30  # with more, a product of votes would overflow in the engine's 64 bits, once anybody is there
 SCALE_BITS = 40  # noise scales in grid units stay about below this, so that sampling is fast
 CHOICE_BITS = 24  # less where choices multiply them by shares' denominators and parts
 MAX_CANDIDATES = 2**20  # of a choice in one cell
 ALL_CANDIDATES = 2**22  # in all cells, as far as that leaves a choice its FEWEST
 FEWEST_CANDIDATES = 2**8
 SHARED_CANDIDATES = 2**14  # where several values are chosen
+APART = 2**8  # sums of one value whose bounds are further apart than that don't get the finest grid of all
 UNKNOWN_CANDIDATES = 2**14  # in each cell, where it isn't known how many cells there are
 
 
@@ -55,6 +61,7 @@ class Candidates:
     candidates: tuple[Strategy, ...]
     alone: tuple[Strategy, ...]  # each call by itself, and the units of a threshold, to compare candidates with
     secret: int  # of the cap on groups; one for all statements of the release
+    voting: Candidates | None = None  # the same where keys are found by votes (Theorem KEYW-1); None: they can't be
 
 
 def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = False) -> Candidates:
@@ -62,7 +69,7 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
 
     compare: list what each aggregate would be measured by alone, also where this release doesn't need it.
     """
-    columns: list[Named] = [(f"k{i}", _canonical(k)) for i, k in enumerate(checked.keys)]
+    columns: list[Named] = [(f"k{i}", canonical(k)) for i, k in enumerate(checked.keys)]
     if checked.owner.unit is not None:
         columns.append((UNIT, exp.column(exp.to_identifier(checked.owner.unit, quoted=True))))
     places: dict[exp.Expr, str] = {}
@@ -82,14 +89,12 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
     single = [RECIPES[c.function].needs(c) for c in calls]
-    if checked.private_keys or checked.min_units is not None:
-        single.append((UNITS,))
-    needs = [quantity for wanted in single for quantity in wanted]
+    selecting = checked.private_keys or checked.min_units is not None
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
         if call.distinct:
             assert call.value is not None and argument.value is not None
-            named = (call.value.column, _canonical(argument.value))
+            named = (call.value.column, canonical(argument.value))
             columns += [named] if named not in columns else []
             continue
         for scalar, held in zip(argument.values, call.values, strict=False):  # none of a call that counts units
@@ -100,25 +105,44 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
     weight = 2**bits
     whole = checked.bounding.contribution
     unit = whole.weighted(weight) if whole.mass is not None else whole
-    rows_are_units = checked.owner.rows == 1
+    rows_are_units = checked.owner.rows == 1 and not checked.bounding.weighted  # a weighted row is more than 1
     # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
     compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
     fine = _fine(checked, epsilon, bits)
+    totals = _totals(checked, calls)
 
     def ways(wanted: Sequence[Quantity], fine: Fine) -> list[Strategy]:
         most = _candidates(checked)
         return strategies(
-            wanted, where_text, compared, weight=weight, rows_are_units=rows_are_units, fine=fine, candidates=most
+            wanted,
+            where_text,
+            compared,
+            weight=weight,
+            rows_are_units=rows_are_units,
+            fine=fine,
+            candidates=most,
+            totals=totals,
         )
 
-    candidates = ways(needs, fine)
-    alone: tuple[Strategy, ...] = ()
-    if compare or any(c.together for c in candidates):
-        alone = tuple(ways(wanted, replace(fine, enough=False))[0] for wanted in single)
-        apart = one_by_one(alone, needs, compared, weight=weight, rows_are_units=rows_are_units)
-        if apart is not None and all(apart.statistics != c.statistics for c in candidates):
-            candidates.append(apart)
-    small = [c for c in candidates if (checked.cells or 1) * len(tallies_of(c)) <= MAX_NUMBERS] or candidates
+    def listed(
+        single: Sequence[Sequence[Quantity]], votes: Votes | None
+    ) -> tuple[list[Strategy], tuple[Strategy, ...]]:
+        """The candidates for all of this, and what each would be measured by alone, where that is compared."""
+        needs = [quantity for wanted in single for quantity in wanted]
+        found = ways(needs, fine)
+        alone: tuple[Strategy, ...] = ()
+        if compare or any(c.together for c in found):
+            alone = tuple(ways(wanted, replace(fine, enough=False))[0] for wanted in single)
+            apart = one_by_one(alone, needs, compared, weight=weight, rows_are_units=rows_are_units)
+            if apart is not None and all(apart.statistics != c.statistics for c in found):
+                found.append(apart)
+        found = [c for c in found if (checked.cells or 1) * len(tallies_of(c)) <= MAX_NUMBERS] or found
+        if votes is None:
+            return found, alone
+        elected = [Strategy((*c.statistics, votes), c.estimates) for c in found]
+        return elected, (*alone, Strategy((votes,), {})) if alone else ()
+
+    small, alone = listed([*single, *(((UNITS,),) if selecting else ())], None)
     if checked.winners is not None and (chosen := _winners(checked.winners, checked.cells or 1, small, unit)):
         small, alone = [chosen], (chosen,) if alone else ()
     values = tuple(gridded.values())
@@ -127,7 +151,23 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
         for c in calls
     )
     secret = secrets.randbits(64)
-    return Candidates(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
+    found = Candidates(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
+    # Where units are counted anyway, that count tells the keys, too: it is measured once.
+    if any(UNITS in wanted for wanted in single) or (votes := _votes(checked, epsilon)) is None:
+        return found
+    small, alone = listed(single, votes)
+    return replace(found, voting=replace(found, candidates=tuple(small), alone=alone))
+
+
+def _votes(checked: CheckedRelease, epsilon: Fraction) -> Votes | None:
+    """The votes by which keys could be found: where a unit may be in several groups."""
+    groups = checked.bounding.contribution.groups
+    if not checked.private_keys or checked.min_units is not None or groups is None or groups < 2:
+        return None
+    bits = VOTE_BITS + int(groups).bit_length() // 2  # a vote of 1/√groups still has that many
+    if bits > MOST_VOTE_BITS:  # Theorem KEYW-1 (d): proved limits multiply in joins, and may be any number
+        return None
+    return Votes(bits) if bits + max(0, int(4 / epsilon).bit_length()) <= SCALE_BITS else None
 
 
 def _winners(winners: Winners, cells: int, candidates: Sequence[Strategy], unit: Contribution) -> Strategy | None:
@@ -163,9 +203,26 @@ def _candidates(checked: CheckedRelease) -> int:
     return min(MAX_CANDIDATES, max(FEWEST_CANDIDATES, ALL_CANDIDATES // max(1, checked.cells)))
 
 
+def _totals(checked: CheckedRelease, calls: Sequence[Call]) -> Totals:
+    """The limits on one unit's totals, in the integers of each sum's grid."""
+    found: dict[tuple[Value, str | None], Most] = {}
+    for argument, call in zip(checked.arguments, calls, strict=True):
+        limit = argument.total_limit(checked.bounding.totals)
+        if limit is None or call.value is None:
+            continue
+        step = call.value.grid.step
+        peak = None if limit.peak is None else max(1, floor(limit.peak / step))
+        found[call.value, call.where] = Most(max(1, floor(limit.most / step)), peak)
+    return found
+
+
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
     """A grid for each summed value (with its range: a FILTER may narrow it); others are only counted."""
     grids: dict[tuple[exp.Expr, object], Grid] = {}
+    noises: dict[tuple[exp.Expr, object], list[Fraction]] = {}
+    for argument, value in [(a, v) for a in checked.arguments if a.clip is None for v in a.values]:
+        if not argument.recipe.counted and not argument.ordered:
+            noises.setdefault(_value_key(value), []).append(_noise(checked, argument, value))
     divided = {_value_key(v) for a in checked.arguments if a.recipe.powers_of_values for v in a.values}
     for argument, value in [(a, v) for a in checked.arguments for v in a.values]:
         if argument.recipe.counted:
@@ -182,10 +239,8 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
             scale = groups * max(abs(low), abs(high)) / epsilon
             grids[_value_key(value, argument.clip)] = row_grid(value.type, value.range, low, high, scale)
             continue
-        mass = checked.bounding.contribution.mass
-        assert mass is not None
-        noise = mass * value.range.magnitude / epsilon
         key = _value_key(value)
+        noise = max(min(noises[key]), max(noises[key]) / APART) / epsilon
         grid = choose_grid(value.type, value.range, noise, bits=bits)
         if key in divided:
             grid = coarsened(grid, value.range, MAX_SPAN)
@@ -193,6 +248,15 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
             grid = replace(grid, high=max(grid.high, grid.low + 1))
         grids[key] = grid
     return grids
+
+
+def _noise(checked: CheckedRelease, argument: Argument, value: Scalar) -> Fraction:
+    """The most that one unit adds to a sum, in the value's own units."""
+    limit, mass = argument.total_limit(checked.bounding.totals), checked.bounding.contribution.mass
+    if limit is not None:
+        return limit.most
+    assert mass is not None
+    return mass * value.range.magnitude
 
 
 def _value_key(value: Scalar, clip: Bounds | None = None, *, ordered: bool = False) -> tuple[exp.Expr, object]:
@@ -256,19 +320,6 @@ def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
         assert grid is not None
         return on_grid(grid, argument.clip.low, argument.clip.high)
     return Clip("rows" if grid is None else "present", int(argument.clip.low), int(argument.clip.high))
-
-
-def _canonical(key: Scalar) -> exp.Expr:
-    """A key as one of its equals: −0.0 equals 0.0, and which of them a group shows would depend on a row."""
-    if not key.type.is_float:
-        return key.sql
-    zero = exp.If(this=exp.EQ(this=key.sql.copy(), expression=exp.Literal.number(0)), true=_double("0"))
-    strange = exp.If(this=exp.Anonymous(this="isnan", expressions=[key.sql.copy()]), true=_double("nan"))
-    return exp.Case(ifs=[zero, strange], default=key.sql.copy())
-
-
-def _double(text: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(text), "DOUBLE")
 
 
 def _number(value: Scalar) -> exp.Expr:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
+from dpsql.aggregates.present import COLUMN
 from dpsql.analyze.checked import Argument
 from dpsql.core.cost import show_rounded
 from dpsql.core.errors import PrivacyError
@@ -112,6 +113,9 @@ class Goal:
         steps = {step.name: step for step in quote.steps}
         if any(isinstance(m.statistic, Top) for step in quote.steps for m in step.measurements):
             raise _cannot("the winners", "which groups win depends on how far apart they are")
+        listed = any(a.recipe.tells_presence for step in quote.steps for a in step.checked.arguments)
+        if listed and not any(a.recipe.one_number for step in quote.steps for a in step.checked.arguments):
+            raise _cannot("the list of groups", "how small a group is missed hangs on ε")
         responses = {step.name for step in quote.responses}
         found = lineage(quote.plan.post, {*steps, *responses})
         for (name, _), (places, unchanged) in zip(quote.result, found, strict=True):
@@ -162,6 +166,8 @@ def _text(step: Step, column: str) -> str:
     release = step.checked.release
     if (end := interval_of(column)) is not None:
         return f"DP_INTERVAL_{end[1].upper()}({call_text(release.aggregates[end[0]])})"
+    if column == COLUMN:
+        return next(call_text(a) for a in release.aggregates if a.recipe is not None and a.recipe.tells_presence)
     index = int(column[1:])
     return written(release.keys[index]) if column.startswith("k") else call_text(release.aggregates[index])
 

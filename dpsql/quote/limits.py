@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import log, sqrt
-from typing import Literal
+from typing import Any
 
 from sqlglot import exp
 
@@ -21,24 +21,12 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, CheckedRelease, analyze
 from dpsql.core.errors import PrivacyError
-from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
-from dpsql.plan.nodes import (
-    Aggregate,
-    Given,
-    GroupUnits,
-    Plan,
-    Relation,
-    Release,
-    columns_of,
-    counted_rows,
-    parts_of,
-    unit_of,
-)
-from dpsql.plan.rows import fresh, plan_column
-from dpsql.quote.bounds import NOISIEST, Stored, counted, scale_of_count, with_ranges
+from dpsql.plan.nodes import Plan, Release, unit_of
+from dpsql.quote.bounds import NOISIEST, Stored, analyze_known, counted, scale_of_count
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.cut_estimate import bucket_of
+from dpsql.quote.cuts import Kind, Wanted, histogram_of, is_countable
+from dpsql.quote.key_votes import Counts, key_limits
 from dpsql.quote.model import Ask, Released, Stage
 from dpsql.statistics.bounds import Automatic
 
@@ -46,11 +34,12 @@ NOTED = "limits of: "  # how the ledger's note of the histograms begins
 STRAY = 0.001  # the chance that any empty bucket passes for one that holds units
 ROWS, GROUPS = 16, 4  # where no bucket passes: fixed, public, and said with the answer
 COARSER = 2  # so many times the noise that a query would buy: with more, a stored histogram isn't good enough for it
+OF_ONE = Fraction(1, 4)  # of a histogram's share, for a single count: which needs no threshold
+THIN = 1 / 8  # at most so many units go on from one bucket behind the last that passes to the next
 SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
 
-Kind = Literal["rows", "groups", "largest"]
-Counts = Mapping[int, float]
-"""About how many units each bucket holds, up to the last that passes; empty where none does."""
+KINDS: tuple[Kind, ...] = ("rows", "groups", "largest")
+BY_GROUP: tuple[tuple[Kind, str], ...] = (("groups", "max_groups"), ("largest", "max_rows_per_group"))
 
 
 def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
@@ -58,6 +47,8 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
 
     What can't be answered with those is refused: no refusal rests on a released value.
     """
+    if not catalog.policy.privacy.limits_share:
+        return analyze(plan, limits, catalog), limits
     refusals: list[PrivacyError] = []
     while True:
         try:
@@ -65,9 +56,9 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
         except PrivacyError as error:
             refusals.append(error)
             if error.code == "needs-max-rows":
-                limits = replace(limits, max_rows=ROWS, chosen=limits.chosen | {"max_rows"})
+                limits = _seed(limits, "max_rows", ROWS)
             elif error.code == "needs-max-groups":
-                limits = replace(limits, max_groups=GROUPS, chosen=limits.chosen | {"max_groups"})
+                limits = _seed(limits, "max_groups", GROUPS)
             else:
                 raise
         else:
@@ -76,40 +67,23 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
             return checked, limits
 
 
+def _seed(limits: Limits, name: str, seed: int) -> Limits:
+    """The limits with a fixed public one in the place of one that will be chosen; the steward's word holds for it."""
+    found: dict[str, Any] = {name: min(seed, limits.most(name) or seed)}
+    return replace(limits, chosen=limits.chosen | {name}, **found)
+
+
 def _countable(one: CheckedRelease) -> bool:
-    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated, nor where
-    values of another release decide which rows there are."""
-    noisy = any(isinstance(p, Given) and p.noisy for p in parts_of(one.release.input))
-    return unit_of(one.release.input) is not None and not noisy
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A histogram that tells one limit of one release."""
-
-    kind: Kind
-    release: int  # of the plan's
-    histogram: Release
+    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated."""
+    return unit_of(one.release.input) is not None and is_countable(one)
 
 
 def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
     """The histograms that choose the limits of each release. Each unit is one row of these relations (LIMITS-1)."""
     for index, one in enumerate(checked.releases):
-        release = one.release
-        unit, taken = unit_of(release.input), columns_of(release.input)
-        if unit is None:
-            continue
-        rows = fresh("unit rows", taken)
-        how_many = ((rows, exp.Count(this=exp.Star())),)
-        groups = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate(release.keys))
-        for kind in _kinds(one, limits):
-            each: Relation = GroupUnits(release.input, unit, (), how_many)
-            if kind == "groups":
-                each = GroupUnits(GroupUnits(release.input, unit, groups, ()), unit, (), how_many)
-            elif kind == "largest":
-                largest = ((rows, exp.Max(this=plan_column(rows))),)
-                each = GroupUnits(GroupUnits(release.input, unit, groups, how_many), unit, (), largest)
-            yield Wanted(kind, index, Release(each, (bucket_of(rows),), (_units(),)))
+        if unit_of(one.release.input) is not None:
+            for kind in _kinds(one, limits):
+                yield Wanted(kind, index, histogram_of(one.release, kind))
 
 
 def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:
@@ -117,14 +91,16 @@ def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:
     chosen = one.bounding.chosen
     if "max_groups" in chosen:
         yield "groups"
-    if "max_rows" in chosen and one.private_keys and one.bounding.cap is not None and not limits.max_rows_per_group:
+    peaks = one.private_keys and one.bounding.cap is not None and _open(limits, "max_rows_per_group")
+    if "max_rows" in chosen and peaks:
         yield "largest"
     elif "max_rows" in chosen:
         yield "rows"
 
 
-def _units() -> Aggregate:
-    return counted_rows(None, exp.Count(this=exp.Star()))
+def _open(limits: Limits, name: str) -> bool:
+    """Has nobody settled a limit: is it missing, or only the most that it may be known?"""
+    return getattr(limits, name) is None or limits.most(name) is not None
 
 
 # ---------------------------------------------------------------- the stage
@@ -139,58 +115,86 @@ def limits_stage(
     ranges: Sequence[Automatic],
     most: Fraction | None = None,
 ) -> Stage:
-    """The histograms with their noise and price: equal shares of what is spent on limits.
+    """The histograms with their noise and price: equal shares of what is spent on limits, and OF_ONE for a count.
 
     most: the scale of noise that would be bought, which says how much stored ones may have; None: any.
     """
     releases = tuple(dict.fromkeys(one.histogram for one in found))
     plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
-    checked = analyze(plan, Limits(), with_ranges(catalog, ranges))
-    return replace(calibrate(checked, ask), kind="limits", accepts=lambda noisy: _serves(noisy, most))
+    checked = analyze_known(plan, Limits(), catalog, [a for a in ranges if a.range is not None])  # gives way: AUTO-1
+    weights = [Fraction(1) if release.keys else OF_ONE for release in releases]
+    parts = tuple(weight / sum(weights) for weight in weights)
+    return replace(calibrate(checked, ask, parts), kind="limits", accepts=lambda noisy: _serves(noisy, most))
 
 
-def stored_counts(
+def stored_tables(
     found: Sequence[Wanted],
     catalog: Catalog,
     public: frozenset[str],
     ranges: Sequence[Automatic],
     stored: Stored,
     most: Fraction | None,
-) -> dict[Release, Counts]:
-    """What stored histograms of the same rows tell, those of them that serve.
+) -> dict[Release, Noisy]:
+    """The stored counts of the same rows, those of them that serve.
 
     Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
     """
     stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges, most)
     assert stage.accepts is not None
-    counts: dict[Release, Counts] = {}
+    tables: dict[Release, Noisy] = {}
     for step in stage.releases:
-        tables = [noisy for _, noisy in stored(step) if stage.accepts(noisy)]
-        if tables:
-            counts[step.checked.release] = read_counts(tables[-1])
-    return counts
+        serving = [noisy for _, noisy in stored(step) if stage.accepts(noisy)]
+        if serving:
+            tables[step.checked.release] = serving[-1]
+    return tables
 
 
 def scale_of(stage: Stage) -> Fraction:
-    """The scale of the noise of its histograms, which have equal shares."""
-    return _noise(stage.releases[0].measurements[0].noise).scale
+    """The scale of the noise of its histograms, which have equal shares; that of a single count may be half of it.
+
+    Where there are only single counts, that of a histogram beside them.
+    """
+    return max(
+        _noise(m.noise).scale * (1 if step.checked.release.keys else OF_ONE)
+        for step in stage.releases
+        for m in step.measurements
+    )
 
 
-def counts_of(stage: Stage, released: Released) -> dict[Release, Counts]:
-    """What the histograms of a stage tell, once they are released."""
+def tables_of(released: Released) -> dict[Release, Noisy]:
+    """The counts of a stage, once they are released."""
     tables = [noisy for noisy in released.noisy if isinstance(noisy, Noisy)]
-    return {s.checked.release: read_counts(noisy) for s, noisy in zip(stage.releases, tables, strict=True)}
+    return {s.checked.release: noisy for s, noisy in zip(released.stage.releases, tables, strict=True)}
 
 
 def read_counts(noisy: Noisy) -> Counts:
     """About how many units each bucket holds, up to the last that noise alone doesn't explain; post-processing."""
-    counts = noisy.estimate(counted(noisy))
-    buckets = noisy.cells.column(0).to_pylist()
-    found = {b: int(n) / counts.denominator for b, n in zip(buckets, counts.numerators, strict=True) if b is not None}
+    found = _counted(noisy)
     # Theorem LIMITS-1: with B buckets all empty ones stay below this with probability 1 - STRAY.
     least = float(scale_of_count(noisy)) * log(len(found) / (2 * STRAY))
     last = max((b for b, n in found.items() if n > least), default=-1)
     return {b: max(0.0, n) for b, n in found.items() if b <= last}
+
+
+def _counted(noisy: Noisy) -> Counts:
+    """What each bucket holds, with its noise."""
+    counts = noisy.estimate(counted(noisy))
+    buckets = noisy.cells.column(0).to_pylist()
+    return {b: int(n) / counts.denominator for b, n in zip(buckets, counts.numerators, strict=True) if b is not None}
+
+
+def read_with_tail(noisy: Noisy) -> Counts:
+    """The same, and what may be in the two buckets behind: what noise leaves of them, thinning out by THIN at least.
+
+    Without it a limit would never lie behind the last bucket that passes, where noise is far below what that cuts.
+    """
+    seen = read_counts(noisy)
+    if not seen:
+        return seen
+    last = max(seen)
+    found = _counted(noisy)
+    behind = (last + 1, last + 2)
+    return {**seen, **{b: min(max(0.0, found.get(b, 0.0)), seen[last] * THIN ** (b - last)) for b in behind}}
 
 
 def _serves(noisy: Noisy, most: Fraction | None) -> bool:
@@ -202,7 +206,9 @@ def _serves(noisy: Noisy, most: Fraction | None) -> bool:
     terms = counted(noisy).terms
     if len(terms) != 1 or not isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace):
         return False
-    return most is None or scale_of_count(noisy) <= most * (COARSER if read_counts(noisy) else 1) * SAME
+    tells = noisy.cells is None or bool(read_counts(noisy))
+    usual = 1 if noisy.cells is not None else 1 / OF_ONE
+    return most is None or scale_of_count(noisy) <= most * usual * (COARSER if tells else 1) * SAME
 
 
 def _noise(noise: object) -> DiscreteLaplace:
@@ -214,34 +220,44 @@ def _noise(noise: object) -> DiscreteLaplace:
 
 
 def choose(
-    checked: Checked, limits: Limits, found: Sequence[Wanted], counts: Mapping[Release, Counts], ask: Ask
+    checked: Checked, limits: Limits, found: Sequence[Wanted], tables: Mapping[Release, Noisy], ask: Ask
 ) -> tuple[Limits, ...]:
     """The limits of each release: those with the least estimated error."""
-    told: dict[tuple[int, Kind], Counts] = {(w.release, w.kind): counts[w.histogram] for w in found}
+    told: dict[tuple[int, Kind], Counts] = {
+        (w.release, w.kind): (read_with_tail if w.kind == "rows" else read_counts)(tables[w.histogram]) for w in found
+    }
     return tuple(
-        _chosen(one, limits, {kind: told[i, kind] for kind in ("rows", "groups", "largest") if (i, kind) in told}, ask)
+        _chosen(one, limits, {k: told[i, k] for k in KINDS if (i, k) in told}, ask, len(checked.releases))
         for i, one in enumerate(checked.releases)
     )
 
 
-def _chosen(one: CheckedRelease, limits: Limits, told: Mapping[Kind, Counts], ask: Ask) -> Limits:
+def _chosen(one: CheckedRelease, limits: Limits, told: Mapping[Kind, Counts], ask: Ask, releases: int) -> Limits:
     found = limits
-    if groups := told.get("groups"):
-        found = replace(found, max_groups=_best(_grid(groups), lambda g: _group_error(one, groups, g, ask)))
-    if largest := told.get("largest"):
-        peak = _best(_grid(largest), lambda c: _peak_error(largest, c, ask))
-        assert found.max_groups is not None
-        # In so many groups with so many rows each: no unit that is capped to both has more.
-        found = replace(found, max_rows_per_group=peak, max_rows=peak * found.max_groups)
+    by_groups: dict[Kind, tuple[Counts, Sequence[int]]] = {
+        kind: (told[kind], _grid(told[kind], limits.most(name))) for kind, name in BY_GROUP if told.get(kind)
+    }
+    if by_groups and one.private_keys:
+        found = key_limits(one, limits, by_groups, ask, releases)
+    elif groups := told.get("groups"):
+        grid = _grid(groups, limits.most("max_groups"))
+        found = replace(found, max_groups=_best(grid, lambda g: _group_error(one, groups, g, ask)))
     if rows := told.get("rows"):
-        found = replace(found, max_rows=_best(_grid(rows), lambda n: _row_error(one, rows, n, ask)))
+        grid = _grid(rows, limits.most("max_rows"))
+        found = replace(found, max_rows=_best(grid, lambda n: _row_error(one, rows, n, ask)))
     return found
 
 
-def _grid(counts: Counts) -> list[int]:
-    """The limits to choose from: powers of two and what lies half-way between them, up to the last bucket's end."""
+def _grid(counts: Counts, most: int | None) -> list[int]:
+    """The limits to choose from: powers of two and what lies half-way between them, up to the last bucket's end.
+
+    most: none is larger; then it is one of them itself.
+    """
     last = max(counts)
-    return sorted({2**k for k in range(last + 1)} | {3 * 2 ** (k - 2) for k in range(2, last + 1)})
+    grid = {2**k for k in range(last + 1)} | {3 * 2 ** (k - 2) for k in range(2, last + 1)}
+    if most is None or most >= max(grid):
+        return sorted(grid)
+    return sorted({n for n in grid if n < most} | {most})
 
 
 def _best(candidates: Sequence[int], error: Callable[[int], float]) -> int:
@@ -280,19 +296,8 @@ def _row_error(one: CheckedRelease, rows: Counts, limit: int, ask: Ask) -> float
 
 
 def _group_error(one: CheckedRelease, groups: Counts, limit: int, ask: Ask) -> float:
-    """How many units a key must have in the data to be found; of public keys, the squared relative error."""
+    """The squared relative error of a number of units for each public key."""
     whole = _total(groups)
     kept = _total(groups, limit) / whole
     scale = limit / float(ask.pure)
-    if one.private_keys and ask.delta:
-        return scale * log(limit / (2 * float(ask.delta))) / kept
     return (1 - kept) ** 2 + 2 * (scale * (one.cells or 1) / whole) ** 2
-
-
-def _peak_error(largest: Counts, limit: int, ask: Ask) -> float:
-    """The squared relative error of a key that is just found: about as many units as the threshold, so many rows."""
-    whole = _total(largest)
-    cut = 1 - _total(largest, limit) / whole
-    units = max(1.0, log(1 / (2 * float(ask.delta))) if ask.delta else 1.0)
-    mean = whole / max(1.0, sum(largest.values()))
-    return cut**2 + 2 * (limit / (units * mean)) ** 2

@@ -7,10 +7,12 @@ from typing import Literal
 
 from sqlglot import exp
 
+from dpsql.aggregates.present import COLUMN
 from dpsql.plan.google import interval_of
 from dpsql.plan.grouping import SETS, branches
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.nodes import holds_aggregate
 from dpsql.sql.trees import as_written
 
 ReleaseColumn = tuple[str, str]  # (release, column)
@@ -62,7 +64,14 @@ def lineage(query: exp.Expr, releases: set[str], around: Mapping[str, _Source] |
     from_ = query.args.get("from_")
     for node in [*([from_.this] if from_ else []), *(j.this for j in query.args.get("joins") or [])]:
         sources[node.alias_or_name] = _source(node, releases, sources)
-    return [_output(output.unalias(), sources, releases) for output in query.selects]
+    found = [_output(output.unalias(), sources, releases) for output in query.selects]
+    counted = frozenset(
+        (c.table, c.name) for c in query.find_all(exp.Column) if c.name == COLUMN and c.table in releases
+    )
+    return [
+        (counted, False) if not places and holds_aggregate(output) else (places, unchanged)
+        for output, (places, unchanged) in zip(query.selects, found, strict=True)
+    ]
 
 
 _Source = Mapping[str, Lineage] | str  # a query's outputs by name, or the name of a release

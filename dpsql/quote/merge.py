@@ -12,14 +12,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analyze.checked import Checked, CheckedRelease
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.analyze.responses import CheckedResponses
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.budget import Split
-from dpsql.plan.nodes import Given, Plan, parts_of
+from dpsql.plan.nodes import Given, Plan, counted_groups, counts_rows, parts_of
 from dpsql.quote.model import Measurement, Stage, Step, View
 from dpsql.statistics.base import Statistic
+from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
@@ -41,6 +42,7 @@ def merge(text: str, checked: Sequence[Checked]) -> Together:
     """Releases over the same rows, keys and bounds become one with all their aggregates."""
     if len(checked) == 1:
         return _alone(checked[0])
+    checked = with_shared_lists(checked)
     merged: list[CheckedRelease] = []
     responses: list[CheckedResponses] = []
     views: list[View] = []
@@ -98,6 +100,31 @@ def _same(a: CheckedRelease, b: CheckedRelease) -> bool:
     )
 
 
+def with_shared_lists(checked: Sequence[Checked]) -> list[Checked]:
+    """All statements, their lists of groups told by what another one counts in the same groups, where one does."""
+    every = [release for one in checked for release in one.releases]
+    return [
+        replace(one, releases=tuple(_list_of_counted(release, every) for release in one.releases)) for one in checked
+    ]
+
+
+def _list_of_counted(release: CheckedRelease, every: Sequence[CheckedRelease]) -> CheckedRelease:
+    """A list of groups whose rows another statement counts is told by these counts: it needs no measurement of its own.
+
+    Private keys are selected by their units whatever is counted besides.
+    """
+    told = [a for a in release.arguments if a.recipe.tells_presence]
+    if len(told) < len(release.arguments) or not told or release.private_keys:
+        return release
+    for other in every:
+        rows = replace(release, bounding=other.bounding, winners=other.winners)
+        if other.winners is None and any(counts_rows(a.call) for a in other.arguments) and _same(other, rows):
+            call = counted_groups(by_units=False)
+            whole = replace(release.release, aggregates=(call,))
+            return replace(rows, release=whole, arguments=(Argument(call, None, None, False),))
+    return release
+
+
 def _with(a: CheckedRelease, b: CheckedRelease) -> CheckedRelease:
     arguments = tuple(dict.fromkeys((*a.arguments, *b.arguments)))
     release = replace(a.release, aggregates=tuple(argument.call for argument in arguments))
@@ -115,7 +142,10 @@ def share(stage: Stage) -> Stage:
     measured = [m for step in stage.releases for m in step.measurements]
     sizes = [_size(m, step, stage.split) for step in stage.releases for m in step.measurements]
     measures = {_measure(m.statistic) for m in measured}
-    thresholds = any(step.selection is not None for step in stage.releases)
+    thresholds = any(
+        step.selection is not None or any(a.recipe.tells_presence for a in step.checked.arguments)
+        for step in stage.releases
+    )
     if len(measured) < 2 or len(measures) != 1 or None in measures or thresholds or not all(sizes):
         return stage
     whole = sum(sizes)
@@ -137,7 +167,7 @@ def _measure(statistic: Statistic) -> object:
     match statistic:
         case Count() | Units() | Distinct():
             return "count"
-        case Sum():
+        case Sum() | BoundedSum():
             return statistic.value.text
         case _:
             return None
@@ -147,5 +177,5 @@ def _size(measurement: Measurement, step: Step, split: Split) -> float:
     """The share that a statistic gets, up to a factor (Theorem SPLIT-2)."""
     statistic = measurement.statistic
     weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
-    unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
+    unit = (statistic.value.grid.step if isinstance(statistic, Sum | BoundedSum | Joint) else Fraction(1)) / weight
     return split.noise.best_share(measurement.sensitivity, unit, split.budget)

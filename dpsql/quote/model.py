@@ -1,8 +1,8 @@
 """What a query will do and cost, before any private row is read: a Quote.
 
-A quote has stages, which are measured one after the other (private ranges and limits first, then the release itself,
-then an estimate of what is cut), and parts, which are answered from what they release (one for a query, several for a
-batch). A stage has steps: one noisy table each.
+A quote has stages, which are measured one after the other (private ranges first, then counts of units, which choose
+limits and tell what is cut, then the release itself), and parts, which are answered from what they release (one for a
+query, several for a batch). A stage has steps: one noisy table each.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
+from math import ceil
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -35,8 +36,11 @@ from dpsql.plan.nodes import (
     Histogram,
     Matching,
     Plan,
+    Scan,
     Statement,
+    parts_of,
 )
+from dpsql.plan.nodes import Release as ReleasePlan
 from dpsql.statistics.base import Quantity, Statistic
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.strategy import Linear
@@ -68,11 +72,23 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which cells leave: those whose noisy number of units reaches a threshold (Theorem KEY-1)."""
+    """Which cells leave: those whose noisy number of units (KEY-1), or of their votes (KEYW-1), reaches a threshold.
 
-    measurement: int  # that of the number of units
+    vote: what a unit adds to a cell on average, where votes are counted; 1 where units are. other: how many units a
+    cell would have to have were it found in the other way, which wasn't chosen.
+    """
+
+    measurement: int  # that of the number of units, or of votes
     threshold: int
     delta: Fraction  # what it costs
+    vote: Fraction = Fraction(1)
+    votes: bool = False
+    other: int | None = None
+
+    @property
+    def units(self) -> int:
+        """About how many units a cell must have to reach the threshold."""
+        return ceil(self.threshold / self.vote)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +165,7 @@ class Stage:
     then `settle` tells once that is known, and it never costs more than `most` (Theorem AUTO-1).
     """
 
-    kind: Literal["range", "limits", "rows", "main", "estimate"]
+    kind: Literal["range", "limits", "rows", "main"]
     text: str  # what the ledger notes of it
     steps: tuple[AnyStep, ...]
     epsilon: Fraction
@@ -245,6 +261,7 @@ class Released:
     stage: Stage  # settled
     noisy: tuple[Noisy | Responded, ...]
     receipt: Receipt
+    others: tuple[Receipt, ...] = ()  # further spends, where stored tables of several answer it
 
 
 Known = Mapping[Stage, Released]
@@ -260,7 +277,8 @@ class Quote:
     epsilon: Fraction
     offer: Callable[[Fraction], str | None] | None = None  # the accuracy that an ε pays for, where one was asked for
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
-    cuts: tuple[Mapping[str, Any], ...] = ()  # what an earlier estimate says of its limits; `explain` fills it in
+    counts: Mapping[ReleasePlan, Noisy] = field(default_factory=dict)
+    """Counts of units that are stored: what they tell of limits and ranges is free."""
 
     @property
     def main(self) -> Stage:
@@ -285,6 +303,15 @@ class Quote:
         if len(self.parts) == 1:
             return self.parts[0].plan
         return Plan(self.text, (), (), exp.Select(), frozenset())
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The private tables that it reads, also those through which rows belong to their owners."""
+        plans = [part.plan for part in self.parts]
+        inputs = [release.input for plan in plans for release in plan.releases]
+        inputs += [response.input for plan in plans for _, response in plan.responses]
+        scans = [node for relation in inputs for node in parts_of(relation) if isinstance(node, Scan)]
+        return frozenset(name for scan in scans for name in (scan.table, *(link.table for link in scan.links)))
 
     @property
     def result(self) -> Result:
@@ -320,6 +347,7 @@ class Ask:
     delta: Fraction  # under zcdp: for key selection alone
     mechanism: str = "auto"
     conversion: Conversion | None = None  # what ε means in ρ; None under basic accounting
+    keys_share: Fraction | None = None  # of it, for finding keys that aren't public; None: as is expected to be best
 
     @property
     def pure(self) -> Fraction:

@@ -1,17 +1,18 @@
 """From statements that were analyzed to a Quote: which stages there are, and what each of them may spend.
 
 A query's ε is divided before anything is measured: a share for each automatic range that isn't known yet, one for
-limits that nobody named, one for an estimate of what is cut where that was asked for, and the rest for the release
+counts of units, which choose limits that nobody named and tell what limits and ranges cut, and the rest for the release
 itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked
@@ -21,10 +22,11 @@ from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Plan, Release
 from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
-from dpsql.quote.cut_estimate import SHARE, cuts_something, estimate_stage
-from dpsql.quote.limits import Counts, Wanted, choose, counts_of, limits_stage, scale_of, stored_counts, wanted
-from dpsql.quote.merge import Together, merge, share
+from dpsql.quote.cuts import Wanted, watched
+from dpsql.quote.limits import limits_stage, scale_of, stored_tables, tables_of
+from dpsql.quote.merge import Together, merge, share, with_shared_lists
 from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
+from dpsql.quote.totals import choose, wanted
 from dpsql.statistics.bounds import Automatic
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
@@ -50,21 +52,19 @@ def quote_of(
     catalog: Catalog,
     stored: Stored = lambda _: (),
     *,
-    estimate: bool = False,
     known_limits: bool = False,
 ) -> Quote:
     """The stages of a query, or of a batch, and their prices, which are no more than `ask` together.
 
-    stored: finds histograms that choose limits for free. estimate: a share of ε is for what limits and ranges cut.
-    known_limits: stored histograms serve however noisy they are.
+    stored: finds counts of units for free. known_limits: stored ones serve however noisy they are.
     """
     try:
-        return _quote(text, statements, ask, catalog, stored, estimate, known_limits)
+        return _quote(text, statements, ask, catalog, stored, known_limits)
     except PrivacyError:
         if all(a.range is None for s in statements for a in s.checked.automatic):
             raise
     # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
-    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, estimate, known_limits)
+    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, known_limits)
 
 
 def _quote(
@@ -73,24 +73,23 @@ def _quote(
     ask: Ask,
     catalog: Catalog,
     stored: Stored,
-    estimate: bool,
     known_limits: bool,
 ) -> Quote:
     parts = tuple(_part(s) for s in statements)
+    if len(statements) > 1:
+        shared = with_shared_lists([s.checked for s in statements])
+        statements = [replace(s, checked=one) for s, one in zip(statements, shared, strict=True)]
     together = merge(text, [s.checked for s in statements])
-    rest, aside = ask, None
-    if estimate and cuts_something(together.checked):
-        aside, rest = shares(rest, [SHARE])
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
-    choice = _choice(text, statements, catalog, rest)
+    choice = _choice(text, statements, catalog, ask)
     if choice is not None and not pending:
         choice = choice.looked_up(stored, any_noise=known_limits)
-    asked = rest if automatic or choice is not None else None
+    asked = ask if automatic or choice is not None else None
     some = len(pending) < len(automatic) or (choice is not None and not choice.missing)
     share_of_limits = None if choice is None else catalog.policy.privacy.limits_share
-    first, less = _first(together, automatic, share_of_limits, rest) if some else (None, None)
-    *asks, rest = shares(rest, [a.share for a in pending]) if pending else [rest]
+    first, less = _first(together, automatic, share_of_limits, ask) if some else (None, None)
+    *asks, rest = shares(ask, [a.share for a in pending]) if pending else [ask]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
     if choice is not None and choice.missing:
@@ -102,102 +101,132 @@ def _quote(
         rows, rest = _rows(together, rest)
         stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        if choice is not None and choice.stage is None:
-            together = merge(text, choice.settled(automatic, choice.counts))
+        if choice is not None and any(choice.wanted) and not choice.open:
+            together = merge(text, choice.settled(automatic, choice.tables))
         main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
-        if pending or (choice is not None and choice.stage is not None):
+        if pending or (choice is not None and choice.open):
             main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
         else:
             main = replace(main, enough=_enough(together, first))
         stages.append(main)
-        if aside is not None:
-            stages.append(_estimated(main, aside, together.checked.plan, catalog))
-    return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon)
+    tables = {} if choice is None else choice.tables
+    return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon, counts=tables)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """How limits are chosen: the histograms that tell them, for each statement, and what is known of those."""
+    """How limits are chosen, and what is known of what they cut: the counts of units that tell it, and their noise."""
 
     text: str
     statements: tuple[Statement, ...]
-    wanted: tuple[tuple[Wanted, ...], ...]  # of each statement
+    wanted: tuple[tuple[Wanted, ...], ...]  # of each statement, what chooses its limits
     catalog: Catalog
-    first: Ask  # what whoever asks first, when nothing is stored, has for the histograms
+    first: Ask  # what whoever asks first, when nothing is stored, has for the counts
     rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
-    counts: Mapping[Release, Counts]  # of stored histograms
-    stage: Stage | None = None  # the others are measured first
+    tables: Mapping[Release, Noisy]  # stored counts
+    most: Fraction = Fraction(0)  # the scale of noise of all counts where none is stored
+    stage: Stage | None = None  # what isn't stored is measured first
 
     def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
-        """The choice with the stage that measures the histograms, for this share of the query."""
+        """The choice with the stage that measures the counts, for this share of the query."""
         pending = [a.key for a in automatic if a.range is None]
 
-        def stage_with(known: Sequence[Automatic]) -> Stage:
-            return limits_stage(self.text, self.missing, ask, self.catalog, self.public, known, most)
+        def stage_with(missing: Sequence[Wanted], known: Sequence[Automatic]) -> Stage:
+            return limits_stage(self.text, missing, ask, self.catalog, self.public, known, self.most)
 
         def settle(known: Known) -> Stage:
-            return stage_with(_known(automatic, dict(zip(pending, ranges, strict=True)), known))
+            found = _known(automatic, dict(zip(pending, ranges, strict=True)), known)
+            return stage_with(self._every(found), found)
 
         ready = [a for a in automatic if a.range is not None]
-        most = self._bought(ready)
-        stage = stage_with(ready)
-        if pending:
-            stage = replace(stage, after=ranges, settle=settle, most=stage.own)
+        stage = stage_with(self.missing, ready)
+        if pending:  # how many values are clipped, so how the share is divided, hangs on the ranges; its price doesn't
+            stage = replace(stage, after=ranges, settle=settle, most=_whole(ask, stage.own, Fraction(0)))
         return replace(self, stage=stage)
 
     def looked_up(self, stored: Stored, *, any_noise: bool) -> _Choice:
-        """The choice with what stored histograms tell."""
+        """The choice with what is stored of its counts."""
         known = [a for s in self.statements for a in s.checked.automatic]
-        most = None if any_noise else self._bought(known)
-        return replace(self, counts=stored_counts(self._every, self.catalog, self.public, known, stored, most))
+        most = None if any_noise else self.most
+        return replace(self, tables=stored_tables(self._every(), self.catalog, self.public, known, stored, most))
 
-    def _bought(self, ranges: Sequence[Automatic]) -> Fraction:
-        """The scale of noise of all histograms where none is stored."""
-        return scale_of(limits_stage("", self._every, self.first, self.catalog, self.public, ranges))
+    def bought(self, automatic: Sequence[Automatic]) -> Fraction:
+        """The scale of noise of all counts where none is stored."""
+        ready = [a for a in automatic if a.range is not None]
+        return scale_of(limits_stage("", self._every(), self.first, self.catalog, self.public, ready))
 
-    @property
-    def _every(self) -> list[Wanted]:
-        return [one for found in self.wanted for one in found]
+    def _every(self, released: Sequence[Automatic] | None = None) -> list[Wanted]:
+        """All counts of units: those that choose a limit, and those that tell what is cut (Theorem CUT-1).
+
+        released: the ranges with those that were found since, outside of which values are counted.
+        """
+        found = [w for one in self.wanted for w in one]
+        for i, statement in enumerate(self.statements):
+            checked = statement.checked if released is None else self._one(i, released, None)
+            pending = any(a.range is None for a in statement.checked.automatic)
+            found += watched_by(checked, open_ranges=pending)
+        return found
 
     @property
     def missing(self) -> list[Wanted]:
-        return [one for one in self._every if one.histogram not in self.counts]
+        return [one for one in self._every() if one.histogram not in self.tables]
+
+    @property
+    def open(self) -> bool:
+        """Are limits chosen by counts that are still to be measured?"""
+        return any(one.histogram not in self.tables for found in self.wanted for one in found)
 
     @property
     def public(self) -> frozenset[str]:
         return frozenset().union(*(s.plan.public for s in self.statements))
 
-    def settled(self, automatic: Sequence[Automatic], counts: Mapping[Release, Counts]) -> list[Checked]:
+    def settled(self, automatic: Sequence[Automatic], tables: Mapping[Release, Noisy]) -> list[Checked]:
         """All statements with the limits that were chosen; where these would be refused, with fixed public ones."""
         with suppress(Error):
-            found = [self._one(i, automatic, counts) for i in range(len(self.statements))]
+            found = [self._one(i, automatic, tables) for i in range(len(self.statements))]
             _calibrated(
                 merge(self.text, found), self.rest
             )  # Theorem LIMITS-1: no refusal rests on a released value, together neither
             return found
         return [self._one(i, automatic, None) for i in range(len(self.statements))]
 
-    def _one(self, index: int, automatic: Sequence[Automatic], counts: Mapping[Release, Counts] | None) -> Checked:
+    def _one(self, index: int, automatic: Sequence[Automatic], tables: Mapping[Release, Noisy] | None) -> Checked:
         """A statement with chosen limits; without counts, or where it would be refused, with the fixed ones."""
         statement = self.statements[index]
         used = [a for a in automatic if a.key in {b.key for b in statement.checked.automatic}]
-        if counts is not None:
-            with suppress(Error):
-                limits = choose(statement.checked, statement.limits, self.wanted[index], counts, self.rest)
+        if tables is not None:
+            with suppress(Error, ArithmeticError):  # estimates are floats, and ranges may be near the ends of those
+                limits = choose(statement.checked, statement.limits, self.wanted[index], tables, self.rest)
                 checked = analyze_known(statement.plan, limits, self.catalog, used)
                 calibrate(checked, self.rest)  # Theorem LIMITS-1: no refusal rests on a released value
                 return checked
         return analyze_known(statement.plan, statement.limits, self.catalog, used)
 
 
+def watched_by(checked: Checked, *, open_ranges: bool) -> Iterator[Wanted]:
+    """The counts that tell what the releases of a statement lose."""
+    for index, one in enumerate(checked.releases):
+        yield from watched(one, index, open_ranges=open_ranges)
+
+
 def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: Ask) -> _Choice | None:
-    """The choice of limits that nobody named; None where none is needed. ask: of all that isn't for an estimate."""
-    found = tuple(tuple(wanted(s.checked, s.limits)) for s in statements)
-    if not any(found):
+    """The counts of units that a query needs; None where nobody has to choose a limit, and nothing can be cut.
+
+    None, too, where so little can't be shared, and no limit has to be chosen: then what is cut isn't known.
+    """
+    share = catalog.policy.privacy.limits_share
+    if not share:
         return None
-    automatic = dict.fromkeys(a for s in statements for a in s.checked.automatic)
-    first, rest = shares(_without(ask, tuple(automatic)), [catalog.policy.privacy.limits_share])
-    return _Choice(text.strip(), tuple(statements), found, catalog, first, rest, {})
+    found = tuple(tuple(wanted(s.checked, s.limits, catalog, ask)) for s in statements)
+    automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
+    try:
+        first, rest = shares(_without(ask, automatic), [share])
+        choice = _Choice(text.strip(), tuple(statements), found, catalog, first, rest, {})
+        return replace(choice, most=choice.bought(automatic)) if choice.missing else None
+    except PrivacyError:
+        if any(found):
+            raise
+        return None
 
 
 def _without(ask: Ask, automatic: Sequence[Automatic]) -> Ask:
@@ -260,7 +289,7 @@ def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]
             rest = conversion.affords(rho - sum((conversion.rho(e) for e in found), Fraction(0)))
         if not rest:
             raise PrivacyError(
-                "so small an ε can't be shared with automatic bounds, randomised rows or an estimate of what is cut",
+                "so small an ε can't be shared with automatic bounds, randomised rows or counts of what is cut",
                 code="automatic",
                 hint="ask once with a larger epsilon: what is found stays, and later queries need not pay for it",
             )
@@ -284,7 +313,7 @@ def require_known(checked: Checked, what: str) -> None:
 
 def require_chosen(quote: Quote) -> Quote:
     """Refuse what can't be planned before the limits are chosen: its noise hangs on them."""
-    if any(stage.kind == "limits" for stage in quote.stages):
+    if quote.main.open:
         raise PrivacyError(
             "an accuracy needs limits that are known, and nobody named one that this query needs",
             code="automatic",
@@ -321,6 +350,13 @@ def _calibrated(together: Together, ask: Ask) -> Stage:
     return share(stage) if together.several else stage
 
 
+def _whole(ask: Ask, own: Cost, delta: Fraction) -> Cost:
+    """The most that an ask can cost, whatever is measured for it (Theorems AUTO-1 and LIMITS-1)."""
+    if ask.conversion is not None:
+        return Cost(ask.epsilon, own.delta, ask.conversion.rho(ask.epsilon), own.parts)
+    return Cost(ask.epsilon, delta)
+
+
 def _unsettled(
     main: Stage,
     text: str,
@@ -336,13 +372,11 @@ def _unsettled(
     What is charged must not depend on them: the most that this ask can cost (Theorems AUTO-1 and LIMITS-1). Where only
     ranges are open, the mechanism is settled now; where limits are, which mechanism is best hangs on them.
     """
-    own, measured = main.own, None if choice is None else choice.stage
+    own, measured = main.own, None if choice is None or not choice.open else choice.stage
     fixed = ask if measured is not None else replace(ask, mechanism=main.split.name)
-    most = Cost(
-        ask.epsilon, ask.delta if own.delta or (measured is not None and ask.mechanism == "auto") else Fraction(0)
+    most = _whole(
+        ask, own, ask.delta if own.delta or (measured is not None and ask.mechanism == "auto") else Fraction(0)
     )
-    if ask.conversion is not None:
-        most = Cost(ask.epsilon, own.delta, ask.conversion.rho(ask.epsilon), own.parts)
     less = first if first is None or measured is not None else replace(first, mechanism=main.split.name)
     pending = [a.key for a in main.automatic if a.range is None]
 
@@ -350,7 +384,7 @@ def _unsettled(
         found = _known(main.automatic, dict(zip(pending, ranges, strict=True)), known)
         keys = {a.key: a for a in found}
         if choice is not None and measured is not None:
-            again = choice.settled(found, {**choice.counts, **counts_of(known[measured].stage, known[measured])})
+            again = choice.settled(found, {**choice.tables, **tables_of(known[measured])})
         else:
             again = [
                 analyze_known(s.plan, s.limits, catalog, [keys[a.key] for a in s.checked.automatic])
@@ -369,15 +403,3 @@ def _unsettled(
 
     after = ranges if measured is None else (*ranges, measured)
     return replace(main, after=after, settle=settle, most=most, open=measured is not None)
-
-
-def _estimated(main: Stage, ask: Ask, plan: Plan, catalog: Catalog) -> Stage:
-    """The estimate of what a stage cuts, which is settled when that is."""
-    stage = estimate_stage(main, ask, plan, catalog)
-    if main.settle is None:
-        return stage
-
-    def settle(known: Known) -> Stage:
-        return estimate_stage(known[main].stage, ask, plan, catalog)
-
-    return replace(stage, after=(main,), settle=settle, most=stage.own)

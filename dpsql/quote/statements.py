@@ -22,6 +22,7 @@ from dpsql.plan.nodes import (
     Project,
     Relation,
     Scan,
+    SpreadVotes,
     Statement,
     ToGrid,
     Weight,
@@ -42,11 +43,13 @@ def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tupl
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
     bottom = _bottom(checked.relation)
     once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
-    by_row = bounding.cap is None and bounding.peak is None and not _clips(release, tallies)
+    totals = tuple((name, t) for name, t in named if t.most is not None)
+    peaks = bounding.peak is not None or any(t.most is not None and t.most.peak is not None for t in tallies)
+    by_row = bounding.cap is None and not peaks and not _clips(release, tallies)
     if is_plain(release, tallies):
         group = Group(rows, keys, named)
-    elif bounding.mass is not None and by_row and not once:
-        group = Group(Weight(rows, bounding.mass, release.bits), keys, named)
+    elif bounding.weighted and by_row and not once:
+        group = Group(Weight(rows, bounding.mass, release.bits, totals), keys, named)
     else:
         group = Group(_whole_units(release, PerUnit(rows, keys, named)), keys, named)
     return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
@@ -54,14 +57,13 @@ def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tupl
 
 def is_plain(release: Candidates, tallies: tuple[Tally, ...]) -> bool:
     """Is every bound proved, and nothing taken per unit, so that rows are just aggregated?"""
-    bounding = release.checked.bounding
-    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
+    enforced = release.checked.bounding.enforced
     return not (enforced or _clips(release, tallies) or release.checked.owner.numbered)
 
 
 def _clips(release: Candidates, tallies: tuple[Tally, ...]) -> bool:
-    """Is something clipped per unit? With one row for each unit, what a unit adds to a group is its row."""
-    return any(t.clip is not None for t in tallies) and release.checked.owner.rows != 1
+    """Is something taken per unit? With one row for each unit, what a unit adds to a group is its row."""
+    return any(t.clip is not None or t.kind == "votes" for t in tallies) and release.checked.owner.rows != 1
 
 
 def matching_of(release: Candidates, tally: Tally) -> Matching:
@@ -81,7 +83,7 @@ def histogram_of(release: Candidates, spectrum: Spectrum) -> Histogram:
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     rows = _rows(release)
     source: Gridded | WeightRows = rows
-    if bounding.mass is not None or bounding.peak is not None or bounding.cap is not None:
+    if bounding.enforced:
         source = WeightRows(rows, _whole_units(release, PerUnit(Again(), keys, ())))
     return Histogram(source, keys, _types(checked), spectrum)
 
@@ -92,23 +94,27 @@ def _types(checked: CheckedRelease) -> tuple[str, ...]:
 
 def _rows(release: Candidates, together: tuple[Moments, ...] = ()) -> Gridded:
     """The rows on their grids, those of other cells left out where units have limits; divided for joint statistics."""
-    checked, bounding = release.checked, release.checked.bounding
+    checked = release.checked
     gridded = ToGrid(Project(checked.relation, release.columns), release.values, together)
-    enforced = bounding.mass is not None or bounding.peak is not None or bounding.cap is not None
-    if checked.keys and not checked.private_keys and enforced:
+    if checked.keys and not checked.private_keys and checked.bounding.enforced:
         return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))
     return gridded
 
 
-def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups | WeightUnits:
-    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need."""
+def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups | SpreadVotes | WeightUnits:
+    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need; totals likewise (TOTALS-1).
+
+    A unit's votes are spread over the groups that the cap leaves to it (KEYW-1).
+    """
     bounding = release.checked.bounding
-    units: PerUnit | CapGroups = (
+    capped: PerUnit | CapGroups = (
         per_unit
         if bounding.cap is None
         else CapGroups(per_unit, bounding.cap, release.secret, not release.checked.owner.numbered)
     )
-    if bounding.mass is not None or bounding.peak is not None:
+    voted = any(tally.kind == "votes" for _, tally in per_unit.tallies)
+    units: PerUnit | CapGroups | SpreadVotes = SpreadVotes(capped) if voted else capped
+    if bounding.weighted:
         return WeightUnits(units, bounding.mass, bounding.peak, release.bits)
     return units
 

@@ -59,7 +59,7 @@ def bind(tree: Tree, schema: Mapping[str, tuple[str, ...]], unlisted: Unlisted |
     for cte in binder.ctes:  # one that nobody reads is checked like the others, and leaves no trace
         if cte.bound is None:
             binder.query(cte.node.this, cte.visible, None)
-    return Bound(tree.text, root)
+    return Bound(tree.shown, root)
 
 
 class _Binder(Sources):

@@ -19,13 +19,14 @@ from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import quiet
 from dpsql.sql.dialect import DIALECT
 from dpsql.sql.google import Option, attach, lift
+from dpsql.sql.parameters import Spots, bound, check_names, refused_mark, separated, written
 from dpsql.sql.pivot import statement
 
 MAX_LENGTH = 100_000
 
 _DUCKDB = Dialect.get_or_raise(DIALECT)
 _NOW = {"now", "get_current_timestamp", "transaction_timestamp", "current_localtimestamp", "localtimestamp"}
-_QUERIES = (
+QUERIES = (
     "SELECT",
     "WITH",
     "FROM",
@@ -38,7 +39,9 @@ _QUERIES = (
 _INSTEAD = {
     "EXPLAIN": "`dpsql explain` and session.explain() say what a query would do and cost, and spend nothing",
     "VALUES": "write SELECT * FROM (VALUES (1, 2))",
+    "SUMMARIZE": "DESCRIBE t says what may be asked of a table's columns, for nothing",
 }
+_FREE = ("DESCRIBE", "DESC", "SHOW")  # sql/inspection.py knows them; here they come where a price was asked for
 
 
 _THIRD_LOST = frozenset(word for form in FORMS.values() for word in form.third_lost)
@@ -54,12 +57,16 @@ class Tree:
 
     text: str
     root: exp.Query
+    shown: str  # the text with the values of its parameters
     options: Mapping[str, Option] = field(default_factory=dict)  # what Google's clause says, by our own names
     timed: bool = False  # it asks for the time, so it is another query each time
 
 
-def parse(text: str) -> Tree:
-    """Parse exactly one query; everything else (DDL, PRAGMA, COPY, two statements …) is refused here."""
+def parse(text: str, values: Spots | None = None) -> Tree:
+    """Parse exactly one query; everything else (DDL, PRAGMA, COPY, two statements …) is refused here.
+
+    values: of its parameters, by where these stand; one without a value is refused.
+    """
     if (place := next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)) is not None:
         raise SQLError(
             "the query isn't text: there are bytes in it that aren't UTF-8",
@@ -67,19 +74,22 @@ def parse(text: str) -> Tree:
             hint="write it in UTF-8",
             span=Span.of(text, place, place + 1),
         )
-    if len(text) > MAX_LENGTH:
+    here = {start: spot for start, spot in (values or {}).items() if text[start : start + 1] in ("?", "$")}
+    shown = written(text, here)  # the values of other statements of a batch stand where this one is blank
+    if max(len(text), len(shown)) > MAX_LENGTH:
         raise SQLError(
             f"the query is longer than {MAX_LENGTH:,} characters", code="too-long", hint="shorten it, or split it"
         )
     with quiet():
-        return _parsed(text)
+        return _parsed(text, shown, here)
 
 
-def _parsed(text: str) -> Tree:
+def _parsed(text: str, shown: str, values: Spots) -> Tree:
     try:
-        tokens = _DUCKDB.tokenize(text)
+        tokens = separated(_DUCKDB.tokenize(text))
     except TokenError:
         raise _unclosed(text) from None
+    tokens = bound(text, tokens, values)
     _check_tokens(text, tokens)
     lifted = lift(text, tokens)
     try:
@@ -92,14 +102,16 @@ def _parsed(text: str) -> Tree:
     if not isinstance(root, exp.Query):
         raise _not_a_query(text, tokens[0], type(root).__name__.upper())
     if named := root.find(exp.Placeholder):
-        raise _parameter(text, *next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name))
+        colon, name = next((c, t) for c, t in pairwise(tokens) if c.text == ":" and t.text == named.name)
+        raise refused_mark(text, colon.start, name.end)
+    check_names(text, root, values)
     _check_calls(text, root, tokens)
     now = datetime.now(UTC).replace(tzinfo=None)
     timed = any(_clock(node, now) is not node for node in root.walk())
     frozen = _freeze(root, now) if timed else root
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
-    return Tree(text, frozen, lifted.options, timed)
+    return Tree(text, frozen, shown, lifted.options, timed)
 
 
 def _freeze(root: exp.Query, now: datetime) -> exp.Query:
@@ -125,7 +137,7 @@ def _clock(node: exp.Expr, now: datetime) -> exp.Expr:
 
 
 def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """One statement that starts like a query, without parameters."""
+    """One statement that starts like a query; no parameter is left without a value."""
     words = [t for t in tokens if t.token_type is not TokenType.SEMICOLON]
     if not words:
         raise SQLError("there is no query in the text", code="empty", hint='write a query: "SELECT COUNT(*) FROM t"')
@@ -133,16 +145,20 @@ def _check_tokens(text: str, tokens: Sequence[Token]) -> None:
     second = next((t for t in words if semicolon is not None and t.start > semicolon.start), None)
     if second is not None:
         raise _at(text, second, "a second statement, where one is allowed", "one-statement", "send one query at a time")
-    if words[0].token_type is not TokenType.L_PAREN and words[0].text.upper() not in _QUERIES:
+    if words[0].token_type is not TokenType.L_PAREN and words[0].text.upper() not in QUERIES:
         raise _not_a_query(text, words[0], words[0].text.upper())
     for i, token in enumerate(words):
         after = words[i + 1] if i + 1 < len(words) else None
         if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.SESSION_PARAMETER):
-            raise _parameter(text, token, after if after is not None and after.start == token.end + 1 else token)
+            adjacent = token.text != "?" and after is not None and after.start == token.end + 1
+            raise refused_mark(text, token.start, after.end if adjacent and after is not None else token.end)
 
 
 def _not_a_query(text: str, first: Token, what: str) -> SQLError:
-    close = nearest(first.text, _QUERIES, cutoff=0.75) if first.text.upper() not in _QUERIES else None
+    if what in _FREE:
+        hint = "it costs nothing: ask it with `dpsql query`, session.query() or in the shell"
+        return _at(text, first, f"{what} is no query, and has no price", "not-a-query", hint)
+    close = nearest(first.text, QUERIES, cutoff=0.75) if first.text.upper() not in QUERIES else None
     hint = _INSTEAD.get(what, "write a SELECT with an aggregate: SELECT COUNT(*) FROM …")
     return _at(
         text,
@@ -150,15 +166,6 @@ def _not_a_query(text: str, first: Token, what: str) -> SQLError:
         f"only queries are answered, not {what}",
         "not-a-query",
         f"did you mean {close}?" if close else hint,
-    )
-
-
-def _parameter(text: str, first: Token, last: Token) -> SQLError:
-    return SQLError(
-        "parameters are not supported",
-        code="parameter",
-        hint="write the value into the query",
-        span=Span.of(text, first.start, last.end + 1),
     )
 
 
@@ -247,7 +254,7 @@ def _syntax_error(text: str, error: ParseError) -> SQLError:
 
 def _place_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
     """Tell calls and CASEs that don't know it where they stand, so that an error can point at them."""
-    starts = {token.start: i for i, token in enumerate(tokens)}
+    starts = {token.start: i for i, token in reversed(list(enumerate(tokens)))}  # a value may be several tokens
     ends = {token.end: i for i, token in enumerate(tokens)}
     places: dict[int, tuple[int, int]] = {}  # of nodes, by id
     for node in reversed(list(root.dfs())):  # children before their parents

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Choice, Making, Quantity, Statistic, Value, power_sum
+from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.choices import UNWEIGHTED, choices
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
-from dpsql.statistics.tally import Spectrum
+from dpsql.statistics.tally import Most, Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -79,6 +80,10 @@ class Fine:
     enough: bool
 
 
+Totals = Mapping[tuple[Value, str | None], Most]
+"""What one unit's total is bounded by: of a value and its FILTER."""
+NO_TOTALS: Totals = {}
+
 SIZES = (2, 3, 4, 5, 6)  # values and FILTERs that are measured together, at most
 FEW = 16  # differences between statistics that tell the same
 MANY, SMALL = 9, (2, 3)  # of so many, blocks of three are the best (Theorem MOMENTS-2); others aren't tried
@@ -93,16 +98,18 @@ def strategies(
     rows_are_units: bool,
     fine: Fine,
     candidates: int,
+    totals: Totals = NO_TOTALS,
 ) -> list[Strategy]:
     """The candidates: sum and count measured jointly, or apart with the sums centred; several values at once.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
-    many a choice may have in one cell.
+    many a choice may have in one cell. totals: sums that are bounded by one unit's total, and measured by themselves.
     """
     making = Making(where_text, unit.replace and not unit.keyed, weight, candidates)
     chosen: list[Statistic] = list(choices(needs, making))
-    wanted = list(dict.fromkeys(_plain(needs)))
+    bounded = _bounded(needs, totals, where_text, weight)
+    wanted = list(dict.fromkeys(_plain(_others(needs, bounded))))
     shared = _shared(wanted) if rows_are_units else []
     asks = _asks([q for q in wanted if q not in shared])
     axes = len({axis for ask in asks for axis in ask.axes})
@@ -113,13 +120,35 @@ def strategies(
         if together is None:
             continue
         alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units)
-        statistics = [*chosen, *together, *alone]
+        statistics = [*chosen, *together, *alone, *bounded]
         if all(tuple(statistics) != other.statistics for other in found):
-            estimates = _estimates(wanted, statistics, unit, weight, shared)
+            estimates = _estimates([*wanted, *_told(bounded)], statistics, unit, weight, shared)
             found.append(Strategy(tuple(statistics), estimates))
         if size >= axes > 0:
             break
     return found
+
+
+def _bounded(
+    wanted: Sequence[Quantity], totals: Totals, where_text: Mapping[str | None, str], weight: int
+) -> list[BoundedSum]:
+    """The sums of which one unit's total is bounded."""
+    found = []
+    for need in dict.fromkeys(wanted):
+        if need.kind == "total" and need.value is not None and (most := totals.get((need.value, need.where))):
+            text = where_text[need.where]
+            found.append(BoundedSum(need.value, need.where, most.total, most.peak, weight, text))
+    return found
+
+
+def _told(bounded: Sequence[BoundedSum]) -> list[Quantity]:
+    return [quantity for one in bounded for quantity in one.quantities()]
+
+
+def _others(needs: Sequence[Quantity], bounded: Sequence[BoundedSum]) -> list[Quantity]:
+    """What sums with a bound of their own don't tell."""
+    told = _told(bounded)
+    return [q for q in needs if q not in told]
 
 
 def one_by_one(
@@ -145,9 +174,11 @@ def one_by_one(
             statistic = replace(statistic, name=f"c{len(known)}")
         if statistic not in statistics:
             statistics.append(statistic)
-    wanted = list(dict.fromkeys(_plain(needs)))
+    bounded = [s for s in statistics if isinstance(s, BoundedSum)]
+    wanted = list(dict.fromkeys(_plain(_others(needs, bounded))))
     shared = _shared(wanted) if rows_are_units else []
-    return Strategy(tuple(statistics), _estimates(wanted, statistics, unit, weight, shared))
+    told = [*wanted, *_told(bounded)]
+    return Strategy(tuple(statistics), _estimates(told, statistics, unit, weight, shared))
 
 
 def _plain(needs: Iterable[Quantity]) -> Iterator[Quantity]:

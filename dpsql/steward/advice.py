@@ -8,6 +8,7 @@ from fractions import Fraction
 from dpsql.backends.choose import file_kind
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
+from dpsql.core.limit import Choose, Limit
 from dpsql.core.types import Type
 from dpsql.engine import Shared
 from dpsql.policy.model import ColumnUnit, Policy, RowUnit, Table
@@ -135,6 +136,7 @@ def _unlisted(engine: Shared, table: Table) -> list[str]:
 def _cut(engine: Shared, table: Table, units: UnitRows) -> Iterator[Advice]:
     """Limits that leave out more than a hundredth of the rows."""
     limit = _limit(engine.policy, table, "max_rows")
+    limit = limit.most if isinstance(limit, Choose) else limit
     if limit is None:
         return
     (beyond,) = rows_beyond(engine.backend, engine.policy, table, [limit])
@@ -165,8 +167,8 @@ def _hidden(table: Table, columns: Sequence[tuple[str, Type]]) -> list[str]:
     ]
 
 
-def _limit(policy: Policy, table: Table, name: str) -> int | None:
-    found: int | None = table.limits.get(name, getattr(policy.privacy, name))
+def _limit(policy: Policy, table: Table, name: str) -> Limit | None:
+    found: Limit | None = table.limits.get(name, getattr(policy.privacy, name))
     return found
 
 

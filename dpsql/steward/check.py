@@ -20,8 +20,10 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.engine import Shared
 from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.refresh.act import check_promises
+from dpsql.refresh.promises import Finding
 from dpsql.steward.advice import ROWS, Advice, from_rows, from_schema
-from dpsql.steward.promises import Finding, outside, values_problem, verify
+from dpsql.steward.outside import outside, values_problem
 from dpsql.steward.public_keys import public_keys
 
 Line = tuple[str, str]  # a label and what there is to say
@@ -67,17 +69,16 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
     try:
         for table in policy.tables.values():
             _check_values(engine, table)
-        versions = engine.versions()  # refused if the data changed
+        if engine.stale is not None and (steward or policy.on_change == "refuse"):
+            raise engine.stale
         broken: list[str] = []
         findings: dict[str, tuple[Finding, ...]] = {}
         if steward:
-            findings = {name: tuple(verify(engine, policy.tables[name])) for name in versions}
-            engine.versions()  # refused if the data changed meanwhile: a finding is for the version that was read
-            for name, version in versions.items():
-                for finding in findings[name]:
-                    engine.ledger.record_promise(name, finding.promise, version, finding.holds)
-                broken += [f"{policy.tables[name].name}: {f.text}" for f in findings[name] if not f.holds]
-        verified = engine.promises()
+            findings = check_promises(engine, by="steward")
+            broken = [
+                f"{policy.tables[n].name}: {f.text}" for n, found in findings.items() for f in found if not f.holds
+            ]
+        verified = engine.promises() if engine.stale is None else {}
         tables = tuple(
             (
                 table.name,
@@ -87,7 +88,7 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
             for name, table in policy.tables.items()
         )
         advice = [*from_schema(policy, engine.schema), *_from_rows(engine, findings)]
-        heading = (*_heading(policy), *followed, *_untested(engine), *_other_accounts(engine))
+        heading = (*_heading(policy), *followed, *_written(engine), *_untested(engine), *_other_accounts(engine))
         return Report(heading, tables, tuple(broken), tuple(advice))
     finally:
         engine.close()
@@ -136,6 +137,11 @@ def _heading(policy: Policy) -> Iterator[Line]:
         ]
         yield "quotas", f"{_listed(quotas)} (of ε; the total is what protects, as analysts can talk)"
     yield "ledger", str(policy.ledger_path)
+
+
+def _written(engine: Shared) -> Iterator[Line]:
+    if engine.stale is not None:
+        yield "note", f"{engine.stale.message}: the next query accepts it and verifies its promises"
 
 
 def _untested(engine: Shared) -> Iterator[Line]:

@@ -244,7 +244,11 @@ def _columns(table: TableDraft, made: Guess, public: set[str]) -> Iterator[str]:
             yield from _comment(f"{name} is {text}: no query can use it")
             continue
         is_id = name == unit or meaning(name, table.input.name, prefix).is_id
-        yield from _column(name, type_, seen, made, csv=csv, is_unit=name == unit, is_id=is_id, public=public)
+        folder = name in table.input.folders
+        if folder:
+            yield from _comment(f"{name} stands in the names of the files' folders, from which its type was taken.")
+        typed = csv or folder
+        yield from _column(name, type_, seen, made, csv=typed, is_unit=name == unit, is_id=is_id, public=public)
 
 
 def _column(

@@ -162,9 +162,10 @@ def _policy(
         known = seen[one.name].columns if one.name in seen else {}
         types = {c: known[c.lower()].type.sql if c.lower() in known else "VARCHAR" for c, _ in one.columns}
         columns = {column: {"type": type_} for column, type_ in types.items()}
+        folders = {column: {"type": type_} for column, type_ in one.columns if column in one.folders}
         table: dict[str, object] = {"source": one.source, "unit": _written(unit)}
         table |= {"table": one.table} if one.table is not None else {}
-        table |= {"columns": columns} if one.kind == "csv" else {}
+        table |= {"columns": columns if one.kind == "csv" else folders}
         tables[one.name] = table | ({"key": key} if key is not None else {})
     return Policy.from_dict({"budget": {"epsilon": 1}, "tables": tables}, folder=folder, sources=())
 

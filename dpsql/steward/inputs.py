@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from dpsql.backends.base import Contents
 from dpsql.core.errors import DataError
@@ -30,6 +32,7 @@ class Input:
     files: tuple[Path, ...]
     table: str | None  # in a database
     columns: tuple[tuple[str, str], ...]
+    folders: frozenset[str] = frozenset()  # columns that names of folders make (year=2024): the policy types them
 
     @property
     def kind(self) -> SourceKind | None:
@@ -140,14 +143,39 @@ class _Search:
             usable = tuple((column, type_) for column, type_ in one.columns if column and "\0" not in column)
             if len(usable) < len(one.columns):
                 self.notes.append(f"a column of {source} has no name, and can't be used")
+            made = self._partitions(files, usable) if source_kind(source) == "parquet" else ()
             table = name if one.table is None else one.table.partition(".")[2]
-            self.found.append(Input(_word(table) or "data", source, files, one.table, usable))
+            keys = frozenset(column for column, _ in made)
+            self.found.append(Input(_word(table) or "data", source, files, one.table, (*usable, *made), keys))
+
+    def _partitions(self, files: tuple[Path, ...], own: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """The columns that the names of all files' folders make, typed by these names."""
+        taken = {column.lower() for column, _ in own}
+        spelled: dict[str, str] = {}
+        values: dict[str, list[str]] = {}
+        for file in files:
+            near = file.relative_to(self.base) if file.is_relative_to(self.base) else file
+            for part in (part for part in near.parent.parts if "=" in part):
+                name, _, value = part.partition("=")
+                spelled.setdefault(name.lower(), name)
+                values.setdefault(name.lower(), []).append(unquote(value))
+        everywhere = [key for key, found in values.items() if len(found) == len(files) and key and key not in taken]
+        return tuple((spelled[key], _type_of(values[key])) for key in everywhere)
 
     def _source(self, path: Path, *, literal: bool = False) -> str:
         """A path as the policy writes it: relative where it lies beside the policy or below."""
         near = path.relative_to(self.base) if path.is_relative_to(self.base) else path
         text = near.as_posix()
         return glob.escape(text) if literal and glob.has_magic(text) else text
+
+
+def _type_of(values: Sequence[str]) -> str:
+    """The type of what stands in folders' names: nothing else tells it."""
+    known = [value for value in values if value != "__HIVE_DEFAULT_PARTITION__"]
+    for type_, pattern in (("INTEGER", r"0|[1-9]\d{0,8}"), ("DATE", r"[12]\d{3}-[01]\d-[0-3]\d")):
+        if known and all(re.fullmatch(pattern, value, re.ASCII) for value in known):
+            return type_
+    return "VARCHAR"
 
 
 def _check_header(source: str, names: Sequence[str]) -> None:
@@ -204,4 +232,4 @@ def _renamed(found: Sequence[Input]) -> Iterator[Input]:
     for one in found:
         name = next(n for n in (one.name, *(f"{one.name}_{i}" for i in range(2, len(found) + 2))) if n not in taken)
         taken.add(name)
-        yield Input(name, one.source, one.files, one.table, one.columns)
+        yield replace(one, name=name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,9 @@ from dpsql.accounting.account import Entry, Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates.base import Call
+from dpsql.aggregates.loss import Loss, OfTotal, Outside, Share
 from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
+from dpsql.answer.about import about_earlier
 from dpsql.answer.intervals import Error
 from dpsql.answer.model import Answer
 from dpsql.core.arrow import column
@@ -112,16 +115,19 @@ def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
     errors = [pack_error(error) for error in answer.origins]
     facts = {
         "views": [
-            [place, view.step.name, [_call(c) for c in view.step.calls]]
+            [place, view.step.name, [_call(c) for c in view.step.calls], _loss(view.loss)]
             for place, view in zip(places, answer.noisy, strict=True)
         ],
         "origins": [told for told, _ in errors],
         "cells": None if answer.cells is None else [None if c is None else int(c) for c in answer.cells],
         "ranges": list(map(dict, answer.ranges)),
         "limits": list(answer.limits),
-        "clipping": None if answer.clipping is None else list(map(dict, answer.clipping)),
+        "cut": {name: dict(facts) for name, facts in answer.cut.items()},
+        "cut_notes": list(answer.cut_notes),
         "missing": dict(answer.missing),
         "ranks": dict(answer.ranks),
+        "lists": list(answer.lists),
+        "about": dict(answer.about),
     }
     table = with_numbers(answer.table, [one for _, numbers in errors for one in numbers])
     return Kept("answer", b"", json.dumps(facts), to_bytes(table))
@@ -135,8 +141,17 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
         raise _no_answer(entry, kept)
     releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
     noisy = tuple(unpack_release(k).noisy for k in releases)
-    receipt = Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested_of(entry.note))
-    return [_unpack_answer(k, noisy, receipt) for k in answers]
+    return [_unpack_answer(k, noisy, entry, ledger) for k in answers]
+
+
+def earlier_spend(ledger: Ledger, id: str) -> Receipt:
+    """The receipt of a spend whose stored release answers once more, for nothing."""
+    return _free(ledger, ledger.entry(id))
+
+
+def _free(ledger: Ledger, entry: Entry) -> Receipt:
+    untested = untested_of(entry.note)
+    return Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested, entry.cost)
 
 
 def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
@@ -153,9 +168,13 @@ def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
     return LedgerError(f"there is no answer to show again: release {entry.id[:8]} {why}", code="no-answer", hint=again)
 
 
-def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> Answer:
+def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], entry: Entry, ledger: Ledger) -> Answer:
     facts = json.loads(kept.facts)
-    views = tuple(noisy[place].renamed(name, tuple(map(_to_call, calls))) for place, name, calls in facts["views"])
+    receipt = _free(ledger, entry)
+    views = tuple(
+        replace(noisy[place].renamed(name, tuple(map(_to_call, calls))), loss=_to_loss(*loss))
+        for place, name, calls, *loss in facts["views"]
+    )
     whole = from_bytes(kept.data)
     visible = len(facts["origins"])
     origins: list[Error | None] = []
@@ -164,8 +183,6 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> An
         error, place = unpack_error(found, whole, place)
         origins.append(error)
     ranges, limits = tuple(facts.get("ranges", ())), tuple(facts.get("limits", ()))
-    cuts = facts.get("clipping")
-    clipping = None if cuts is None else tuple(cuts)
     return Answer(
         whole.select(range(visible)),
         views,
@@ -175,10 +192,26 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], receipt: Receipt) -> An
         receipt,
         ranges,
         limits,
-        clipping,
+        facts.get("cut", {}),
+        tuple(facts.get("cut_notes", ())),
         facts.get("missing", {}),
         facts.get("ranks", {}),
+        lists=tuple(facts.get("lists", ())),
+        about=facts.get("about") or about_earlier(receipt, str(entry.note.get("sql", ""))),
     )
+
+
+def _loss(loss: Loss | None) -> Any:
+    return None if loss is None else asdict(loss)
+
+
+def _to_loss(facts: Any = None) -> Loss | None:
+    """What was cut; answers of earlier versions say nothing of it."""
+    if facts is None:
+        return None
+    rows, units = (None if facts[name] is None else Share(**facts[name]) for name in ("rows", "units"))
+    totals = tuple(OfTotal(one["aggregate"], Share(**one["share"])) for one in facts.get("totals", ()))
+    return Loss(rows, units, tuple(Outside(**one) for one in facts["outside"]), facts["keyed"], totals)
 
 
 # ---------------------------------------------------------------- bytes

@@ -34,7 +34,7 @@ def claim_of(stage: Stage, versions: Mapping[str, str]) -> bytes:
         key = release_key(step, versions, earlier)
         if not key:
             return b""
-        threshold = None if step.selection is None else step.selection.threshold
+        threshold = None if step.selection is None else [step.selection.threshold, step.selection.votes]
         noises = [[m.noise.name, str(m.noise.variance)] for m in step.measurements]
         # On a finer grid, or where rows are divided more finely, the same integer is less noise.
         grids = [step.bits, *(str(v.grid.step) for q in step.estimates for v in (q.value, q.second) if v is not None)]

@@ -16,13 +16,12 @@ from hashlib import blake2b
 
 from sqlglot import exp
 
-from dpsql.accounting.account import Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, ReleaseFacts, Responded, StoredFacts
-from dpsql.analyze.checked import Argument
+from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import AnyStep, Released, ResponseStep, Stage, Step
@@ -30,7 +29,7 @@ from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.choices import CHOSEN, UNWEIGHTED
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
-from dpsql.store.archive import Archived, pack_release, to_bytes, unpack_release
+from dpsql.store.archive import Archived, earlier_spend, pack_release, to_bytes, unpack_release
 from dpsql.store.canonical import Names, UnknownNode
 from dpsql.store.combine import combined
 from dpsql.store.responses import find_rows, pack_rows
@@ -55,11 +54,15 @@ def find(stage: Stage, versions: Mapping[str, str], ledger: Ledger) -> Released 
     if stage.accepts is not None:
         found = [_accepted(stage.accepts, stored_tables(step, versions, ledger)) for step in stage.releases]
         taken = [one for one in found if one is not None]
-        return _released(stage, taken[0][0], [n for _, n in taken], ledger) if len(taken) == len(found) else None
+        ids = [id for id, _ in taken]
+        return _released(stage, ids, [n for _, n in taken], ledger) if len(taken) == len(found) else None
     # With a little less ε other statistics can be the best ones: what was bought for all of it needn't answer for that.
     ways = [stage.steps] if stage.enough is None else [stage.steps, stage.enough]
     chosen = next((hits for steps in ways if (hits := _Search(steps, versions, ledger).rest(0, {}, ()))), None)
-    return _released(stage, chosen[0].id, [hit.noisy for hit in chosen], ledger) if chosen else None
+    if not chosen:
+        return None
+    ids = [id for hit in chosen for id in (hit.id, *hit.others)]
+    return _released(stage, ids, [hit.noisy for hit in chosen], ledger)
 
 
 def _accepted(accepts: Callable[[Noisy], bool], tables: Sequence[tuple[str, Noisy]]) -> tuple[str, Noisy] | None:
@@ -67,12 +70,10 @@ def _accepted(accepts: Callable[[Noisy], bool], tables: Sequence[tuple[str, Nois
     return next((one for one in reversed(tables) if accepts(one[1])), None)
 
 
-def _released(stage: Stage, id: str, noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:
-    """Stored tables as what a stage released, with a receipt of the spend that the first of them left under."""
-    entry = ledger.entry(id)
-    free = ledger.account.filter.nothing
-    receipt = Receipt(entry.id, entry.time, free, "released", True, untested_of(entry.note))
-    return Released(stage, tuple(noisy), receipt)
+def _released(stage: Stage, ids: Sequence[str], noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:
+    """Stored tables as what a stage released, with receipts of the spends that they left under."""
+    first, *others = (earlier_spend(ledger, id) for id in dict.fromkeys(ids))
+    return Released(stage, tuple(noisy), first, tuple(others))
 
 
 def stored_tables(step: Step, versions: Mapping[str, str], ledger: Ledger) -> list[tuple[str, Noisy]]:
@@ -90,6 +91,7 @@ class _Hit:
     id: str
     noisy: Noisy | Responded
     identity: str
+    others: tuple[str, ...] = ()  # further spends, where the tables of several are taken together
 
 
 class _Search:
@@ -135,7 +137,9 @@ class _Search:
         if step.selection is None and not chosen and len(every) > 1:  # nothing was withheld: all have the same cells
             noisy = answers(step, combined(every), earlier)
             if noisy is not None:
-                yield _Hit(stored[0][0], noisy, identity(step, [_digest(kept) for _, kept in stored], earlier))
+                digests = [_digest(kept) for _, kept in stored]
+                (first, _), *rest = stored
+                yield _Hit(first, noisy, identity(step, digests, earlier), tuple(id for id, _ in rest))
 
 
 def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Responded]) -> list[Kept]:
@@ -163,7 +167,7 @@ def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Respo
                     wheres[names.expression(argument.where.sql)] = call.where
                 if call.clip is not None:
                     clips[names.clip(argument, call.clip)] = call.clip
-        threshold = None if step.selection is None else step.selection.threshold
+        threshold = None if step.selection is None else step.selection.units
         noises = [m.in_rows(step.bits) or m.noise for m in step.measurements]
         kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
         if key:
@@ -189,6 +193,7 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
             "private" if checked.private_keys else "public",
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
             [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
+            *_totals(checked, names),
             [[table, versions[table]] for table in sorted(names.tables)],
             _chosen(step, names),
         ]
@@ -200,6 +205,16 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
     if step.cells is not None:
         found.update(to_bytes(step.cells))
     return found.digest()
+
+
+def _totals(checked: CheckedRelease, names: Names) -> list[object]:
+    """By how much one unit's total is bounded in which sums: other bounds make other numbers."""
+    found: list[object] = []
+    for argument in checked.arguments:
+        limit = argument.total_limit(checked.bounding.totals)
+        if limit is not None:
+            found.append([names.argument(argument), str(limit.most), str(limit.peak)])
+    return [sorted(found, key=str)] if found else []
 
 
 def _chosen(step: Step, names: Names) -> list[object] | None:
@@ -233,7 +248,7 @@ def answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy |
     """The stored table as the table of this step; None if it lacks something, or has more noise."""
     names, left = Names(earlier), stored.noisy.step
     names.relation(step.checked.relation)
-    if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.threshold):
+    if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.units):
         return None
     calls: list[Call] = []
     mine = [Fraction((m.in_rows(step.bits) or m.noise).variance) for m in step.measurements]

@@ -22,6 +22,7 @@ epsilon = 1
 delta = 1e-6
 ledger = "one.sqlite"
 [privacy]
+limits_share = 0
 max_rows = 3
 [tables.people]
 source = "people.parquet"
@@ -104,8 +105,13 @@ def test_a_renamed_table_is_refused_or_the_same_account(folder: Path) -> None:
 
 
 def test_a_copied_file_under_the_same_account_has_the_same_budget(folder: Path) -> None:
+    assert run("check", "--steward", "--policy", str(folder / "policy.toml")).exit_code == 0  # notes the rows
     shutil.copy(folder / "people.parquet", folder / "copy.parquet")
     policy = edited(folder, ("people.parquet", "copy.parquet"))
+    with pytest.raises(LedgerError) as refused:
+        dpsql.connect(policy)
+    assert refused.value.code == "data-changed"  # that it holds the same is the steward's to say
+    assert run("refresh", "--steward", "--policy", str(policy)).exit_code == 0
     with dpsql.connect(policy) as session:
         assert float(session.budget.remaining.epsilon) == pytest.approx(0.1)
         assert session.query(COUNT, epsilon="0.9").receipt.reused  # the same contents are the same version
@@ -117,7 +123,7 @@ def test_other_contents_under_the_same_name_are_refused_until_the_steward_accept
     pq.write_table(pa.table({"id": list(range(99)), "v": list(range(99))}), folder / "people.parquet")
     policy = str(folder / "policy.toml")
     refused = run("query", COUNT, "--epsilon", "0.05", "--policy", policy)
-    assert refused.exit_code == 5 and "--accept-data-change --steward" in refused.stderr
+    assert refused.exit_code == 5 and "dpsql refresh --steward" in refused.stderr
     assert run("budget", "--accept-data-change", "--policy", policy).exit_code == 2  # not without --steward
     assert run("budget", "--accept-data-change", "--steward", "--policy", policy).exit_code == 0
     done = run("query", COUNT, "--epsilon", "0.05", "--policy", policy)

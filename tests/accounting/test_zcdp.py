@@ -212,7 +212,7 @@ def test_rounding_keeps_twenty_digits_and_the_side() -> None:
 TABLE = pa.table({"k": ["a", "b", "c"] * 40, "v": list(range(120))})
 BUDGET = {"epsilon": 1, "delta": 1e-6, "accountant": "zcdp"}
 POLICY = {
-    "privacy": {"max_groups": 1},
+    "privacy": {"limits_share": 0, "max_groups": 1},
     "tables": {"t": {"unit": "row", "columns": {"v": {"min": 0, "max": 200}}}},
 }
 COUNT = "SELECT COUNT(*) FROM t"

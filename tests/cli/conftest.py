@@ -19,6 +19,9 @@ epsilon = 100
 delta = 0
 query_epsilon = 1
 
+[privacy]
+limits_share = 0
+
 [tables.people]
 source = "people.parquet"
 unit = "row"

@@ -45,7 +45,7 @@ def test_every_command_is_documented_in_the_readme() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])  # which brings its own
 def test_every_command_takes_a_policy_and_explains_itself(dpsql: Run, name: str) -> None:
     shown = dpsql(name, "--help")
     assert shown.exit_code == 0 and "--policy PATH" in shown.stdout and "DPSQL_POLICY" in shown.stdout
@@ -270,13 +270,13 @@ def test_changed_data_is_refused_until_the_steward_accepts_it_and_the_budget_sta
     table = pq.read_table(folder / "people.parquet")
     pq.write_table(pa.concat_tables([table, table]), folder / "people.parquet")
     refused = dpsql("query", COUNT)
-    assert refused.exit_code == 5 and "--accept-data-change --steward" in refused.stderr
+    assert refused.exit_code == 5 and "dpsql refresh --steward" in refused.stderr
     assert dpsql("check").exit_code == 5
     accepted = dpsql("budget", "--accept-data-change", "--steward")
     assert accepted.exit_code == 0 and "people: new version recorded" in accepted.stderr
     done = dpsql("query", COUNT)
     assert done.exit_code == 0 and "left ε = 98" in done.stderr
-    assert "nothing to accept" in dpsql("budget", "--accept-data-change", "--steward").stderr
+    assert "people: unchanged" in dpsql("budget", "--accept-data-change", "--steward").stderr
 
 
 def test_a_changed_budget_is_refused_until_the_steward_accepts_it(dpsql: Run, folder: Path) -> None:

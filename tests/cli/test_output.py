@@ -21,7 +21,9 @@ import pytest
 from click.testing import Result
 
 import dpsql as package
-from dpsql.answer.render import as_csv, as_json, encode, html_table, plain_table
+from dpsql.answer.notebook import html_table
+from dpsql.answer.render import as_csv, as_json, encode
+from dpsql.answer.text_table import plain_table
 
 Run = Callable[..., Result]
 REGIONS = "SELECT region, COUNT(*) AS n, AVG(income) AS mean FROM people GROUP BY region"
@@ -177,7 +179,7 @@ def test_an_answer_that_was_paid_for_is_shown_when_its_file_can_not_be_written(
 
 
 def on_a_terminal(folder: Path, *arguments: str) -> str:
-    """What a person would see: stdout and stderr are one terminal."""
+    """What a person would see in the end: stdout and stderr are one terminal."""
     master, slave = pty.openpty()
     code = "from dpsql.cli.main import main; main()"
     process = subprocess.Popen(
@@ -195,7 +197,7 @@ def on_a_terminal(folder: Path, *arguments: str) -> str:
         shown += piece
     process.wait()
     os.close(master)
-    return shown.decode()
+    return re.sub(r"\r\x1b\[K(. working, \d+ s)?", "", shown.decode())
 
 
 def test_a_terminal_gets_an_aligned_table_with_error_bars_and_a_receipt(folder: Path) -> None:
@@ -204,6 +206,95 @@ def test_a_terminal_gets_an_aligned_table_with_error_bars_and_a_receipt(folder: 
     assert lines[0].split() == ["region", "n", "±", "95%", "mean", "±", "95%"]
     assert [line.split()[0] for line in lines[2:6]] == ["east", "north", "south", "NULL"]
     assert lines[-1] == "cost ε = 1 · left ε = 99 of ε = 100"
+
+
+def test_a_table_fits_the_terminal_that_it_is_shown_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("PAGER", "cat")
+    sql = "SELECT region, COUNT(*) AS number_of_people, AVG(income) AS average_income FROM people GROUP BY region"
+    for wide in ([], ["--wide"]):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(folder, "query", sql, "-q", *wide))
+        assert (max(map(len, shown.splitlines())) <= 40) is not bool(wide)
+        assert "cost" not in shown
+
+
+def test_a_chart_is_drawn_below_the_table_or_in_place_of_csv(
+    folder: Path, dpsql: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "cat")
+    shown = on_a_terminal(folder, "query", REGIONS, "--plot")
+    assert "± 95%" in shown and "error bars: 95%" in shown
+    piped = dpsql("query", REGIONS, "--plot").stdout
+    assert "east┤" in piped and "\x1b" not in piped and "," not in piped.splitlines()[1]
+    done = dpsql("query", REGIONS, "--plot", "-o", "a.csv")
+    assert "east┤" in done.stdout and (folder / "a.csv").read_text().startswith("region,n,mean\n")
+
+
+def test_what_can_not_be_drawn_is_shown_all_the_same(dpsql: Run, folder: Path) -> None:
+    sql = "SELECT COUNT(*) AS n FROM people"
+    assert dpsql("query", sql, "--plot").stdout.startswith("no chart: a chart needs a key")
+    done = dpsql("query", sql, "-o", "a.svg")
+    assert done.exit_code == 6 and "GROUP BY" in done.stderr and done.stdout.startswith("n\n")
+    assert not (folder / "a.svg").exists()
+
+
+def test_a_chart_in_a_file_has_its_kind_from_its_name_and_may_have_a_receipt(dpsql: Run, folder: Path) -> None:
+    assert dpsql("query", REGIONS, "-o", "a.svg", "--receipt").exit_code == 0
+    assert (folder / "a.svg").read_text().startswith("<svg")
+    assert dpsql("verify", "a.svg", "--key", dpsql("key").stdout.split()[0]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"), [("plotext", ["--plot"]), ("altair", ["-o", "a.html"]), ("vl_convert", ["-o", "a.png"])]
+)
+def test_a_library_that_a_chart_needs_is_missed_before_anything_is_paid(
+    dpsql: Run, monkeypatch: pytest.MonkeyPatch, module: str, arguments: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    done = dpsql("query", REGIONS, *arguments)
+    assert done.exit_code == 2 and "pip install 'dpsql[plot]'" in done.stderr and left(dpsql) == 100
+
+
+def test_two_things_that_want_standard_output_are_refused(dpsql: Run) -> None:
+    done = dpsql("query", REGIONS, "--plot", "--format", "csv")
+    assert done.exit_code == 2 and "add -o FILE" in done.stderr and left(dpsql) == 100
+
+
+def test_quiet_says_nothing_but_the_answer(dpsql: Run) -> None:
+    done = dpsql("query", REGIONS, "-q")
+    assert done.stderr == "" and done.stdout.startswith("region,n,mean\n")
+    assert "error:" in dpsql("query", "SELECT name FROM people", "-q").stderr
+
+
+def test_a_long_answer_goes_through_the_pager_of_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "sed s/^/PAGED:/")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LINES", "24")
+    assert "PAGED:" in on_a_terminal(folder, "query", "SELECT age, COUNT(*) AS n FROM people GROUP BY age")
+
+
+def test_progress_is_shown_to_a_terminal_alone_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from time import sleep
+
+    from dpsql.cli import progress as module
+
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "EVERY", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    with module.progress(False):
+        sleep(0.05)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with module.progress(False) as ended:
+        sleep(0.05)
+        ended()
+    shown = capsys.readouterr().err
+    assert "working, 0 s" in shown and shown.endswith(module.CLEAR)
+    with module.progress(True):
+        sleep(0.05)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_gets_errors_in_red_and_no_bytes_of_a_binary_format(folder: Path) -> None:
@@ -260,5 +351,5 @@ def test_what_is_shown_of_an_error_is_no_narrower_than_the_error(session: packag
     with session:
         answer = session.query("SELECT SUM(income) AS total FROM people", epsilon=1)
     low, high = answer.intervals()["total"][0]  # type: ignore[index, misc]  # it has noise of its own
-    line = plain_table(answer).splitlines()[2].split()
+    line = plain_table(answer).splitlines()[2].replace(",", "").split()
     assert float(line[0]) - float(line[1]) <= low + 1 and float(line[0]) + float(line[1]) >= high - 1

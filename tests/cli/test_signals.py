@@ -40,6 +40,7 @@ query_epsilon = 1
 folder = "spilled"
 
 [privacy]
+limits_share = 0
 max_rows = 10
 
 [tables.visits]
@@ -130,8 +131,8 @@ def test_a_signal_ends_a_statement_and_the_spend_stays(
 def test_the_stewards_check_is_stopped_as_well(place: Path, start: Start, number: signal.Signals, code: int) -> None:
     policy = (place / "policy.toml").read_text()
     (place / "policy.toml").write_text(policy.replace('unit = "who"', 'unit = "who"\nkey = "x"'))
-    slow = "import dpsql.steward.promises as p, sqlglot as s\n"
-    slow += f"p._one = lambda e, q, one=p._one: one(e, s.parse_one({ENDLESS!r}))\n"
+    slow = "import dpsql.refresh.promises as p, sqlglot as s\n"
+    slow += f"p.one = lambda e, q, one=p.one: one(e, s.parse_one({ENDLESS!r}))\n"
     slow += "import sys; from dpsql.__main__ import main; sys.argv[1:] = ['check', '--steward']; main()"
     process = start("-c", slow)
     deadline = time.monotonic() + SECONDS

@@ -27,7 +27,7 @@ def policy(unit: str = "row", adjacency: str = "add_remove", **budget: Any) -> d
     return dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 1, "delta": 1e-6, **budget},
-            "privacy": {"adjacency": adjacency, "max_rows": 1, "max_groups": 1},
+            "privacy": {"limits_share": 0, "adjacency": adjacency, "max_rows": 1, "max_groups": 1},
             "tables": {"t": {"unit": unit, "columns": {"v": {"min": 0, "max": 10}}}},
         }
     )
@@ -81,7 +81,7 @@ def test_32_a_renamed_table_has_no_new_budget(tmp_path: Path, name: str) -> None
     renamed = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 1, "delta": 1e-6},
-            "privacy": {"max_rows": 1, "max_groups": 1},
+            "privacy": {"limits_share": 0, "max_rows": 1, "max_groups": 1},
             "tables": {name: {"unit": "row"}},
         }
     )

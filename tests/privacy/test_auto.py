@@ -65,7 +65,7 @@ def session(kind: str, adjacency: str) -> dpsql.Session:
         tables["owners"], sources["owners"] = {"unit": "who", "key": "o"}, OWNERS
     whole = {
         "budget": {"epsilon": 100, "delta": 0},
-        "privacy": {"adjacency": adjacency, "max_rows": 5},
+        "privacy": {"limits_share": 0, "adjacency": adjacency, "max_rows": 5},
         "tables": tables,
     }
     found = dpsql.connect(dpsql.Policy.from_dict(whole), sources=sources, ledger=":memory:")
@@ -177,7 +177,11 @@ def test_with_and_without_the_person_price_schema_and_messages_are_the_same(kind
         sources = {"t": table(data)}
         if kind == "link":
             tables["owners"], sources["owners"] = {"unit": "who", "key": "o"}, OWNERS
-        whole = {"budget": {"epsilon": 100, "delta": 0}, "privacy": {"max_rows": 5}, "tables": tables}
+        whole = {
+            "budget": {"epsilon": 100, "delta": 0},
+            "privacy": {"limits_share": 0, "max_rows": 5},
+            "tables": tables,
+        }
         with dpsql.connect(dpsql.Policy.from_dict(whole), sources=sources, ledger=":memory:") as one:
             if kind == "link":
                 engine = one._engine

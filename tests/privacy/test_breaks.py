@@ -27,7 +27,7 @@ def outcome(session: dpsql.Session, sql: str, **options: Any) -> tuple[str, ...]
         answer = session.query(sql, epsilon=1, **options)
     except dpsql.Error as error:
         return type(error).__name__, str(error)
-    return ("answered", str(answer.to_arrow().schema))
+    return ("answered", str(answer.table.schema))
 
 
 def same(connect: Connect, sql: str, one: pa.Table, other: pa.Table, table: dict[str, Any], **options: Any) -> None:
@@ -124,7 +124,7 @@ def test_rows_per_unit_of_a_linked_table_is_always_enforced(connect: Connect) ->
     linked = {"unit": {"through": "o", "on": {"k": "k"}}, "rows_per_unit": 1}
     policy = {"tables": {"o": {"unit": "c", "key": "k"}, "l": linked}}
     session = connect({"o": pa.table({"k": [1], "c": [7]}), "l": pa.table({"k": [1] * 100})}, policy)
-    from dpsql.steward.promises import verify
+    from dpsql.refresh.promises import verify
 
     engine = session._engine
     for name, table in engine.policy.tables.items():

@@ -39,6 +39,8 @@ QUERIES = {
     "by public key, filtered": "SELECT k, COUNT(DISTINCT x) FILTER (WHERE s <> 'u'), SUM(x) FROM t GROUP BY k",
     "by private key": "SELECT p, COUNT(DISTINCT x), COUNT(*) FROM t GROUP BY p",
     "by both": "SELECT k, p, COUNT(DISTINCT s) FROM t GROUP BY k, p",
+    "combinations": "SELECT COUNT(DISTINCT (x, s)) FROM t",
+    "how many groups": "SELECT k, COUNT(*) FROM (SELECT DISTINCT k, p, x FROM t) GROUP BY k",
 }
 JOINED = {
     "labels": "SELECT COUNT(DISTINCT label) FROM t JOIN codes USING (k)",
@@ -196,7 +198,7 @@ def test_a_row_that_shifts_everybodys_number_moves_no_more_than_is_claimed(
 
 
 SPREAD = [(77, 1000.0 + i, f"new{i}", "abc"[i % 3], "p0") for i in range(100)]
-ATTAINED = {
+ATTAINED: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
     # (limits, relation, query, the unit's rows before, after): a claim that were 10% smaller would be broken by each
     "numbers": ("id", "add_remove", "numbers", [], MANY),
     "within the peak": ("peak", "add_remove", "numbers", [], MANY),
@@ -209,6 +211,21 @@ ATTAINED = {
         "id",
         "replace_one",
         "by public key",
+        [r for r in MANY if r[3] == "a"],
+        [r for r in MANY if r[3] == "b"],
+    ),
+    "combinations": ("id", "add_remove", "combinations", [], MANY),
+    "combinations of others' values": (
+        "id",
+        "add_remove",
+        "combinations",
+        [],
+        [(77, x, s, "a", "p0") for x in (0.0, 1.0, None) for s in ("w", None)],
+    ),
+    "how many groups, replaced": (
+        "id",
+        "replace_one",
+        "how many groups",
         [r for r in MANY if r[3] == "a"],
         [r for r in MANY if r[3] == "b"],
     ),

@@ -78,7 +78,7 @@ def test_a_batch_is_not_refused_for_the_limits_that_were_chosen(
     """Each statement could have them with all of ε, and the batch, which divides ε, can't."""
     for power in range(38, 50):
         rows = f"t WHERE v < {power}"
-        sql = f"SELECT COUNT(*) FROM {rows}; SELECT k, COUNT(*) FROM {rows} GROUP BY k; SELECT SUM(v) FROM {rows}"
+        sql = f"SELECT COUNT(*) FROM {rows}; SELECT k, COUNT(*) FROM {rows} GROUP BY k; SELECT COUNT(v) FROM {rows}"
         if stored:
             always(monkeypatch, 8)
             session.batch(sql, epsilon="0.9")
@@ -146,5 +146,4 @@ def test_what_was_bought_once_the_limits_were_known_is_free_again(monkeypatch: p
     sql = "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k"
     with dpsql.connect(dpsql.Policy.from_dict(whole), sources={"t": TABLE}, ledger=":memory:") as session:
         session.query(sql, epsilon=1)
-        session.query(sql, epsilon=1, clipping=True)
-        assert session.query(sql, epsilon=1, clipping=True).cost.epsilon == 0
+        assert session.query(sql, epsilon=1).cost.epsilon == 0

@@ -89,7 +89,11 @@ class Seen:
 def open_session(data: Sequence[tuple[Any, ...]], *, by_unit: bool) -> dpsql.Session:
     unit: dict[str, Any] = {"unit": "id", "rows_per_unit": ROWS_PER_UNIT} if by_unit else {"unit": "row"}
     policy = dpsql.Policy.from_dict(
-        {"budget": {"epsilon": 100, "delta": 0}, "tables": {"t": {**unit, "columns": COLUMNS}}}
+        {
+            "budget": {"epsilon": 100, "delta": 0},
+            "privacy": {"limits_share": 0},
+            "tables": {"t": {**unit, "columns": COLUMNS}},
+        }
     )
     session = dpsql.connect(policy, sources={"t": table(data)}, ledger=":memory:")
     if by_unit:  # the data keep it by construction
@@ -356,7 +360,7 @@ def test_schema_plan_scales_price_and_text_are_the_same_with_and_without_a_hosti
             quote = session.explain(BY_UNIT[name], epsilon=1)
             answer = session.query(BY_UNIT[name], epsilon=1)
             seen.append(
-                (str(quote), quote.price, answer.columns, answer.to_arrow().schema, len(answer.rows), session.budget)
+                (str(quote), quote.price, answer.columns, answer.table.schema, len(answer.rows), session.budget)
             )
     assert seen[0] == seen[1]
 
@@ -442,7 +446,11 @@ def test_discrete_gaussian_noise_hides_what_neighbours_move_at_its_price(
 ) -> None:
     columns = {"unit": "row", "columns": COLUMNS}
     policy = dpsql.Policy.from_dict(
-        {"budget": {"epsilon": 10, "delta": 1e-5, "accountant": accountant}, "tables": {"t": columns}}
+        {
+            "budget": {"epsilon": 10, "delta": 1e-5, "accountant": accountant},
+            "privacy": {"limits_share": 0},  # all of the price is the noise's
+            "tables": {"t": columns},
+        }
     )
     data = [extreme(1, "b"), lowest(2, "c")]
     with dpsql.connect(policy, sources={"t": table(data)}, ledger=":memory:") as session:

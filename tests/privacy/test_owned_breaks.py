@@ -123,7 +123,7 @@ def share(pair: Pair, sql: str, **options: Any) -> float:
 def outcome(session: dpsql.Session, sql: str, **options: Any) -> str:
     """Answered, or the text of the error: what must not depend on a person."""
     try:
-        return f"answered {session.query(sql, **{'epsilon': 1, 'max_rows': 2, **options}).to_arrow().schema}"
+        return f"answered {session.query(sql, **{'epsilon': 1, 'max_rows': 2, **options}).table.schema}"
     except dpsql.Error as error:
         return f"{type(error).__name__} {error}"
 

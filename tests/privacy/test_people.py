@@ -22,7 +22,9 @@ from support import added_to, cursor_of, examples
 import dpsql
 from dpsql.analyze.ownership import key_promise
 from dpsql.backends.duckdb.run import execute
+from dpsql.mechanisms.keys import vote
 from dpsql.quote.model import Quote, Step
+from dpsql.statistics.votes import Votes
 
 HUGE = 2**63 - 1
 EVENTS = pa.schema(
@@ -191,7 +193,11 @@ def compare(quote: Quote, one: list[Cells], other: list[Cells]) -> list[Fraction
         for mine, yours in ((one, other), (other, one)):
             alone = [key for key in mine[counts] if key not in yours[counts]]
             assert len(alone) <= unit.groups
-            assert all(mine[counts][key] == [1] for key in alone)
+            if isinstance(statistic := step.measurements[counts].statistic, Votes):  # Theorem KEYW-1
+                votes = {mine[counts][key][0] for key in alone}
+                assert len(votes) <= 1 and all(len(alone) * n * n <= 4**statistic.bits for n in votes)
+            else:
+                assert all(mine[counts][key] == [1] for key in alone)
     return shares
 
 
@@ -385,10 +391,15 @@ def test_one_unit_alone_shows_its_key_with_probability_at_most_its_share_of_delt
             quote = quoted("SELECT i, COUNT(*) FROM t GROUP BY i", replace, limits, mechanism)
             step = quote.steps[0]
             assert step.selection is not None
-            noise = added_to(step.measurements[step.selection.measurement])
-            keys = 4 * (2 if replace else 1)
-            assert noise.tail(step.selection.threshold - 1) <= step.selection.delta / keys
-            assert noise.tail(step.selection.threshold - 2) > step.selection.delta / keys  # and no higher than needed
+            found, statistic = step.selection, step.measurements[step.selection.measurement].statistic
+            noise, sides = added_to(step.measurements[found.measurement]), 2 if replace else 1
+            assert found.votes == (mechanism == "gaussian")
+            # Theorems KEY-1 and KEYW-1: whatever number of keys it has, and what it adds to each of them.
+            own = {t: vote(t, statistic.bits) if isinstance(statistic, Votes) else 1 for t in range(1, 5)}
+            shown = [t * noise.tail(found.threshold - w) for t, w in own.items()]
+            assert max(shown) <= found.delta / sides
+            lower = [t * noise.tail(found.threshold - 1 - w) for t, w in own.items()]
+            assert max(lower) > found.delta / sides  # and no higher than needed
             assert quote.price.delta <= Fraction(1, 10**6)
 
 

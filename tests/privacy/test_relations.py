@@ -193,6 +193,8 @@ JOINED = {
     "o.oid AND qty > 2) GROUP BY kind",
     "union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION ALL SELECT uid, age FROM users)",
     "set union": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders UNION SELECT uid, age FROM users)",
+    "union of values": "SELECT COUNT(*) FROM (SELECT day FROM orders UNION SELECT age FROM users)",
+    "list of values": "SELECT AVG(day) FROM (SELECT DISTINCT day FROM orders EXCEPT SELECT age FROM users)",
     "except": "SELECT COUNT(*) FROM (SELECT uid, day FROM orders EXCEPT SELECT uid, age FROM users)",
     "per unit": "SELECT SUM(n), COUNT(*) FROM (SELECT uid, COUNT(*) AS n FROM orders GROUP BY uid)",
     "per unit and key": "SELECT kind, SUM(m) FROM (SELECT uid, kind, MAX(amount) AS m FROM orders GROUP BY uid, kind) "
@@ -319,7 +321,7 @@ def test_a_join_that_repeats_rows_is_never_taken_for_one_that_does_not(sql: str)
             "SELECT COUNT(*) FROM (SELECT uid, day FROM orders INTERSECT SELECT day, uid FROM orders)",
             "set-operation-private",
         ),
-        ("SELECT COUNT(*) FROM (SELECT oid FROM orders UNION SELECT uid FROM users)", "set-operation-private"),
+        ("SELECT COUNT(*) FROM (SELECT oid FROM orders EXCEPT ALL SELECT uid FROM users)", "set-operation-private"),
     ],
 )
 def test_what_means_something_else_or_fails_on_public_data_is_refused(sql: str, code: str) -> None:
@@ -475,7 +477,7 @@ def test_a_thousand_people_without_a_match_are_not_one_group(rows: str) -> None:
         max_rows=1,
         max_groups=1,
     )
-    assert max(found) == 1
+    assert max(found) <= 1  # 0: the match is nobody's, and a list counts nobody twice
 
 
 def test_a_window_by_the_unit_of_rows_without_a_match_is_refused() -> None:

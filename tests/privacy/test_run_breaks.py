@@ -206,7 +206,8 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     pq.write_table(TABLE, tmp_path / "t.parquet")
     path = tmp_path / "policy.toml"
     path.write_text(
-        '[budget]\nepsilon = 100\ndelta = 0\n[privacy]\nmax_rows = 1\n[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
+        "[budget]\nepsilon = 100\ndelta = 0\n[privacy]\nlimits_share = 0\nmax_rows = 1\n"
+        '[tables.t]\nsource = "t.parquet"\nunit = "id"\n'
         '[tables.t.columns]\nx = { bounds = "auto" }\n'
     )
     with dpsql.connect(path):
@@ -276,10 +277,10 @@ def test_a_public_file_that_changes_and_changes_back_is_noticed(
     )
 
     def swapped(call: Any) -> Any:
-        def during(*arguments: Any) -> Any:
+        def during(*arguments: Any, **named: Any) -> Any:
             pq.write_table(meanwhile, public)
             try:
-                return call(*arguments)
+                return call(*arguments, **named)
             finally:
                 pq.write_table(at_first, public)
 

@@ -93,8 +93,11 @@ def _moment(value: date) -> datetime:
 
 
 def _empty(row: Off, roles: Sequence[str]) -> bool:
-    """A public cell without rows: nothing counted, nothing summed; averages of nothing can be anything."""
+    """A public cell without rows: nothing counted, nothing summed; averages of nothing can be anything.
+
+    A list of groups has none of them.
+    """
     measured = [pair for pair, role in zip(row, roles, strict=True) if role in ("count", "whole", "real")]
     wide = [float(pair[0]) for pair, role in zip(row, roles, strict=True) if role == "wide" and pair[0] is not None]
     small = all(v is not None and abs(float(v)) < max(ABSOLUTE, off) for v, off in measured)
-    return "key" in roles and small and all(abs(v) < LOOSE["wide"] * ABSOLUTE for v in wide)
+    return "key" in roles and set(roles) != {"key"} and small and all(abs(v) < LOOSE["wide"] * ABSOLUTE for v in wide)

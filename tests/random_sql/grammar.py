@@ -40,6 +40,7 @@ class Grammar(Refused):
             (self.correlated, 4),
             (self.results_joined, 6),
             (self.distinct, 5),
+            (self.listed, 6),
         ]
         return self.dice.choices([m for m, _ in makers], [w for _, w in makers])[0]()
 
@@ -279,3 +280,38 @@ class Grammar(Refused):
         sql = f"SELECT DISTINCT {key} AS k {rows.body()}"
         table = Table(both(sql, sql, few), (Out("k", "key"),), rows.tags | tags)
         return self.finished(table, tag="SELECT DISTINCT")
+
+    def listed(self) -> Query:
+        """Which groups are there, and how many: lists of public keys, aggregates over them, LIMIT over keys."""
+        rows = self.rows(1)
+        keys = [c.sql for c in rows.cols if c.public]
+        if not keys:
+            rows = self.join_public()
+            keys = [c.sql for c in rows.cols if c.public]
+        keys = self.dice.sample(keys, min(len(keys), self.dice.randint(1, 2)))
+        items = ", ".join(f"{k} AS k{i}" for i, k in enumerate(keys))
+        names = [f"k{i}" for i in range(len(keys))]
+        outs = tuple(Out(n, "key") for n in names)
+        body, listed = rows.body(), ", ".join(keys)
+        shape = self.pick("how many", "group by", "having", "over counts", "limit", "except", "union", "intersect")
+        order = ", ".join(f"{i + 1}" for i in range(len(keys)))
+        if shape == "how many":
+            counts = f"SELECT {items}, COUNT(*) AS n {body} GROUP BY {listed}"
+            sql = f"SELECT COUNT(*) AS n FROM ({self.pick(f'SELECT DISTINCT {items} {body}', counts)}) AS q"
+            return self.finished(Table(sql, (Out("n", "count"),), rows.tags), tag=f"lists: {shape}")
+        if shape == "over counts":
+            inner = f"SELECT {items}, COUNT(*) AS n {body} GROUP BY {listed}"
+            sql = f"SELECT MIN(q.n) AS a, AVG(q.n) AS b, COUNT(*) AS c FROM ({inner}) AS q"
+            made = (Out("a", "post"), Out("b", "post"), Out("c", "count"))
+            return self.finished(Table(sql, made, rows.tags), tag=f"lists: {shape}")
+        if shape == "limit":
+            sql = f"SELECT {items}, COUNT(*) AS n {body} GROUP BY {listed} ORDER BY {order} LIMIT 3"
+            return self.finished(Table(sql, (*outs, Out("n", "count")), rows.tags), ordered=True, tag=f"lists: {shape}")
+        if shape in ("group by", "having"):
+            having = " HAVING COUNT(*) > 0" if shape == "having" else ""
+            sql = f"SELECT {items} {body} GROUP BY {listed}{having}"
+            return self.finished(Table(sql, outs, rows.tags), tag=f"lists: {shape}")
+        other = rows.body([self.condition(rows.cols)])
+        distinct = self.pick("", "DISTINCT ")
+        sql = f"SELECT {items} {body} {shape.upper()} SELECT {distinct}{listed} {other}"
+        return self.finished(Table(sql, outs, rows.tags), tag=f"lists: {shape}")

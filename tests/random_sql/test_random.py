@@ -29,7 +29,7 @@ from source_kinds import KINDS
 import dpsql
 
 SEED = os.environ.get("DPSQL_SEED") or secrets.token_hex(4)
-SAMPLE, WHOLE, BATCH = 120, 2000, 40
+SAMPLE, WHOLE, BATCH = 80, 2000, 40
 SECONDS = 15  # a sample stops here on a slow machine
 LOOSE: dict[str, Any] = {
     "epsilon": 2 * 10**10,

@@ -37,6 +37,7 @@ from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
+from dpsql.statistics.votes import Votes
 
 SAMPLE, SECONDS, BATCH = 60, 12, 20
 LIMITS: list[dict[str, Any]] = [
@@ -175,7 +176,7 @@ def ask(
     with watched(seen, replay):
         try:
             answer = session.query(query.sql, epsilon=epsilon, delta="1e-6", fresh=True, **limits)
-            seen.outcome = ("answered", answer.to_arrow().schema, answer.cost)
+            seen.outcome = ("answered", answer.table.schema, answer.cost)
         except dpsql.Error as error:
             seen.outcome = (type(error), error.code, str(error), error.span)
         except Exception as error:
@@ -239,7 +240,11 @@ def moved(step: Step, here: list[Cells], there: list[Cells]) -> Iterator[str]:
             alone = [key for key in mine[counts] if key not in yours[counts]]
             if groups is None or len(alone) > groups:
                 yield f"{step.name}: {len(alone)} keys of one unit alone, claimed {groups}"
-            if any(mine[counts][key] != [1] for key in alone):
+            statistic, own = step.measurements[counts].statistic, [mine[counts][key] for key in alone]
+            if isinstance(statistic, Votes):  # Theorem KEYW-1
+                if sum(n * n for (n,) in own) > 4**statistic.bits or len({n for (n,) in own}) > 1:
+                    yield f"{step.name}: the votes for keys that only one has aren't spread over them"
+            elif any(n != [1] for n in own):
                 yield f"{step.name}: a key that only one has counts more than one unit"
 
 

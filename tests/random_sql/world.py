@@ -21,7 +21,7 @@ from source_kinds import KINDS as SOURCES
 from source_kinds import csv_type
 
 import dpsql
-from dpsql.steward.promises import verify
+from dpsql.refresh.promises import verify
 
 Row = tuple[Any, ...]
 
@@ -171,7 +171,11 @@ def open_session(
         if placed.object is not None:
             sources[name] = placed.object
     policy = dpsql.Policy.from_dict(
-        {"budget": {"epsilon": 10**12, "delta": 9e-4}, "privacy": {"adjacency": adjacency}, "tables": tables}
+        {
+            "budget": {"epsilon": 10**12, "delta": 9e-4},
+            "privacy": {"limits_share": 0, "adjacency": adjacency},
+            "tables": tables,
+        }
     )
     session = dpsql.connect(policy, sources=sources, ledger=":memory:")
     engine = session._engine

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
+from support import examples
 
 from dpsql.core.errors import SQLError
 from dpsql.core.ranges import Range
@@ -703,7 +704,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.builds(lambda form, a, b: form.format(a=a, b=b), st.sampled_from(_WRAPPED), inner, inner)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.recursive(_NUMERIC, _grow, max_leaves=6))
 def test_nested_arithmetic_is_total_typed_and_within_its_range(text: str) -> None:
     tree = parse_one(text, dialect="duckdb")

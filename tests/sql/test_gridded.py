@@ -60,7 +60,7 @@ ENDS = st.fractions(min_value=-(10**9), max_value=10**9) | st.sampled_from(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(ends=st.tuples(ENDS, ENDS), noise=st.sampled_from([Fraction(1, 10**12), Fraction(1), Fraction(10**6)]))
 def test_doubles_land_where_an_exact_clip_puts_them(ends: tuple[Fraction, Fraction], noise: Fraction) -> None:
     grid = choose_grid(DOUBLE, Range(min(ends), max(ends)), noise)

@@ -415,3 +415,19 @@ def test_an_empty_table_has_no_ranges_and_no_limits(folder: Path) -> None:
     tables = drafted(".", steward=True)["tables"]
     assert "min" not in tables["v"]["columns"]["n"] and tables["v"]["columns"]["n"]["type"] == "VARCHAR"
     assert "max_rows" not in tables["w"]
+
+
+@pytest.mark.parametrize("steward", [False, True])
+@pytest.mark.parametrize("source", ["ev", "ev/year=2024/*/*.parquet"])
+def test_columns_that_names_of_folders_make_are_drafted_with_their_type(
+    tmp_path: Path, steward: bool, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for day in ("2024-01-02", "2024-02-03"):
+        folder = tmp_path / "ev" / "year=2024" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"user_id": [1, 2, 3], "v": [1, 2, 3]}), folder / "part.parquet")
+    (tmp_path / "policy.toml").write_text(draft(look_at([source], tmp_path, steward=steward), Answers()))
+    columns = Policy.load("policy.toml").tables["ev" if source == "ev" else "year_2024"].columns
+    assert (columns["year"].type, columns["day"].type) == ("INTEGER", "DATE")
+    assert not check("policy.toml", steward=True).broken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -18,6 +18,7 @@ from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB
+from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.distinct import render_matching
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.render import render, render_histogram, text_of
@@ -27,10 +28,12 @@ from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import create_view, guard, misread, open_private, prove, read_schema
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
-from dpsql.backends.located import Located, locate
+from dpsql.backends.located import Located
+from dpsql.backends.located import locate as locate_sources
 from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
+from dpsql.policy.model import Policy
 from dpsql.policy.settings import EngineSettings
 from dpsql.sql.as_sql import as_sql
 
@@ -40,6 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
 
 FACTS = tuple(field.name for field in fields(Proven))
+
+
+def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
+    """Find each table's source; of a table of a database file, its own rows are looked at."""
+    found = locate_sources(policy, objects)
+    return tuple(replace(one, inside=look_inside) if one.stays_open and one.object is None else one for one in found)
 
 
 def open_backend(located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> DuckDB:
@@ -168,6 +177,19 @@ class DuckDB:
                 raise EngineError(str(error)) from None
         assert row is not None
         return tuple(row)
+
+    def columns(self, one: Located) -> tuple[tuple[str, str], ...]:
+        """All columns of a source, as it holds them."""
+        with closing(self.cursor()) as cursor:
+            return types(cursor, one)
+
+    def digests(self, one: Located, file: Path | None, key: bytes) -> dict[str, str]:
+        """Keyed sums over the rows of one file of a source."""
+        with closing(self.cursor()) as cursor:
+            try:
+                return digests(cursor, one, file, key)
+            except duckdb.Error as error:
+                raise EngineError(str(error)) from None
 
     def misread(self, one: Located) -> Misread:
         """What a CSV file holds that is passed over."""

@@ -21,28 +21,58 @@ from dpsql.backends.duckdb.pieces import (
     table,
 )
 from dpsql.backends.duckdb.rows import ROWS_READ, gridded_rows
-from dpsql.backends.duckdb.tallies import WEIGHT, own_tally
-from dpsql.plan.nodes import Again, CapGroups, OnDomain, PerUnit, Weight, WeightRows, WeightUnits
+from dpsql.backends.duckdb.tallies import WEIGHT, magnitude, own_tally, total_weight
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Again, CapGroups, OnDomain, PerUnit, SpreadVotes, Weight, WeightRows, WeightUnits
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
 
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
+LEFT, VOTERS = "dpsql_left", "dpsql_voters"
 ROWS = "m"  # a unit's number of rows
 
 
 def weight(node: Weight) -> exp.Select:
-    """Theorem WEIGHT-1. Only units above the limit need a weight: a left join to those few."""
-    outputs = [column(UNIT), alias(_heavy_weight(node.mass, node.bits, count()), WEIGHT)]
+    """Theorems WEIGHT-1 and TOTALS-1. Only units above a limit need a weight: a left join to those few."""
+    weights: list[tuple[str, exp.Expr]] = []
+    above: list[exp.Expr] = []
+    if node.mass is not None:
+        above.append(exp.GT(this=count(), expression=number(node.mass)))
+        weights.append((WEIGHT, _where(above[-1], _heavy_weight(node.mass, node.bits, count()), _whole(node.bits))))
+    for name, tally in node.totals:
+        assert tally.most is not None and tally.most.peak is None
+        most, size = tally.most.total, magnitude(tally)
+        above.append(exp.GT(this=size, expression=_wide(most)))
+        share = exp.IntDiv(this=_wide(most * 2**node.bits), expression=size.copy())
+        weights.append((total_weight(name), _where(above[-1], cast(share, "BIGINT"), _whole(node.bits))))
     heavy = grouped(
-        select(outputs, subquery(gridded_rows(node.input), "c")),
+        select([column(UNIT), *(alias(w, name) for name, w in weights)], subquery(gridded_rows(node.input), "c")),
         [column(UNIT)],
-        exp.GT(this=count(), expression=number(node.mass)),
+        _any([one.copy() for one in above]),
     )
-    whole = exp.Coalesce(this=column(WEIGHT, "h"), expressions=[_whole(node.bits)])
-    # Rows outside of the public cells don't count for m; here they may stay, OnCells drops them.
+    whole = [alias(exp.Coalesce(this=column(n, "h"), expressions=[_whole(node.bits)]), n) for n, _ in weights]
+    # Rows outside of the public cells don't count for a unit; here they may stay, OnCells drops them.
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
-    query = select([every("r"), alias(whole, WEIGHT)], subquery(gridded_rows(rows), "r"))
+    query = select([every("r"), *whole], subquery(gridded_rows(rows), "r"))
     return joined(query, subquery(heavy, "h"), equal(UNIT, "r", "h"), "LEFT")
+
+
+def _where(above: exp.Expr, heavy: exp.Expr, light: exp.Expr) -> exp.Expr:
+    """One weight for units above a limit, and another for all others."""
+    return exp.Case(ifs=[exp.If(this=above.copy(), true=heavy)], default=light)
+
+
+def _any(conditions: list[exp.Expr]) -> exp.Expr:
+    whole, *others = conditions
+    for one in others:
+        whole = exp.Or(this=whole, expression=one)
+    return whole
+
+
+def _wide(value: int) -> exp.Expr:
+    """A whole number in 128 bits."""
+    assert abs(value) < 2**126, "more than the engine's integers hold"
+    return cast(number(value), "HUGEINT")
 
 
 def _heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
@@ -50,13 +80,15 @@ def _heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
     return exp.IntDiv(this=cast(number(mass * 2**bits), "BIGINT"), expression=rows)
 
 
-def units(node: PerUnit | CapGroups | WeightUnits) -> exp.Select:
+def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits) -> exp.Select:
     """What each unit has in each group."""
     match node:
         case PerUnit():
             return _per_unit(node)
         case CapGroups():
             return _cap(node)
+        case SpreadVotes():
+            return _votes(node)
         case WeightUnits():
             return _weight_units(node)
         case _:
@@ -66,6 +98,7 @@ def units(node: PerUnit | CapGroups | WeightUnits) -> exp.Select:
 def _per_unit(node: PerUnit) -> exp.Select:
     keys = [column(name) for name in (UNIT, *node.keys)]
     tallies = [alias(own_tally(t), name) for name, t in node.tallies]
+    tallies += [alias(magnitude(t), _size(name)) for name, t in node.tallies if t.most is not None]
     rows = subquery(gridded_rows(node.input), "o")
     return grouped(select([*keys, alias(count(), ROWS), *tallies], rows), [k.copy() for k in keys])
 
@@ -93,6 +126,42 @@ def _cap(node: CapGroups) -> exp.Select:
     )
 
 
+def _votes(node: SpreadVotes) -> exp.Select:
+    """Theorem KEYW-1. t counts the groups that are left to a unit; its vote in each has t·w² ≤ 4^bits."""
+    groups = column("t", VOTERS)
+    voters = grouped(select([column(UNIT), alias(count(), "t")], table(LEFT)), [column(UNIT)])
+    per_unit = _per_unit_of(node)
+    sizes = [_size(name) for name, tally in per_unit.tallies if tally.most is not None]
+    held = [column(name, LEFT) for name in (UNIT, *per_unit.keys, ROWS, *sizes)]
+    tallies = [
+        column(name, LEFT) if tally.bits is None else alias(_vote(tally.bits, groups), name)
+        for name, tally in per_unit.tallies
+    ]
+    query = joined(select([*held, *tallies], table(LEFT)), table(VOTERS), equal(UNIT, LEFT, VOTERS))
+    return query.with_(LEFT, as_=units(node.input), materialized=True, copy=False).with_(
+        VOTERS, as_=voters, materialized=True, copy=False
+    )
+
+
+def _vote(bits: int, groups: exp.Expr) -> exp.Expr:
+    """⌊2^bits/√groups⌋: a root of doubles may be one too large, so what it gives is checked in integers."""
+    root = exp.Div(this=cast(number(2**bits), "DOUBLE"), expression=exp.Sqrt(this=cast(groups.copy(), "DOUBLE")))
+    first = cast(exp.Floor(this=root), "BIGINT")
+    less = exp.Paren(this=exp.Sub(this=first, expression=number(1)))
+
+    def fits(vote: exp.Expr) -> exp.Expr:
+        square = exp.Mul(this=exp.Mul(this=groups.copy(), expression=vote.copy()), expression=vote.copy())
+        return exp.LTE(this=square, expression=number(4**bits))
+
+    ifs = [exp.If(this=fits(first), true=first.copy()), exp.If(this=fits(less), true=less.copy())]
+    return exp.Case(ifs=ifs, default=cast(number(0), "BIGINT"))
+
+
+def _per_unit_of(node: PerUnit | CapGroups | SpreadVotes) -> PerUnit:
+    """What a unit has in each group, below all that bounds it."""
+    return node if isinstance(node, PerUnit) else _per_unit_of(node.input)
+
+
 def _owned() -> exp.Select:
     return select([every(OWNED)], table(OWNED))
 
@@ -109,35 +178,30 @@ def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr
 
 def _weight_units(node: WeightUnits) -> exp.Select:
     """A unit's tallies in each group times its weight there."""
-    per_unit = node.input.input if isinstance(node.input, CapGroups) else node.input
+    per_unit = _per_unit_of(node.input)
     keys = [column(k) for k in per_unit.keys]
     return select([*keys, *_weighted(per_unit, column(WEIGHT))], subquery(_unit_weights(node), "n"))
 
 
 def _unit_weights(node: WeightUnits) -> exp.Select:
-    """Theorem WEIGHT-2. Peak first: p = min(2^bits, ⌊peak·2^bits/m⌋) in each group; then mass over what is left."""
-    peaked: exp.Expr = _whole(node.bits)
-    if node.peak is not None:
-        peaked = exp.Least(
-            this=_whole(node.bits), expressions=[_heavy_weight(node.peak, node.bits, column(ROWS))], ignore_nulls=True
-        )
-    if node.mass is None:
-        return select([exp.Star(), alias(peaked, WEIGHT)], subquery(units(node.input), "q"))
-    rows = select([exp.Star(), alias(peaked, "p")], subquery(units(node.input), "q"))
-    limit = number(node.mass * 2**node.bits)
-    whole = exp.Sum(this=exp.Mul(this=column("p"), expression=column(ROWS)))
+    """Theorem WEIGHT-2: the peak first, then the mass over what is left. Theorem TOTALS-1: so for each total, too."""
+    per_unit = _per_unit_of(node.input)
+    scales = [_Scale(WEIGHT, column(ROWS), node.mass, node.peak)]
+    for name, tally in per_unit.tallies:
+        if tally.most is not None:
+            scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak))
+    first = [alias(one.first(node.bits), f"p_{one.name}") for one in scales]
+    rows = select([exp.Star(), *first], subquery(units(node.input), "q"))
+    limited = [one for one in scales if one.most is not None]
+    if not limited:
+        made = [alias(column(f"p_{one.name}"), one.name) for one in scales]
+        return select([exp.Star(), *made], subquery(rows, "y"))
+    sums = [alias(one.whole, f"s_{one.name}") for one in limited]
     heavy = grouped(
-        select([column(UNIT), alias(whole, "s")], table(WEIGHED)),
-        [column(UNIT)],
-        exp.GT(this=whole.copy(), expression=limit),
+        select([column(UNIT), *sums], table(WEIGHED)), [column(UNIT)], _any([one.above(node.bits) for one in limited])
     )
-    # ⌊p · mass · 2^bits / s⌋, in 128 bits, for the few units above the limit.
-    scaled = exp.IntDiv(
-        this=exp.Paren(this=exp.Mul(this=cast(column("p"), "HUGEINT"), expression=cast(limit.copy(), "HUGEINT"))),
-        expression=column("s"),
-    )
-    weighed = exp.Coalesce(this=cast(scaled, "BIGINT"), expressions=[column("p")])
-    query = select([every(WEIGHED), alias(weighed, WEIGHT)], table(WEIGHED))
+    weights = [alias(one.then(node.bits), one.name) for one in scales]
+    query = select([every(WEIGHED), *weights], table(WEIGHED))
     return (
         joined(query, table(HEAVY), equal(UNIT, WEIGHED, HEAVY), "LEFT")
         .with_(WEIGHED, as_=rows, materialized=True, copy=False)
@@ -145,17 +209,64 @@ def _unit_weights(node: WeightUnits) -> exp.Select:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A weight of each unit in each group that keeps what it has of something there within a peak and a sum."""
+
+    name: str
+    size: exp.Expr  # what the unit has in the group, 0 or more
+    most: int | None
+    peak: int | None
+
+    def first(self, bits: int) -> exp.Expr:
+        """min(2^bits, ⌊peak · 2^bits / size⌋): what is 0 needs no weight, and nothing is divided by it."""
+        if self.peak is None:
+            return _whole(bits)
+        above = exp.GT(this=self.size.copy(), expression=_wide(self.peak))
+        share = exp.IntDiv(this=_wide(self.peak * 2**bits), expression=self.size.copy())
+        return _where(above, cast(share, "BIGINT"), _whole(bits))
+
+    @property
+    def whole(self) -> exp.Expr:
+        """What is left of it in all groups, in integer weights and 128 bits."""
+        return exp.Sum(this=exp.Mul(this=cast(column(f"p_{self.name}"), "HUGEINT"), expression=self.size.copy()))
+
+    def above(self, bits: int) -> exp.Expr:
+        assert self.most is not None
+        return exp.GT(this=self.whole, expression=_wide(self.most * 2**bits))
+
+    def then(self, bits: int) -> exp.Expr:
+        """⌊p · most · 2^bits / s⌋ for the few units above the limit; p for all others."""
+        first = column(f"p_{self.name}")
+        if self.most is None:
+            return first
+        limit, whole = _wide(self.most * 2**bits), column(f"s_{self.name}", HEAVY)
+        scaled = exp.IntDiv(
+            this=exp.Paren(this=exp.Mul(this=cast(first.copy(), "HUGEINT"), expression=limit)), expression=whole
+        )
+        return _where(exp.GT(this=whole.copy(), expression=limit.copy()), cast(scaled, "BIGINT"), first)
+
+
+def _size(name: str) -> str:
+    """The column with Σ|x| of a unit in a group, for a total that is bounded."""
+    return f"a_{name}"
+
+
 def _weighted(node: PerUnit, by: exp.Expr) -> list[exp.Expr]:
-    """A unit's tallies times its weight; sums in 128 bits. As a unit, and where it is clipped, it counts as one."""
+    """A unit's tallies times its weight; sums in 128 bits. As a unit, and where it is clipped, it counts as one.
+
+    Votes have weights of their own.
+    """
     found: list[exp.Expr] = []
     for name, tally in node.tallies:
         value: exp.Expr = column(name)
-        if tally.kind == "units" or tally.clip is not None:
+        if tally.kind in ("units", "votes") or tally.clip is not None:
             found.append(value)
             continue
         if tally.kind == "total":
             value = cast(value, "HUGEINT")
-        found.append(alias(exp.Mul(this=value, expression=by.copy()), name))
+        weight_of = by if tally.most is None else column(total_weight(name))
+        found.append(alias(exp.Mul(this=value, expression=weight_of.copy()), name))
     return found
 
 

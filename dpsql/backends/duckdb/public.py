@@ -23,6 +23,7 @@ from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
+from dpsql.sql.rewrite.count_distinct import count_distinct
 from dpsql.sql.rewrite.ordered_set import ordered_set
 from dpsql.sql.trees import as_written, explicit
 
@@ -162,7 +163,7 @@ class TwinDatabase:
     def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
         try:
-            return self.types(ordered_set(tree.root))
+            return self.types(count_distinct(ordered_set(tree.root)))
         except SQLError as error:
             error.offsets = _quoted_place(error.message, tree.text) or (0, len(tree.text.rstrip()))
             raise

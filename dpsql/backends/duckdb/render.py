@@ -32,6 +32,7 @@ from dpsql.plan.nodes import (
     OnCells,
     OnDomain,
     PerUnit,
+    SpreadVotes,
     Statement,
     ToGrid,
     Weight,
@@ -76,7 +77,7 @@ def _group(node: Group) -> exp.Select:
             source, tally = gridded_rows(node.input), row_tally
         case Weight():
             source, tally = weight(node.input), weighted_tally
-        case PerUnit() | CapGroups() | WeightUnits():
+        case PerUnit() | CapGroups() | SpreadVotes() | WeightUnits():
             source, tally = units(node.input), unit_tally
         case _:
             assert_never(node.input)

@@ -160,12 +160,12 @@ def folder_columns(connection: Runs, one: Located) -> tuple[str, ...]:
 
 def raw_columns(connection: Runs, one: Located) -> list[Column]:
     """The columns of a source, typed as DuckDB reads them."""
-    with _read(connection, one) as rows:
+    with reading(connection, one) as rows:
         return [Column(name, kind) for name, kind, *_ in connection.execute(f"DESCRIBE {rows}").fetchall()]
 
 
 @contextmanager
-def _read(connection: Runs, one: Located) -> Iterator[str]:
+def reading(connection: Runs, one: Located) -> Iterator[str]:
     """A query of a source's rows as DuckDB reads them, objects from Python included."""
     if one.object is None:
         yield _raw(connection, one, NOTHING)
@@ -242,7 +242,7 @@ def prove(connection: Cursor, one: Located) -> Proven | None:
     if one.object is None and one.table.kind == "parquet":
         folders = folder_columns(connection, one)
         return examine_parquet(connection, one.files, [c for c in columns if c.name not in folders])
-    with _read(connection, one) as rows:
+    with reading(connection, one) as rows:
         return examine(connection, f"({rows})", columns, validated=one.object is not None)
 
 

@@ -15,8 +15,24 @@ from dpsql.statistics.tally import Tally
 WEIGHT = "w"
 
 
+def total_weight(name: str) -> str:
+    """The column with the weight that a total has by itself (Theorem TOTALS-1)."""
+    return f"{WEIGHT}_{name}"
+
+
+def magnitude(tally: Tally) -> exp.Expr:
+    """Σ|x| of the rows that a total adds up: after its FILTER, without NULLs; 0 of none."""
+    assert tally.value is not None and tally.most is not None
+    value: exp.Expr = column(tally.value)
+    if tally.most.signed:  # in 64 bits: |x| is at most 2^62 (GRID-1), and the least INTEGER has no magnitude in its own
+        value = exp.Abs(this=cast(value, "BIGINT"))
+        return or_zero(_filtered(exp.Sum(this=value), tally))
+    return exp.Abs(this=or_zero(_filtered(exp.Sum(this=value), tally)))  # of one sign: |Σx| = Σ|x|
+
+
 def row_tally(name: str, tally: Tally) -> exp.Expr:
     """The tally of rows that have no weights."""
+    assert tally.most is None, "a unit's total is bounded as a whole"
     if tally.clip is not None:  # each row is a unit
         return or_zero(_filtered(exp.Sum(this=_clipped(_one_row(tally), tally.clip)), tally))
     match tally.kind:
@@ -33,6 +49,8 @@ def row_tally(name: str, tally: Tally) -> exp.Expr:
         case "total":
             assert tally.value is not None
             counted = exp.Sum(this=column(tally.value))
+        case "votes":
+            raise AssertionError("votes are spread over all groups of a unit")
         case _:
             assert_never(tally.kind)
     found = _filtered(counted, tally)
@@ -53,9 +71,10 @@ def weighted_tally(name: str, tally: Tally) -> exp.Expr:
             weighted = exp.Sum(this=exp.Case(ifs=[there]))
         case "total":
             assert tally.value is not None
-            weighted = exp.Sum(this=exp.Mul(this=column(tally.value), expression=column(WEIGHT)))
-        case "distinct":
-            raise AssertionError("values have no weights")
+            by = WEIGHT if tally.most is None else total_weight(name)
+            weighted = exp.Sum(this=exp.Mul(this=column(tally.value), expression=column(by)))
+        case "distinct" | "votes":
+            raise AssertionError("values and votes have no weights")
         case _:
             assert_never(tally.kind)
     return or_zero(_filtered(weighted, tally))
@@ -67,12 +86,15 @@ def unit_tally(name: str, tally: Tally) -> exp.Expr:
 
 
 def own_tally(tally: Tally) -> exp.Expr:
-    """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER."""
+    """A unit's own tally in one group; as a unit it counts once, if any row passes the FILTER.
+
+    So it does where votes are counted, which are made of that.
+    """
     if tally.clip is not None:
         return _own_clipped(tally, tally.clip)
     assert tally.kind != "distinct", "units may have values in common"
-    if tally.kind != "units":
-        return row_tally("", tally)
+    if tally.kind not in ("units", "votes"):
+        return row_tally("", replace(tally, most=None))
     if tally.where is None:
         return number(1)
     return cast(exp.GT(this=_filtered(count(), tally), expression=number(0)), "INTEGER")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.sql.rewrite.any_value import any_value
+from dpsql.sql.rewrite.count_distinct import count_distinct
 from dpsql.sql.rewrite.fetch_first import fetch_first
 from dpsql.sql.rewrite.flatten_joins import flatten_joins
 from dpsql.sql.rewrite.interval_compare import interval_compare
@@ -24,6 +25,7 @@ Pass = Callable[[exp.Query], exp.Query]
 
 PASSES: tuple[Pass, ...] = (
     ordered_set,
+    count_distinct,
     name_outputs,  # before any other expression changes: an output is called what was written
     membership,
     interval_compare,

@@ -24,24 +24,25 @@ SELECT kind, COUNT(DISTINCT order_id) FILTER (WHERE order_id > 0), COUNT(*) FROM
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of orders: rows_per_unit = 3, not verified
           mass 3, peak 2, in any number of groups
 enforced  max_rows = 3, max_rows_per_group = 2
 cells     3 = kind (3: values of orders.kind)
 measured
-       statistic                                                                      ε  share  ℓ1    ℓ2  noise             scale      grid
-  [1]  count of distinct values of order_id, at most 3 per unit where order_id > 0  0.5    50%   3  2.45  discrete Laplace      6         1
-  [2]  count of rows                                                                0.5    50%   3  2.45  discrete Laplace      6  1.53e-05
+       statistic                                                                        ε  share  ℓ1    ℓ2  noise             scale      grid
+  [1]  count of distinct values of order_id, at most 3 per unit where order_id > 0  0.475    48%   3  2.45  discrete Laplace   6.32         1
+  [2]  count of rows                                                                0.475    48%   3  2.45  discrete Laplace   6.32  1.53e-05
 
 output
   kind                                                    key kind: no noise
   count(DISTINCT order_id) FILTER (WHERE (order_id > 0))  COUNT(DISTINCT orders.order_id) FILTER(WHERE orders.order_id > 0), from [1]
-                                                          within 18 for one cell with 95%
-                                                          within 24.6 for all 3 cells with 95% (exactly: 24)
+                                                          within 19 for one cell with 95%
+                                                          within 25.9 for all 3 cells with 95% (exactly: 26)
   count_star()                                            COUNT(*), from [2]
-                                                          within 18 for one cell with 95%
-                                                          within 24.6 for all 3 cells with 95% (exactly: 24.5)
+                                                          within 18.9 for one cell with 95%
+                                                          within 25.9 for all 3 cells with 95% (exactly: 25.8)
 ----
 -- approximately the same
 -- options: {"max_rows": 3}
@@ -50,14 +51,15 @@ SELECT APPROX_COUNT_DISTINCT(age) FROM visits
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of visits: a unit may have any number of rows
           mass 3, peak 3, in at most 1 group
 enforced  max_rows = 3
 cells     1, no GROUP BY
 measured
-       statistic                                            ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of distinct values of age, at most 3 per unit  1   100%   3   3  discrete Laplace      3     1
+       statistic                                               ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct values of age, at most 3 per unit  0.95    95%   3   3  discrete Laplace   3.16     1
 
 output
   approx_count_distinct(age)  APPROX_COUNT_DISTINCT(visits.age), from [1]
@@ -70,18 +72,19 @@ SELECT COUNT(DISTINCT id) FROM (SELECT 1 AS id FROM visits)
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of visits: a unit may have any number of rows
           mass 4, peak 4, in at most 1 group
 enforced  max_rows = 4
 cells     1, no GROUP BY
 measured
-       statistic                                          ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of distinct values of 1, at most 4 per unit  1   100%   4   4  discrete Laplace      4     1
+       statistic                                             ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct values of 1, at most 4 per unit  0.95    95%   4   4  discrete Laplace   4.21     1
 
 output
   count(DISTINCT id)  COUNT(DISTINCT subquery.id), from [1]
-                      within 12 for one cell with 95%
+                      within 13 for one cell with 95%
 ----
 -- the groups with the most values
 -- options: {"max_rows": 4}
@@ -112,21 +115,22 @@ SELECT kind, COUNT(*) AS n FROM orders GROUP BY kind ORDER BY n DESC LIMIT 2
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of orders: rows_per_unit = 3, not verified
           mass 3, peak 3, in any number of groups
 enforced  max_rows = 3
 cells     3 = kind (3: values of orders.kind)
 measured
-       statistic      ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count of rows  1   100%   3   3  discrete Laplace      3  1.53e-05
+       statistic         ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  0.95    95%   3   3  discrete Laplace   3.16  1.53e-05
 
 output
   kind  key kind: no noise
   n     COUNT(*), from [1]
-        within 8.99 for one cell with 95%
-        within 12.3 for all 3 cells with 95% (exactly: 12.2)
-        counted, not chosen: the keys alone, with the same noise, would cost ε = 2
+        within 9.46 for one cell with 95%
+        within 12.9 for all 3 cells with 95% (exactly: 12.9)
+        counted, not chosen: the keys alone, with the same noise, would cost ε = 1.9
 ----
 -- as many winners as there are groups: counting them costs less than choosing
 -- options: {"max_rows": 4}
@@ -150,3 +154,22 @@ output
     within 8.99 for one cell with 95%
     within 12.3 for all 3 cells with 95% (exactly: 12.2)
     counted, not chosen: the keys alone, with the same noise, would cost ε = 3
+----
+-- combinations of values, as a list that is counted
+SELECT COUNT(*) FROM (SELECT DISTINCT region, born FROM people)
+
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
+
+unit      id of people: rows_per_unit = 1, verified
+          mass 1, peak 1, in at most 1 group
+enforced  nothing: every bound is proved
+cells     1, no GROUP BY
+measured
+       statistic                                                       ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct values of (region, born), at most 1 per unit  1   100%   1   1  discrete Laplace      1     1
+
+output
+  count_star()  COUNT(DISTINCT (people.region, people.born)), from [1]
+                within 3 for one cell with 95%

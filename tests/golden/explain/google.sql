@@ -5,23 +5,25 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 
 price     ε = 1, δ = 0.000001
 fits      0 more times; into a whole account, with this noise: 0 under basic
-noise     gaussian; laplace would give 1.25 times the error
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+noise     laplace; gaussian would give 1 times the error
 
 unit      id of visits: a unit may have any number of rows
           mass 20, peak 20, in at most 2 groups
 enforced  max_rows = 20, max_groups = 2
 cells     selected privately: age
-          those with a noisy number of units of at least 46 leave, which costs δ = 5e-07
+          those with a noisy number of units of at least 41 leave, which costs δ = 1e-06
+          votes, 1/√t for each of a unit's t groups, would need about 37 units
           the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
 measured
-       statistic                ε  share  ℓ1    ℓ2  noise     scale      grid
-  [1]  count of rows                 50%  20    20  Gaussian    123  1.53e-05
-  [2]  count of distinct units       50%   2  1.41  Gaussian   8.73         1
+       statistic                    ε  share  ℓ1    ℓ2  noise             scale      grid
+  [1]  count of rows            0.237    24%  20    20  discrete Laplace   84.2  1.53e-05
+  [2]  count of distinct units  0.713    71%   2  1.41  discrete Laplace   2.81         1
 
 output
   age           key age: no noise
   count_star()  COUNT(*), from [1]
-                within 242 for one cell with 95%
+                within 252 for one cell with 95%
 ----
 -- our own names
 -- options: {"epsilon": null}
@@ -31,20 +33,21 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, max_rows = 20, max_rows_
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 
 unit      id of orders: rows_per_unit = 3, not verified
           mass 3, peak 3, in any number of groups
 enforced  max_rows = 3
 cells     3 = kind (3: values of orders.kind)
 measured
-       statistic        ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count of rows  0.5   100%   3   3  discrete Laplace      6  1.53e-05
+       statistic          ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  0.475    95%   3   3  discrete Laplace   6.32  1.53e-05
 
 output
   kind          key kind: no noise
   count_star()  COUNT(*), from [1]
-                within 18 for one cell with 95%
-                within 24.6 for all 3 cells with 95% (exactly: 24.5)
+                within 18.9 for one cell with 95%
+                within 25.9 for all 3 cells with 95% (exactly: 25.8)
 ----
 -- an argument that says the same
 -- options: {"epsilon": "0.50", "max_rows": 7}
@@ -53,18 +56,19 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5, max_rows_contributed = 7)
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 
 unit      id of visits: a unit may have any number of rows
           mass 7, peak 7, in at most 1 group
 enforced  max_rows = 7
 cells     1, no GROUP BY
 measured
-       statistic        ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count of rows  0.5   100%   7   7  discrete Laplace     14  1.53e-05
+       statistic          ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  0.475    95%   7   7  discrete Laplace   14.7  1.53e-05
 
 output
   count_star()  COUNT(*), from [1]
-                within 41.9 for one cell with 95%
+                within 44.1 for one cell with 95%
 ----
 -- two clauses that agree
 -- options: {"epsilon": null}
@@ -178,6 +182,7 @@ SELECT age % 10 AS d, SUM(age, contribution_bounds_per_group => (0, 500)) AS s, 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of visits: a unit may have any number of rows
           mass 20, peak 20, in at most 3 groups
@@ -185,23 +190,23 @@ enforced  max_rows = 20, max_groups = 3
 cells     20 = age % 10 (20: integers -9 to 9)
 measured
        statistic                                      ε  share     ℓ1    ℓ2  noise             scale      grid
-  [1]  sum of age, clipped per unit and group     0.333    33%  1,500   866  discrete Laplace  4,500         1
-  [2]  count of rows, clipped per unit and group  0.333    33%     15  8.66  discrete Laplace     45         1
-  [3]  count of rows                              0.333    33%     20    20  discrete Laplace     60  1.53e-05
+  [1]  sum of age, clipped per unit and group     0.317    32%  1,500   866  discrete Laplace  4,737         1
+  [2]  count of rows, clipped per unit and group  0.317    32%     15  8.66  discrete Laplace   47.4         1
+  [3]  count of rows                              0.317    32%     20    20  discrete Laplace   63.2  1.53e-05
 
 output
   d             key age % 10: no noise
   s             SUM(visits.age, contribution_bounds_per_group => (0, 500)), from [1]
                 what a unit adds to a group is clipped to [0, 500]
-                within 13,481 for one cell with 95%
-                within 26,962 for all 20 cells with 95% (exactly: 26,852)
+                within 14,190 for one cell with 95%
+                within 28,381 for all 20 cells with 95% (exactly: 28,266)
   n             COUNT(*, contribution_bounds_per_group => (0, 5)), from [2]
                 what a unit adds to a group is clipped to [0, 5]
-                within 135 for one cell with 95%
-                within 270 for all 20 cells with 95% (exactly: 269)
+                within 142 for one cell with 95%
+                within 284 for all 20 cells with 95% (exactly: 283)
   count_star()  COUNT(*), from [3]
-                within 180 for one cell with 95%
-                within 359 for all 20 cells with 95% (exactly: 358)
+                within 189 for one cell with 95%
+                within 378 for all 20 cells with 95% (exactly: 377)
 ----
 -- bounds per group of one row
 SELECT region, SUM(debt, contribution_bounds_per_group => (-5, 500)) FROM people GROUP BY region

@@ -145,12 +145,12 @@ unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
 enforced  max_rows = 5, max_groups = ?
 cells     selected privately: age
-          those with a noisy number of units of at least 69 leave, which costs δ = 5e-07
+          by a noisy number of their units, or of votes: chosen with the limits, which costs δ = 5e-07
           the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
 measured
-       statistic                ε  share  ℓ1  ℓ2  noise     scale  grid
-  [1]  count of rows                 50%   ?   ?  Gaussian      ?     ?
-  [2]  count of distinct units       50%   ?   ?  Gaussian      ?     ?
+       statistic                                  ε  share  ℓ1  ℓ2  noise     scale  grid
+  [1]  count of rows                                     ?   ?   ?  Gaussian      ?     ?
+  [2]  votes of units, 1/√t for each of t groups         ?   ?   ?  Gaussian      ?     ?
 
 output
   age           key age: no noise

@@ -5,30 +5,31 @@ SELECT region, CORR(height, age) AS c, AVG(age), COUNT(*) FROM people GROUP BY r
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
-       statistic                                                                ε  share   ℓ1   ℓ2  noise             scale      grid
-  [1]  count, sum, squares and products (and rows) of height and age jointly  0.5    50%    1    1  discrete Laplace      2  9.31e-10
-  [2]  sum and count (and rows) of age jointly                                0.5    50%  120  120  discrete Laplace    240         1
+       statistic                                                                  ε  share   ℓ1   ℓ2  noise             scale      grid
+  [1]  count, sum, squares and products (and rows) of height and age jointly  0.475    48%    1    1  discrete Laplace   2.11  9.31e-10
+  [2]  sum and count (and rows) of age jointly                                0.475    48%  120  120  discrete Laplace    253         1
 
 output
   region        key region: no noise
   c             CORR(people.height, people.age), from [1], [2]
                 range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.104 for one cell with 95% where it has 1,000 rows, 0.135 for all 3 cells
+                within 0.109 for one cell with 95% where it has 1,000 rows, 0.142 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
   avg(age)      AVG(people.age), from [1], [2]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.693 for one cell with 95% where it has 1,000 rows, 0.996 for all 3 cells
+                within 0.73 for one cell with 95% where it has 1,000 rows, 1.05 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
   count_star()  COUNT(*), from [1], [2]
-                within 8.36 for one cell with 95%
-                within 10.7 for all 3 cells with 95%
+                within 8.8 for one cell with 95%
+                within 11.3 for all 3 cells with 95%
 ----
 -- a regression
 -- options: {"epsilon": 1}
@@ -37,28 +38,29 @@ SELECT REGR_SLOPE(height, age), REGR_INTERCEPT(height, age), REGR_COUNT(height, 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                                   ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count, sum, squares and products of height and age jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
+       statistic                                                      ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count, sum, squares and products of height and age jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
 
 output
   regr_slope(height, age)      REGR_SLOPE(people.height, people.age), from [1]
                                range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
                                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                               within 0.000929 for one cell with 95% where it has 1,000 rows
+                               within 0.000978 for one cell with 95% where it has 1,000 rows
                                the error shrinks as 1/n: twice the rows, half of it
   regr_intercept(height, age)  REGR_INTERCEPT(people.height, people.age), from [1]
                                range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
                                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                               within 0.0771 for one cell with 95% where it has 1,000 rows
+                               within 0.0812 for one cell with 95% where it has 1,000 rows
                                the error shrinks as 1/n: twice the rows, half of it
   regr_count(height, age)      REGR_COUNT(people.height, people.age), from [1]
-                               within 6.91 for one cell with 95%
+                               within 7.27 for one cell with 95%
 ----
 -- shapes
 -- options: {"epsilon": 1}
@@ -67,27 +69,28 @@ SELECT SKEWNESS(age), KURTOSIS(age), SEM(age) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                                           ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count, sum, squares, third powers and fourth powers of age jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
+       statistic                                                              ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count, sum, squares, third powers and fourth powers of age jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
 
 output
   skewness(age)  SKEWNESS(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.111 for one cell with 95% where it has 1,000 rows
+                 within 0.117 for one cell with 95% where it has 1,000 rows
                  the error shrinks as 1/n: twice the rows, half of it
   kurtosis(age)  KURTOSIS(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.516 for one cell with 95% where it has 1,000 rows
+                 within 0.543 for one cell with 95% where it has 1,000 rows
                  the error shrinks as 1/n: twice the rows, half of it
   sem(age)       SEM(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.0133 for one cell with 95% where it has 1,000 rows
+                 within 0.014 for one cell with 95% where it has 1,000 rows
 ----
 -- conditions
 -- options: {"epsilon": 1}
@@ -120,23 +123,24 @@ SELECT AVG(age), AVG(income) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count and sum of age and income jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
+       statistic                                   ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count and sum of age and income jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
 
 output
   avg(age)     AVG(people.age), from [1]
                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-               within 0.596 for one cell with 95% where it has 1,000 rows
+               within 0.627 for one cell with 95% where it has 1,000 rows
                the error shrinks as 1/n: twice the rows, half of it
   avg(income)  AVG(people.income), from [1]
                range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
-               within 4.96 for one cell with 95% where it has 1,000 rows
+               within 5.22 for one cell with 95% where it has 1,000 rows
                the error shrinks as 1/n: twice the rows, half of it
 ----
 -- shares
@@ -170,17 +174,18 @@ SELECT GEOMEAN(height) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                            ε  share    ℓ1    ℓ2  noise             scale      grid
-  [1]  sum and count of LN(height) jointly  1   100%  1.61  1.61  discrete Laplace   1.61  9.54e-07
+       statistic                               ε  share    ℓ1    ℓ2  noise             scale      grid
+  [1]  sum and count of LN(height) jointly  0.95    95%  1.61  1.61  discrete Laplace   1.69  9.54e-07
 
 output
   geomean(height)  GEOMEAN(people.height), from [1]
                    range [-0.693, 0.916] (people.height: policy [0.5, 2.5]); values outside are clipped
-                   within 0.0121 for one cell with 95% where it has 1,000 rows
+                   within 0.0127 for one cell with 95% where it has 1,000 rows
                    the error shrinks as 1/n: twice the rows, half of it

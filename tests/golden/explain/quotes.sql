@@ -45,20 +45,21 @@ SELECT region, AVG(age) FROM people GROUP BY region
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
-       statistic                       ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.5   100%  120  120  discrete Laplace    240     1
+       statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count of age jointly  0.475    95%  120  120  discrete Laplace    253     1
 
 output
   region    key region: no noise
   avg(age)  AVG(people.age), from [1]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 0.719 for one cell with 95% where it has 1,000 rows, 0.979 for all 3 cells
+            within 0.757 for one cell with 95% where it has 1,000 rows, 1.03 for all 3 cells
             the error shrinks as 1/n: twice the rows, half of it
 ----
 -- count, sum and average of one column
@@ -67,24 +68,25 @@ SELECT COUNT(*), SUM(age), AVG(age) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count (and rows) of age jointly  1   100%  120  120  discrete Laplace    120     1
+       statistic                                   ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count (and rows) of age jointly  0.95    95%  120  120  discrete Laplace    126     1
 
 output
   count_star()  COUNT(*), from [1]
-                within 4.96 for one cell with 95%
+                within 5.22 for one cell with 95%
   sum(age)      SUM(people.age), from [1]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 359 for one cell with 95%
+                within 378 for one cell with 95%
   avg(age)      AVG(people.age), from [1]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.359 for one cell with 95% where it has 1,000 rows
+                within 0.378 for one cell with 95% where it has 1,000 rows
                 the error shrinks as 1/n: twice the rows, half of it
 ----
 -- two sums
@@ -93,22 +95,23 @@ SELECT SUM(age) AS years, SUM(income * (1 - height / 10)) AS money FROM people W
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                                    ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count and sum of age and income * (1 - height / 10) jointly  1   100%   1   1  discrete Laplace      1  9.31e-10
+       statistic                                                       ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count and sum of age and income * (1 - height / 10) jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
 
 output
   years  SUM(people.age), from [1]
          range [18, 65] (people.age: policy [0, 120]; WHERE age BETWEEN 18 AND 65); values outside are clipped
-         within 334 for one cell with 95%
+         within 351 for one cell with 95%
   money  SUM(people.income * (1 - people.height / 10)), from [1]
          range [0, 950] (people.income: policy [0, 1000]; people.height: policy [0.5, 2.5]); values outside are clipped
-         within 3,905 for one cell with 95%
+         within 4,111 for one cell with 95%
 ----
 -- not an output itself
 SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10
@@ -130,6 +133,10 @@ output
   not an output itself: COUNT(*), from [1]
     within 3 for one cell with 95%
     within 4.09 for all 3 cells with 95% (exactly: 4)
+  not an output itself: which groups are there, from [1]
+    those with a noisy number of rows above 3
+    one with at least 6 rows is missed with at most 5%, smaller ones may be missing
+    with 95% no group without rows is taken for one that is there
 ----
 -- two releases
 SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
@@ -137,6 +144,7 @@ SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 release r0: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -144,8 +152,8 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of rows  0.5    50%   1   1  discrete Laplace      2     1
+       statistic          ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.475    48%   1   1  discrete Laplace   2.11     1
 
 release r1: all rows together
 unit      each row of survey: each row is its own unit
@@ -153,8 +161,8 @@ unit      each row of survey: each row is its own unit
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                          ε  share  ℓ1  ℓ2  noise             scale  grid
-  [2]  sum and count of answer jointly  0.5    50%   4   4  discrete Laplace      8     1
+       statistic                            ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  sum and count of answer jointly  0.475    48%   4   4  discrete Laplace   8.42     1
 
 output
   p  computed from COUNT(*)
@@ -163,24 +171,30 @@ output
     within 6 for one cell with 95%
   not an output itself: AVG(survey.answer), from [2]
     range [1, 5] (survey.answer: policy [1, 5]); values outside are clipped
-    within 0.024 for one cell with 95% where it has 1,000 rows
+    within 0.025 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
 ----
 -- keys alone
 SELECT DISTINCT region FROM people
 
-price     ε = 0, δ = 0
-          protects one unit with ε = 0 (0 for 2 units together, 0 for 5 units together)
+price     ε = 1, δ = 0
+          protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
+fits      100 more times; into a whole account, with this noise: 100 under basic
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
 enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
-  nothing: the keys are public, and nothing else is asked for
+       statistic                ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units  1   100%   1   1  discrete Laplace      1     1
 
 output
   region  key region: no noise
+  not an output itself: which groups are there, from [1]
+    those with a noisy number of units above 3
+    one with at least 6 units is missed with at most 5%, smaller ones may be missing
+    with 95% no group without rows is taken for one that is there
 ----
 -- units
 SELECT member, COUNT(DISTINCT id) FROM people GROUP BY member
@@ -218,6 +232,7 @@ SELECT region, member, AVG(age), GROUPING(region) AS g FROM people GROUP BY ROLL
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 release r0: GROUP BY region, member
 unit      id of people: rows_per_unit = 1, verified
@@ -226,7 +241,7 @@ enforced  nothing: every bound is proved
 cells     9 = region (3: values of people.region) × member (3: booleans)
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.333    33%  120  120  discrete Laplace    360     1
+  [1]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
 
 release r1: GROUP BY region
 unit      id of people: rows_per_unit = 1, verified
@@ -235,7 +250,7 @@ enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [2]  sum and count of age jointly  0.333    33%  120  120  discrete Laplace    360     1
+  [2]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
 
 release r2: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -244,22 +259,22 @@ enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [3]  sum and count of age jointly  0.333    33%  120  120  discrete Laplace    360     1
+  [3]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
 
 output
   region    key region: no noise
   member    key member: no noise
   avg(age)  AVG(people.age), from [1]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.08 for one cell with 95% where it has 1,000 rows, 1.86 for all 9 cells
+            within 1.14 for one cell with 95% where it has 1,000 rows, 1.96 for all 9 cells
             the error shrinks as 1/n: twice the rows, half of it
             AVG(people.age), from [2]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.08 for one cell with 95% where it has 1,000 rows, 1.47 for all 3 cells
+            within 1.14 for one cell with 95% where it has 1,000 rows, 1.54 for all 3 cells
             the error shrinks as 1/n: twice the rows, half of it
             AVG(people.age), from [3]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.08 for one cell with 95% where it has 1,000 rows
+            within 1.14 for one cell with 95% where it has 1,000 rows
             the error shrinks as 1/n: twice the rows, half of it
   g         public, no noise
 ----
@@ -270,6 +285,7 @@ SELECT region, COUNT(*), AVG(income) FROM people JOIN visits ON people.id = visi
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 unit      id of people: joined: a unit may have any number of rows
 rows      scan people, unit id
@@ -279,17 +295,17 @@ rows      scan people, unit id
 enforced  max_rows = 20
 cells     3 = region (3: values of people.region)
 measured
-       statistic                                   ε  share      ℓ1      ℓ2  noise              scale      grid
-  [1]  sum and count (and rows) of income jointly  1   100%  20,000  20,000  discrete Laplace  20,000  4.77e-07
+       statistic                                      ε  share      ℓ1      ℓ2  noise              scale      grid
+  [1]  sum and count (and rows) of income jointly  0.95    95%  20,000  20,000  discrete Laplace  21,053  4.77e-07
 
 output
   region        key region: no noise
   count_star()  COUNT(*), from [1]
-                within 99.3 for one cell with 95%
-                within 128 for all 3 cells with 95%
+                within 104 for one cell with 95%
+                within 134 for all 3 cells with 95%
   avg(income)   AVG(people.income), from [1]
                 range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
-                within 59.9 for one cell with 95% where it has 1,000 rows, 81.5 for all 3 cells
+                within 63.1 for one cell with 95% where it has 1,000 rows, 85.8 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
 ----
 -- a noisy value in a filter
@@ -298,6 +314,7 @@ SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 
 release r0: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -305,8 +322,8 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                       ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.5    50%  120  120  discrete Laplace    240     1
+       statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count of age jointly  0.475    48%  120  120  discrete Laplace    253     1
 
 release r1: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -318,15 +335,15 @@ rows      scan people, unit id
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
-  [2]  count of rows  0.5    50%   1   1  discrete Laplace      2     1
+       statistic          ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  count of rows  0.475    48%   1   1  discrete Laplace   2.11     1
 
 output
   count_star()  COUNT(*), from [2]
                 within 6 for one cell with 95%
   not an output itself: AVG(people_2.age), from [1]
     range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-    within 0.719 for one cell with 95% where it has 1,000 rows
+    within 0.757 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
 ----
 -- a median deviation is two choices
@@ -430,7 +447,7 @@ SELECT seen, COUNT(*) FROM people GROUP BY seen
 
 price     ε = 1, δ = 0.000001
 fits      0 more times; into a whole account, with this noise: 0 under basic
-noise     laplace; gaussian would give 1.65 times the error
+noise     laplace; gaussian would give 1.68 times the error
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group

@@ -102,12 +102,15 @@ r0:
   scan people, unit id
   key k0 = region
   a0 = COUNT(*)
+  a1 = which groups are there
 post:
   SELECT
     "r0"."k0" AS "region",
     "r0"."a0" / SUM("r0"."a0") OVER () AS "share",
     RANK() OVER w AS "r"
   FROM "r0"
+  WHERE
+    "r0"."present"
   WINDOW w AS (ORDER BY "r0"."a0")
 ----
 -- qualify
@@ -117,10 +120,13 @@ r0:
   scan people, unit id
   key k0 = region
   a0 = COUNT(*)
+  a1 = which groups are there
 post:
   SELECT
     "r0"."k0" AS "region"
   FROM "r0"
+  WHERE
+    "r0"."present"
   QUALIFY
     ROW_NUMBER() OVER (ORDER BY "r0"."a0") = 1
 ----
@@ -131,11 +137,14 @@ r0:
   scan people, unit id
   key k0 = region
   key k1 = member
+  a0 = which groups are there
 post:
   SELECT
     "r0"."k0" AS "region",
     "r0"."k1" AS "member"
   FROM "r0"
+  WHERE
+    "r0"."present"
 ----
 -- distinct over results
 SELECT DISTINCT COUNT(*) > 10 FROM people GROUP BY region
@@ -355,3 +364,75 @@ post:
         ) AND "r0"."k0" IS NOT DISTINCT FROM "r1"."k0"
     ) AS "entropy(member)"
   FROM "r1"
+----
+-- how many groups there are
+SELECT COUNT(*), COUNT(age) FROM (SELECT DISTINCT region, age FROM people) WHERE age > 9
+
+r0:
+  scan people, unit id
+  filter age > 9
+  a0 = COUNT(DISTINCT (people.region, people.age))
+  a1 = COUNT(DISTINCT (people.region, people.age)) FILTER(WHERE (NOT ((people.age) IS NULL)))
+post:
+  SELECT
+    "r0"."a0" AS "count_star()",
+    "r0"."a1" AS "count(age)"
+  FROM "r0"
+----
+-- a union of rows lists values
+SELECT region FROM people UNION SELECT region FROM people WHERE age > 9 ORDER BY 1 LIMIT 2
+
+r0:
+  union all
+    scan people, unit id
+    columns privacy unit = id, region
+    scan people, unit id
+    filter age > 9
+    columns privacy unit = id, region
+  key k0 = region
+  a0 = which groups are there
+post:
+  SELECT
+    "r0"."k0" AS "region"
+  FROM "r0"
+  WHERE
+    "r0"."present"
+  ORDER BY
+    "r0"."k0"
+  LIMIT 2
+----
+-- a list of groups is part of their counts
+SELECT region FROM people GROUP BY region HAVING COUNT(*) > (SELECT AVG(n) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY 1)) AND region IN (SELECT DISTINCT region FROM people)
+
+r0:
+  scan people, unit id
+  key k0 = region
+  a0 = COUNT(*)
+  a1 = which groups are there
+post:
+  SELECT
+    "r0"."k0" AS "region"
+  FROM "r0"
+  WHERE
+    (
+      "r0"."a0" > (
+        SELECT
+          AVG("subquery"."n") AS "avg(n)"
+        FROM (
+          SELECT
+            "r0"."k0" AS "region",
+            "r0"."a0" AS "n"
+          FROM "r0"
+          WHERE
+            "r0"."present"
+        ) AS "subquery"
+      )
+      AND "r0"."k0" IN (
+        SELECT
+          "r0"."k0" AS "region"
+        FROM "r0"
+        WHERE
+          "r0"."present"
+      )
+    )
+    AND "r0"."present"

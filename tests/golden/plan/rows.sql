@@ -232,10 +232,11 @@ r0:
   scan people, unit id
   key k0 = region
   a0 = COUNT(*)
+  a1 = which groups are there
 r1:
   scan people, unit id
   mark mark: region in region_2
-    given region_2: from earlier releases, SELECT r0.k0 AS region FROM r0 WHERE r0.a0 > 9
+    given region_2: from earlier releases, SELECT r0.k0 AS region FROM r0 WHERE r0.a0 > 9 AND r0.present
   filter mark
   a0 = COUNT(*)
 post:

@@ -5,6 +5,7 @@ r0:
   scan people, unit id
   key k0 = region
   a0 = COUNT(*)
+  a1 = which groups are there
 post:
   SELECT
     AVG("subquery"."n") AS "avg(n)"
@@ -13,6 +14,8 @@ post:
       "r0"."k0" AS "region",
       "r0"."a0" AS "n"
     FROM "r0"
+    WHERE
+      "r0"."present"
   ) AS "subquery"
   WHERE
     "subquery"."n" > 3
@@ -121,6 +124,7 @@ r1:
   scan people, unit id
   key k0 = region
   a0 = COUNT(*)
+  a1 = which groups are there
 post:
   SELECT
     "r1"."k0" AS "region"
@@ -131,6 +135,7 @@ post:
         "r0"."a0" AS "count_star()"
       FROM "r0"
     ) / 3
+    AND "r1"."present"
 ----
 -- public alone
 SELECT label FROM codes WHERE code = 'x1'

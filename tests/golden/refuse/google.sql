@@ -172,19 +172,19 @@ help: 0 is pure DP; otherwise far below 1 / number of units, say 1e-6
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 0) COUNT(*) FROM people
 
 PrivacyError limit at 1:65+1
-error: max_rows_contributed is a whole number from 1 to 2³¹, not 0
+error: max_rows_contributed is a whole number from 1 to 2³¹, or "auto", not 0
    1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 0) COUNT(*) FROM people
      |                                                                 ^
-help: for instance max_rows_contributed=20
+help: for instance max_rows_contributed=20; leave it out, and it is chosen where the policy names none
 ----
 -- a limit of a fraction
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1.5) COUNT(*) FROM people
 
 PrivacyError limit at 1:67+3
-error: max_groups_contributed is a whole number from 1 to 2³¹, not '1.5'
+error: max_groups_contributed is a whole number from 1 to 2³¹, or "auto", not '1.5'
    1 | SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1.5) COUNT(*) FROM people
      |                                                                   ^^^
-help: for instance max_groups_contributed=20
+help: for instance max_groups_contributed=20; leave it out, and it is chosen where the policy names none
 ----
 -- unknown mechanism
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = magic) COUNT(*) FROM people

@@ -123,48 +123,48 @@ help: 0 is pure DP; otherwise far below 1 / number of units, say 1e-6
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_rows is a whole number from 1 to 2³¹, not 0
-help: for instance max_rows=20
+error: max_rows is a whole number from 1 to 2³¹, or "auto", not 0
+help: for instance max_rows=20; leave it out, and it is chosen where the policy names none
 ----
 -- max_rows negative
 -- options: {"max_rows": -5}
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_rows is a whole number from 1 to 2³¹, not -5
-help: for instance max_rows=20
+error: max_rows is a whole number from 1 to 2³¹, or "auto", not -5
+help: for instance max_rows=20; leave it out, and it is chosen where the policy names none
 ----
 -- max_rows a fraction
 -- options: {"max_rows": 1.5}
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_rows is a whole number from 1 to 2³¹, not 1.5
-help: for instance max_rows=20
+error: max_rows is a whole number from 1 to 2³¹, or "auto", not 1.5
+help: for instance max_rows=20; leave it out, and it is chosen where the policy names none
 ----
 -- max_rows a text
 -- options: {"max_rows": "5"}
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_rows is a whole number from 1 to 2³¹, not '5'
-help: for instance max_rows=20
+error: max_rows is a whole number from 1 to 2³¹, or "auto", not '5'
+help: for instance max_rows=20; leave it out, and it is chosen where the policy names none
 ----
 -- max_rows_per_group zero
 -- options: {"max_rows_per_group": 0}
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_rows_per_group is a whole number from 1 to 2³¹, not 0
-help: for instance max_rows_per_group=20
+error: max_rows_per_group is a whole number from 1 to 2³¹, or "auto", not 0
+help: for instance max_rows_per_group=20; leave it out, and it is chosen where the policy names none
 ----
 -- max_groups a boolean
 -- options: {"max_groups": true}
 SELECT COUNT(*) FROM people
 
 PrivacyError limit
-error: max_groups is a whole number from 1 to 2³¹, not True
-help: for instance max_groups=20
+error: max_groups is a whole number from 1 to 2³¹, or "auto", not True
+help: for instance max_groups=20; leave it out, and it is chosen where the policy names none
 ----
 -- gaussian without a delta
 -- options: {"mechanism": "gaussian"}

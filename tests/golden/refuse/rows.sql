@@ -242,32 +242,33 @@ error: DISTINCT ON over private rows picks some people's rows and not others'
      |                     ^^^^^^
 help: take rows of each unit: DISTINCT ON (unit), without QUALIFY; or aggregate first, DISTINCT ON works on the result
 ----
--- UNION of rows
-SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
+-- UNION of values that are not public
+SELECT debt FROM people UNION SELECT debt FROM people WHERE age > 9
 
-PrivacyError set-operation-private at 1:30+44
-error: UNION compares rows of different people
-   1 | SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT age FROM people)
-     |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
+PrivacyError private-keys at 1:8+4
+error: the values of debt are not public; selecting keys privately takes δ > 0
+   1 | SELECT debt FROM people UNION SELECT debt FROM people WHERE age > 9
+     |        ^^^^
+help: give it a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 100 }, and group by CAST(FLOOR(debt) AS INTEGER)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
--- EXCEPT of rows
-SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
+-- EXCEPT ALL of rows
+SELECT age FROM people EXCEPT ALL SELECT age FROM people WHERE id = 77
 
-PrivacyError set-operation-private at 1:8+59
-error: EXCEPT compares rows of different people
-   1 | SELECT age FROM people EXCEPT SELECT age FROM people WHERE id = 77
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
+PrivacyError set-operation-private at 1:8+63
+error: EXCEPT ALL compares rows of different people
+   1 | SELECT age FROM people EXCEPT ALL SELECT age FROM people WHERE id = 77
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave ALL out: then which values there are is measured; or select the unit, too, in the same place on both sides, so that each person's rows are compared with their own
 ----
--- INTERSECT of rows
-SELECT age FROM people INTERSECT SELECT age FROM people
+-- INTERSECT ALL of rows
+SELECT age FROM people INTERSECT ALL SELECT age FROM people
 
-PrivacyError set-operation-private at 1:8+48
-error: INTERSECT compares rows of different people
-   1 | SELECT age FROM people INTERSECT SELECT age FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: select the unit, too, in the same place on both sides, so that each person's rows are compared with their own; or use UNION ALL
+PrivacyError set-operation-private at 1:8+52
+error: INTERSECT ALL compares rows of different people
+   1 | SELECT age FROM people INTERSECT ALL SELECT age FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: leave ALL out: then which values there are is measured; or select the unit, too, in the same place on both sides, so that each person's rows are compared with their own
 ----
 -- UNION of rows and public rows
 SELECT code FROM people UNION ALL SELECT code FROM codes
@@ -296,13 +297,13 @@ error: a subquery returns rows of a private table, people
      |                                              ^
 help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
--- IN over rows
-SELECT label FROM codes WHERE code IN (SELECT code FROM people)
+-- ANY over rows
+SELECT label FROM codes WHERE code > ANY (SELECT code FROM people)
 
-PrivacyError returns-rows at 1:47+4
+PrivacyError returns-rows at 1:50+4
 error: a subquery returns rows of a private table, people
-   1 | SELECT label FROM codes WHERE code IN (SELECT code FROM people)
-     |                                               ^^^^
+   1 | SELECT label FROM codes WHERE code > ANY (SELECT code FROM people)
+     |                                                  ^^^^
 help: aggregate them: COUNT(*), SUM(x), AVG(x), with or without GROUP BY
 ----
 -- minimum without a range
@@ -380,14 +381,14 @@ error: the values of name are not public; selecting keys privately takes δ > 0
 help: list them in the policy: [tables.people.columns] name = { values = ["…", "…"] } or { references = "table.column" }
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
--- count distinct of two
-SELECT COUNT(DISTINCT (id, age)) FROM people
+-- sum distinct of two
+SELECT SUM(DISTINCT (id, age)) FROM people
 
-SQLError distinct at 1:8+25
+SQLError distinct at 1:8+23
 error: DISTINCT takes one expression here
-   1 | SELECT COUNT(DISTINCT (id, age)) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^^^
-help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
+   1 | SELECT SUM(DISTINCT (id, age)) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^^^
+help: combinations of values can only be counted: COUNT(DISTINCT (a, b))
 ----
 -- sum distinct
 SELECT SUM(DISTINCT age) FROM people
@@ -580,14 +581,14 @@ error: RANDOMIZED_RESPONSE shows how many rows there are, which adjacency = "add
      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: it needs [privacy] adjacency = "replace_one"; here, aggregate: SELECT x, COUNT(*) … GROUP BY x
 ----
--- count distinct of two without parentheses
-SELECT COUNT(DISTINCT id, age) FROM people
+-- sum distinct of two without parentheses
+SELECT SUM(DISTINCT id, age) FROM people
 
-SQLError distinct at 1:8+23
+SQLError distinct at 1:8+21
 error: DISTINCT takes one expression here
-   1 | SELECT COUNT(DISTINCT id, age) FROM people
-     |        ^^^^^^^^^^^^^^^^^^^^^^^
-help: count combinations as one text: COUNT(DISTINCT CAST(a AS VARCHAR) || '|' || CAST(b AS VARCHAR))
+   1 | SELECT SUM(DISTINCT id, age) FROM people
+     |        ^^^^^^^^^^^^^^^^^^^^^
+help: combinations of values can only be counted: COUNT(DISTINCT (a, b))
 ----
 -- count distinct of everything
 SELECT COUNT(DISTINCT *) FROM people

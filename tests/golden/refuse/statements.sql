@@ -147,7 +147,7 @@ SQLError not-a-query at 1:1+9
 error: only queries are answered, not SUMMARIZE
    1 | SUMMARIZE people
      | ^^^^^^^^^
-help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
+help: DESCRIBE t says what may be asked of a table's columns, for nothing
 ----
 -- summarize in FROM
 SELECT * FROM (SUMMARIZE people)
@@ -157,24 +157,6 @@ error: only a SELECT can stand here
    1 | SELECT * FROM (SUMMARIZE people)
      |                          ^^^^^^
 help: write SELECT … FROM …
-----
--- describe
-DESCRIBE people
-
-SQLError not-a-query at 1:1+8
-error: only queries are answered, not DESCRIBE
-   1 | DESCRIBE people
-     | ^^^^^^^^
-help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
-----
--- show tables
-SHOW TABLES
-
-SQLError not-a-query at 1:1+4
-error: only queries are answered, not SHOW
-   1 | SHOW TABLES
-     | ^^^^
-help: write a SELECT with an aggregate: SELECT COUNT(*) FROM …
 ----
 -- copy out
 COPY people TO 'x.csv'
@@ -470,37 +452,37 @@ help: name a table of the policy (codes, items, orders, people, survey, visits) 
 SELECT COUNT(*) FROM people WHERE age > ?
 
 SQLError parameter at 1:41+1
-error: parameters are not supported
+error: no value was given for ?
    1 | SELECT COUNT(*) FROM people WHERE age > ?
      |                                         ^
-help: write the value into the query
+help: give one: params=[…], or --param 1=… for each
 ----
 -- numbered parameter
 SELECT COUNT(*) FROM people WHERE age > $1
 
 SQLError parameter at 1:41+2
-error: parameters are not supported
+error: no value was given for $1
    1 | SELECT COUNT(*) FROM people WHERE age > $1
      |                                         ^^
-help: write the value into the query
+help: give one: params=[…], or --param 1=… for each
 ----
 -- named parameter
 SELECT COUNT(*) FROM people WHERE age > $x
 
 SQLError parameter at 1:41+2
-error: parameters are not supported
+error: no value was given for $x
    1 | SELECT COUNT(*) FROM people WHERE age > $x
      |                                         ^^
-help: write the value into the query
+help: give one: params={'x': …}, or --param x=…
 ----
 -- parameter as a limit
 SELECT region, COUNT(*) FROM people GROUP BY region LIMIT ?
 
 SQLError parameter at 1:59+1
-error: parameters are not supported
+error: no value was given for ?
    1 | SELECT region, COUNT(*) FROM people GROUP BY region LIMIT ?
      |                                                           ^
-help: write the value into the query
+help: give one: params=[…], or --param 1=… for each
 ----
 -- syntax
 SELECT COUNT(* FROM people
@@ -567,10 +549,10 @@ help: use fewer levels of subqueries, CTEs, set operations and parentheses; or s
 SELECT COUNT(*) FROM people WHERE age > :x
 
 SQLError parameter at 1:41+2
-error: parameters are not supported
+error: :x is no parameter
    1 | SELECT COUNT(*) FROM people WHERE age > :x
      |                                         ^^
-help: write the value into the query
+help: write ?, $1 or $name
 ----
 -- open name
 SELECT COUNT(*) FROM "people

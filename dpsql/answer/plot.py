@@ -1,0 +1,302 @@
+"""An answer as a chart with error bars: lines over dates and numbers, bars over other keys.
+
+What is drawn is settled here; plotext draws it in a terminal, altair and vl-convert as PNG, SVG and HTML (extra: plot).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from math import ceil, floor, isfinite, log10
+from typing import TYPE_CHECKING, Any
+
+from dpsql.answer.columns import Source, sources
+from dpsql.answer.render import CONFIDENCE, plain_value, printable
+from dpsql.core.errors import text_width
+from dpsql.core.extras import extra
+from dpsql.core.frozen import dataclass
+
+if TYPE_CHECKING:
+    from dpsql.answer.model import Answer
+
+KINDS = ("png", "svg", "html")  # of files with a chart
+MOST_BARS = 60  # that a terminal shows
+MOST_COLOURS = 10  # values of a second key
+
+
+class NoChart(ValueError):
+    """There is nothing to draw, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value with its error bar; None where the error isn't known."""
+
+    x: Any
+    y: float
+    low: float | None
+    high: float | None
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What is drawn."""
+
+    x: str
+    y: str
+    by: str | None
+    lines: bool  # over numbers or dates; else a bar for each key
+    points: tuple[Point, ...]
+
+    @property
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys(point.group for point in self.points))
+
+    @property
+    def dated(self) -> bool:
+        return self.lines and any(isinstance(point.x, date) for point in self.points)
+
+
+def chart_of(answer: Answer, x: str | None = None, y: str | None = None, by: str | None = None) -> Chart:
+    """What to draw of an answer; NoChart says why there is nothing. The columns are those of Answer.plot."""
+    found = sources(answer, None)
+    drawn = _named(found, y) if y else next((s for s in found if s.noisy and _numbers(s)), None)
+    if drawn is None or not _numbers(drawn):
+        raise NoChart("a chart needs a column of numbers with noise")
+    keys = [s for s in found if not s.noisy and s is not drawn]
+    below = _named(found, x) if x else next(iter(sorted(keys[:2], key=lambda s: not _ordered(s))), None)
+    if below is None:
+        raise NoChart("a chart needs a key: add a column to GROUP BY")
+    others = [s for s in keys if s is not below]
+    beside = _named(found, by) if by else others[0] if len(others) == 1 and _few(others[0]) else None
+    lines = _ordered(below) and (beside is not None or len(others) == 0)
+    labels = [beside] if beside else [] if lines else others
+    points = tuple(
+        Point(
+            _place(below.values[i]) if lines else " · ".join(_label(s.values[i]) for s in (below, *labels)),
+            float(value),
+            *_ends(drawn, i),
+            _label(beside.values[i]) if beside else "",
+        )
+        for i, value in enumerate(drawn.values)
+        if value is not None and isfinite(value) and not (lines and below.values[i] is None)
+    )
+    if not points:
+        raise NoChart("there is no value to draw")
+    names = below.name if lines else " · ".join(s.name for s in (below, *labels))
+    return Chart(printable(names), printable(drawn.name), printable(beside.name) if beside else None, lines, points)
+
+
+def _named(found: Sequence[Source], name: str) -> Source:
+    for source in found:
+        if source.name.lower() == name.lower():
+            return source
+    raise NoChart(f"there is no column {name}: the answer has {', '.join(s.name for s in found)}")
+
+
+def _numbers(source: Source) -> bool:
+    kinds = {type(v) for v in source.values if v is not None}
+    return bool(kinds) and all(issubclass(k, int | float | Decimal) and k is not bool for k in kinds)
+
+
+def _ordered(source: Source) -> bool:
+    """Numbers or dates, three of them at least: a line goes through them."""
+    values = {v for v in source.values if v is not None}
+    dates = all(isinstance(v, date) for v in values)
+    return len(values) > 2 and (dates or _numbers(source))
+
+
+def _few(source: Source) -> bool:
+    return len({_label(v) for v in source.values}) <= MOST_COLOURS
+
+
+def _place(value: Any) -> Any:
+    """Where on an axis a key lies."""
+    return value if isinstance(value, date) else float(value)
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, datetime) and value.time() == time(0):
+        return value.date().isoformat()
+    return "NULL" if value is None else printable(plain_value(value))
+
+
+def _ends(source: Source, i: int) -> tuple[float | None, float | None]:
+    ends = None if source.ends is None else source.ends[i]
+    return (None, None) if ends is None or not all(map(isfinite, ends)) else (float(ends[0]), float(ends[1]))
+
+
+# ---------------------------------------------------------------- in a terminal
+
+
+def plotext() -> Any:
+    """The library that draws in terminals."""
+    return extra("plotext", "plot", "a chart in the terminal")
+
+
+def check(kind: str) -> None:
+    """Refuse now, with what to install, what couldn't be drawn later. kind: one of KINDS, or "text"."""
+    for library in [plotext] if kind == "text" else [altair, vl_convert]:
+        library()
+
+
+def text_chart(chart: Chart, width: int, *, colour: bool = False) -> str:
+    """The chart as lines of a terminal that is so wide."""
+    plt = plotext()
+    plt.clear_figure()
+    plt.limit_size(False, False)  # a chart that is longer than the terminal scrolls, and loses no bar
+    plt.theme("clear" if not colour else "default")
+    if chart.lines:
+        _draw_lines(plt, chart, width, colour)
+    else:
+        _draw_bars(plt, chart, width)
+    text = str(plt.build())
+    plt.clear_figure()
+    lines = [line.rstrip() for line in (text if colour else plt.uncolorize(text)).splitlines()]
+    return "\n".join(lines) + f"\n{chart.y}, error bars: {CONFIDENCE:.0%}{_left_out(chart)}\n"
+
+
+def _left_out(chart: Chart) -> str:
+    hidden = 0 if chart.lines else len(chart.points) - MOST_BARS
+    return f"; {hidden:,} more bars" if hidden > 0 else ""
+
+
+def _draw_lines(plt: Any, chart: Chart, width: int, colour: bool) -> None:
+    plt.plot_size(width, max(min(width // 4, 24), 12))
+    places = {p.x: _position(p.x) for p in chart.points}
+    for number, group in enumerate(chart.groups):
+        points = sorted((p for p in chart.points if p.group == group), key=lambda p: places[p.x])
+        x, y = [places[p.x] for p in points], [p.y for p in points]
+        marker = "braille" if colour or len(chart.groups) == 1 else chr(ord("a") + number)
+        plt.plot(x, y, marker=marker, label=group or None)
+        if (bars := [p for p in points if p.low is not None]) and len(points) <= width // 3:
+            middles = [((p.low or 0) + (p.high or 0)) / 2 for p in bars]
+            plt.error([places[p.x] for p in bars], middles, yerr=[(p.high or 0) - (p.low or 0) for p in bars])
+    shown = _spread(sorted(places, key=lambda x: places[x]), max(width // 14, 2))
+    plt.xticks([places[x] for x in shown], [_tick(x) for x in shown])
+    _ticks(plt.yticks, [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None], 6)
+    plt.xlabel(chart.x)
+
+
+def _draw_bars(plt: Any, chart: Chart, width: int) -> None:
+    points = list(reversed(chart.points[:MOST_BARS]))  # the first on top
+    longest = max(width // 3, 8)
+    labels = [p.x if text_width(p.x) <= longest else f"{p.x[: longest - 1]}…" for p in points]
+    places = list(range(1, len(points) + 1))
+    plt.plot_size(width, len(points) + 3)  # a line for each, the frame and the ticks
+    plt.ylim(1, len(points) if len(points) > 1 else 2)
+    plt.bar(places, [p.y for p in points], orientation="h", width=0.1, marker="▇")
+    bars = [(place, p) for place, p in zip(places, points, strict=True) if p.low is not None]
+    if bars:
+        middles = [((p.low or 0) + (p.high or 0)) / 2 for _, p in bars]
+        plt.error(middles, [place for place, _ in bars], xerr=[(p.high or 0) - (p.low or 0) for _, p in bars])
+    plt.yticks(places, labels)
+    _ticks(plt.xticks, [0.0, *(v for p in points for v in (p.y, p.high) if v is not None)], max(width // 16, 2))
+
+
+def _ticks(set_ticks: Any, values: Sequence[float], count: int) -> None:
+    """About so many round numbers along an axis."""
+    low, high = min(values), max(values)
+    if high <= low:
+        return
+    step = _step((high - low) / count)
+    places = [i * step for i in range(ceil(low / step), floor(high / step) + 1)]
+    decimals = max(0, -floor(log10(step)))
+    set_ticks(places, [f"{place:,.{decimals}f}" for place in places])
+
+
+def _step(least: float) -> float:
+    """The next of 1, 2, 5, 10, 20, …"""
+    power = 10.0 ** floor(log10(least))
+    return next(power * n for n in (1, 2, 5, 10) if power * n >= least)
+
+
+def _position(x: Any) -> float:
+    if isinstance(x, datetime):
+        return x.toordinal() + (x.hour * 3600 + x.minute * 60 + x.second) / 86400
+    return float(x.toordinal()) if isinstance(x, date) else float(x)
+
+
+def _tick(x: Any) -> str:
+    return _label(x) if isinstance(x, date) else f"{x:g}"
+
+
+def _spread(values: Sequence[Any], count: int) -> list[Any]:
+    """At most so many of them, evenly."""
+    every = max(ceil(len(values) / count), 1)
+    return list(values[::every])
+
+
+# ---------------------------------------------------------------- in a file or a notebook
+
+
+def altair() -> Any:
+    """The library that draws charts for files and notebooks."""
+    return extra("altair", "plot", "a chart")
+
+
+def vl_convert() -> Any:
+    """The library that turns charts into pictures."""
+    return extra("vl_convert", "plot", "a picture of a chart")
+
+
+def drawn(chart: Chart) -> Any:
+    """The chart as one of altair's."""
+    alt = altair()
+    data = alt.Data(values=[_row(point, chart) for point in chart.points])
+    base = alt.Chart(data)
+    value = {"title": f"{chart.y} (error bars: {CONFIDENCE:.0%})"}
+    tooltip = [alt.Tooltip("x", type="temporal" if chart.dated else "nominal", title=chart.x)]
+    tooltip += [
+        alt.Tooltip(f"{n}:Q", title=t, format=",") for n, t in (("y", chart.y), ("low", "low"), ("high", "high"))
+    ]
+    colour = {} if chart.by is None or not chart.lines else {"color": alt.Color("group:N", title=chart.by)}
+    if chart.lines:
+        kind = "temporal" if chart.dated else "quantitative"
+        x = alt.X("x", type=kind, title=chart.x, scale=alt.Scale(zero=False))
+        y = alt.Y("y:Q", scale=alt.Scale(zero=False), **value)
+        line = base.mark_line(point=True).encode(x=x, y=y, tooltip=tooltip, **colour)
+        error = base.mark_errorbar(ticks=True).encode(x=x, y=alt.Y("low:Q", **value), y2="high:Q", **colour)
+        return (error + line).properties(width=600, height=320)
+    y = alt.Y("x:N", sort=None, title=chart.x)
+    bar = base.mark_bar(opacity=0.75).encode(y=y, x=alt.X("y:Q", **value), tooltip=tooltip)
+    error = base.mark_errorbar(ticks=True, color="black").encode(y=y, x=alt.X("low:Q", **value), x2="high:Q")
+    return (bar + error).properties(width=500)
+
+
+def _row(point: Point, chart: Chart) -> dict[str, Any]:
+    x = _moment(point.x).isoformat() if isinstance(point.x, date) else point.x
+    ends = {} if point.low is None else {"low": point.low, "high": point.high}
+    return {"x": x, "y": point.y, **ends, **({"group": point.group} if chart.by else {})}
+
+
+def _moment(x: date) -> datetime:
+    """With a time: charts take a day alone for midnight in Greenwich, and would show the day before elsewhere."""
+    if isinstance(x, datetime):
+        return x.replace(tzinfo=None)
+    return datetime.combine(x, time(0))
+
+
+class _InHtml(json.JSONEncoder):
+    """JSON that can't end the script it stands in, whatever a key says."""
+
+    def encode(self, o: Any) -> str:
+        return super().encode(o).replace("<", "\\u003c")
+
+
+def encode_chart(chart: Chart, kind: str) -> bytes:
+    """The chart as the bytes of a file of one of KINDS; HTML has all that it needs in itself."""
+    picture = drawn(chart)
+    converter = vl_convert()
+    match kind:
+        case "png":
+            return bytes(converter.vegalite_to_png(picture.to_json(), scale=2))
+        case "svg":
+            return str(converter.vegalite_to_svg(picture.to_json())).encode()
+        case "html":
+            return str(picture.to_html(inline=True, json_kwds={"cls": _InHtml})).encode()
+        case _:
+            raise ValueError(f"unknown kind of chart {kind}")

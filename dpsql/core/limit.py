@@ -1,0 +1,29 @@
+"""A limit of one unit's contribution, as policies and queries write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpsql.core.frozen import dataclass
+
+AUTO = "auto"  # how policies and queries write a limit that is to be chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """A limit that each query chooses for itself: of at most so much, where the steward says so."""
+
+    most: int | None = None
+
+
+Limit = int | Choose
+
+
+def widest(limits: Iterable[Limit]) -> Limit | None:
+    """The limit of several tables together: the largest, chosen if one of them is; None if there are none."""
+    found = list(limits)
+    ends = [limit.most if isinstance(limit, Choose) else limit for limit in found]
+    most = max((end for end in ends if end is not None), default=None) if None not in ends else None
+    if any(isinstance(limit, Choose) for limit in found):
+        return Choose(most)
+    return most

@@ -1,0 +1,52 @@
+"""How far off each output of a quote will be, in a few words: what is shown before anything is spent."""
+
+from __future__ import annotations
+
+from dpsql.core.frozen import dataclass
+from dpsql.explain.facts import Facts, as_dict
+from dpsql.quote.model import Quote
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One output: its name, its error in its own units for all cells at once with 95% (None: there is no such number
+    before the answer is known), the same in words, and of how many rows a group has where the error hangs on that.
+    """
+
+    name: str
+    error: float | None
+    text: str
+    rows: int | None = None
+
+
+def expected(quote: Quote) -> list[Expected]:
+    """The outputs that have noise, in order."""
+    facts = as_dict(quote)
+    releases = {release["name"]: release for release in facts["releases"]}
+    found = []
+    for column in facts["columns"]:
+        if column["kind"] == "aggregate":
+            release, place = column["from"][0].split(".")
+            found.append(_expected(column["name"], releases[release]["aggregates"][int(place[1:])]["error"]))
+        elif column["kind"] in ("expression", "response"):
+            found.append(Expected(column["name"], None, "?"))
+    return found
+
+
+def _expected(name: str, error: Facts | None) -> Expected:
+    match error:
+        case {"all_cells": float(off), "rows": int(rows)}:
+            return Expected(name, off, short(off), rows)
+        case {"all_cells": float(off)}:
+            return Expected(name, off, short(off))
+        case {"ranks": float(off)}:
+            return Expected(name, None, f"{short(off)} rows")
+        case {"decided_by": int(rows)}:
+            return Expected(name, None, f"{rows:,} rows")
+        case _:
+            return Expected(name, None, "?")
+
+
+def short(error: float) -> str:
+    """An error in three digits."""
+    return f"{error:,.0f}" if error >= 1000 else f"{error:.3g}"

@@ -1,0 +1,239 @@
+"""run: do what isn't finished yet, and see that every file is there.
+
+look for records -> price everything -> for each piece of work: pay, measure (Session) -> record -> write its files
+
+Everything that can be refused is refused before the first piece is paid for. The logger `dpsql` is told of each piece:
+names, prices and ids of releases, and never anything computed from rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpsql.accounting.opening import open_ledger
+from dpsql.answer.files import beside, write_whole
+from dpsql.answer.model import Answer
+from dpsql.answer.receipts import receipt_path, signed_receipt
+from dpsql.answer.render import CONFIDENCE, encode, guarantee
+from dpsql.core.cost import ZERO, Cost
+from dpsql.core.errors import BudgetError, DataError, Error, PolicyError
+from dpsql.jobs.model import Job
+from dpsql.jobs.parameters import told, typed
+from dpsql.jobs.read import read_job
+from dpsql.jobs.records import Content, Record, Records
+from dpsql.jobs.report import Line, Report
+from dpsql.jobs.work import File, Work, works_of
+from dpsql.policy.model import Policy
+from dpsql.session import Session, connect
+
+LOG = logging.getLogger("dpsql")
+LOG.addHandler(logging.NullHandler())
+
+Opening = Callable[[], AbstractContextManager[Session]]
+
+
+def run(
+    job: Job | str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    policy: str | Path | None = None,
+    folder: str | Path | None = None,
+    session: Session | None = None,
+    opening: Opening | None = None,
+    dry_run: bool = False,
+    again: bool = False,
+) -> Report:
+    """Run a job, and say what it did. What an earlier run finished costs nothing, and its files get the same bytes.
+
+    params: values of its parameters. policy: in the place of the job's (by default policy.toml in the working folder).
+    folder: what output names are relative to, in the place of the job's. session: to ask in, instead of one that is
+        opened here; opening: what opens one.
+    dry_run: only say what it would cost. again: ask once more what an earlier run finished: that is free where the
+        ledger has it for these data, and paid for where the data are another version.
+    """
+    found = job if isinstance(job, Job) else read_job(job)
+    values = typed(found.parameters, params or {})
+    works = works_of(found, values, None if folder is None else Path(folder).absolute())
+    named = policy or found.policy or "policy.toml"
+    early = session is None and not again and found.once_per == "parameters"
+    done = dict(_recorded(works, named)) if early else {}
+    lines: dict[int, Line] = {}
+    left = [i for i in range(len(works)) if i not in done]
+    fits = True
+    if not dry_run:
+        _check_places([file for work in works for file in work.files])
+    for i, record in done.items():
+        lines[i] = _finished(works[i], record, dry=dry_run)
+    if left:
+        opened = _open(session, opening or (lambda: connect(named, analyst=found.analyst)))
+        with opened as asking:
+            fits = _perform(found, works, left, asking, lines, dry=dry_run, again=again)
+    shown = {name: told(value) for name, value in values.items()}
+    return Report(found.name, shown, tuple(lines[i] for i in range(len(works))), dry_run, fits)
+
+
+@contextmanager
+def _open(session: Session | None, opening: Opening) -> Iterator[Session]:
+    """The given session, which stays open; or one of its own."""
+    if session is not None:
+        yield session
+        return
+    with opening() as one:
+        yield one
+
+
+def _recorded(works: Sequence[Work], policy: str | Path) -> Iterator[tuple[int, Record]]:
+    """What is finished, by its place. No source is opened for this: it is finished, whatever became of the data."""
+    loaded = Policy.load(policy)
+    if loaded.ledger_path.exists():
+        with open_ledger(loaded) as ledger:
+            records = Records.beside(ledger.path)
+            for i, work in enumerate(works):
+                if (record := records.find(work.digest(), ledger.knows)) is not None:
+                    yield i, record
+
+
+def _perform(
+    job: Job,
+    works: Sequence[Work],
+    left: Sequence[int],
+    session: Session,
+    lines: dict[int, Line],
+    *,
+    dry: bool,
+    again: bool,
+) -> bool:
+    """Do what is left, in its order; returns whether the account can pay for all of it."""
+    records = Records.beside(session.ledger_path)
+    versions = session.versions if job.once_per == "data" else None
+    digests = {i: works[i].digest(versions) for i in left}
+    waiting = []
+    for i in left:
+        record = None if again else records.find(digests[i], session.knows)
+        if record is None:
+            waiting.append(i)
+        else:
+            lines[i] = _finished(works[i], record, dry=dry)
+    if any(file.receipt for i in waiting for file in works[i].files):
+        session.signer.check()
+    prices = {i: _priced(works[i], session) for i in waiting}
+    paid = [price for price in prices.values() if price is not None]
+    if dry:
+        lines.update(
+            {i: _line(works[i], "priced" if price else "stored", price or ZERO) for i, price in prices.items()}
+        )
+    if not paid:
+        whole, fits = ZERO, True
+    else:
+        # Theorem COMP-1: sequential composition adds.
+        whole = sum(paid[1:], paid[0])
+        fits = session.can_pay(whole)
+    if dry:
+        return fits
+    if not fits:
+        raise BudgetError(
+            f"{job.name} would cost {guarantee(whole, up=True)}, which is more than is left",
+            code="budget-exhausted",
+            hint="nothing was paid; lower what its queries spend, or give all of them one total",
+        )
+    for i in waiting:
+        lines[i] = _done(works[i], digests[i], session, records, again=again)
+    return fits
+
+
+def _priced(work: Work, session: Session) -> Cost | None:
+    """What a piece of work would cost now; None where it is free: the ledger has its answer, or no row is needed."""
+    try:
+        quote = (session.explain_batch if work.batch else session.explain)(work.sql, **work.asks)
+    except Error as error:
+        raise work.blame(error) from None
+    return None if session.is_stored(quote) or not any(stage.steps for stage in quote.stages) else quote.price
+
+
+def _done(work: Work, digest: str, session: Session, records: Records, *, again: bool) -> Line:
+    """Pay for a piece of work, record what it became, and write its files."""
+    try:
+        answers = session.batch(work.sql, **work.asks) if work.batch else [session.query(work.sql, **work.asks)]
+    except Error as error:
+        raise work.blame(error) from None
+    contents = [_content(f, a) for one, a in zip(work.queries, answers, strict=True) for f in one.files]
+    ids = tuple(dict.fromkeys(a.receipt.id for a in answers if a.receipt.id))
+    record = records.keep(digest, Record(ids, tuple(contents)), replace=again)
+    _write(work, record)
+    cost = answers[0].cost  # the same for all of a batch
+    state = "released" if cost.epsilon or cost.delta or cost.rho else "stored"
+    line = _line(work, state, cost, record.releases)
+    LOG.info("%s", line, extra={"event": {"event": state, **line.as_dict()}})
+    return line
+
+
+def _content(file: File, answer: Answer) -> Content:
+    """The bytes of one file and of its receipt."""
+    whole = answer.simulated() if file.intervals else answer
+    data = encode(whole, file.format, CONFIDENCE if file.intervals else None)
+    if not file.receipt or answer.signer is None:
+        return Content(data, None)
+    return Content(data, signed_receipt(answer.about, file.path.name, data, answer.signer))
+
+
+def _finished(work: Work, record: Record, *, dry: bool) -> Line:
+    """What an earlier run finished: its files get the bytes that they had."""
+    if not dry:
+        _write(work, record)
+    line = _line(work, "finished", ZERO, record.releases)
+    LOG.info("%s", line, extra={"event": {"event": "finished", **line.as_dict()}})
+    return line
+
+
+def _line(work: Work, state: Any, cost: Cost, releases: Sequence[str] = ()) -> Line:
+    names = tuple(one.name for one in work.queries)
+    return Line(names, state, cost, tuple(releases), tuple(file.name for file in work.files))
+
+
+# ---------------------------------------------------------------- files
+
+
+def _check_places(files: Sequence[File]) -> None:
+    """Refuse now, before anything is paid, a place that can't be written to."""
+    for file in files:
+        try:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            if file.path.is_dir():
+                raise PolicyError(f"{file.path} is a folder", code="job", hint="give the output another name")
+            for path in (file.path, *([receipt_path(file.path)] if file.receipt else [])):
+                handle, temporary = beside(path)
+                handle.close()
+                temporary.unlink()
+        except OSError as error:
+            raise DataError(
+                f"{file.path} can't be written: {error.strerror}", code="output", hint="nothing was paid"
+            ) from None
+
+
+def _write(work: Work, record: Record) -> None:
+    """Write the files that aren't there with these bytes; each with its receipt, whole or not at all."""
+    for file, content in zip(work.files, record.contents, strict=True):
+        wanted = [(file.path, content.file)]
+        if content.receipt is not None:
+            wanted.append((receipt_path(file.path), content.receipt))
+        if all(_has(path, data) for path, data in wanted):
+            continue
+        try:
+            write_whole(wanted)
+        except OSError as error:
+            raise DataError(
+                f"{file.path} can't be written: {error.strerror}",
+                code="output",
+                hint="what was paid for is kept: run the job again, which costs nothing for it",
+            ) from None
+
+
+def _has(path: Path, data: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False

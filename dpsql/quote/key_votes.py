@@ -1,0 +1,296 @@
+"""Keys that aren't public: by which way they are found, for which share of ε, and with which limits.
+
+A key is found by a noisy count of its units (Theorem KEY-1) or of their votes, which a unit shares out between its
+groups (KEYW-1). What is compared is how many keys are found, each counted by how right its numbers are. Everything here
+rests on public values and released ones: it chooses among mechanisms that cost the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, sqrt
+
+from dpsql.analyze.bounding import Limits, Typical
+from dpsql.analyze.checked import CheckedRelease
+from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.mechanisms.budget import Split
+from dpsql.mechanisms.keys import vote
+from dpsql.quote.candidates import Candidates
+from dpsql.quote.cuts import Kind
+from dpsql.quote.losses import deviations, keys_of, relative, selecting, sides, variances, whole
+from dpsql.quote.model import Ask
+from dpsql.quote.splits import splits_of
+from dpsql.statistics.base import Choice
+from dpsql.statistics.strategy import Strategy
+from dpsql.statistics.votes import Votes
+
+SHARES = tuple(Fraction(i, 20) for i in range(1, 20))  # of ε (of the squared norm, of ρ), for finding keys
+SMALLER = 4  # a sum's noise is that of the largest value, and values are smaller: by so much is usual
+POINTS = 16  # at which a bucket is looked at
+TRIED = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)  # shares, while limits are chosen
+
+"""What a histogram tells of units: their rows, their groups, the rows in their largest group."""
+
+Counts = Mapping[int, float]
+"""About how many units each bucket holds, up to the last that passes; empty where none does."""
+
+
+def worth(units: float, errors: Sequence[tuple[float, float]]) -> float:
+    """How many keys are found, up to a factor, each counted by how right its numbers are.
+
+    units: how many a key must have to be found. errors: for each number the noise's variance, in units of the key, and
+    the part that is cut off. As many keys are taken to have n units or more as 1/n of all (Zipf's law).
+    """
+    if not errors:
+        return 1 / units
+    right = [1 - sqrt(cut**2 + (1 - cut**2) * _squared(variance / units**2)) for variance, cut in errors]
+    return sum(right) / len(right) / units
+
+
+def _squared(ratio: float) -> float:
+    """The mean of the squared relative error over the keys that are found, none above 1.
+
+    ratio: that of a key which is just found. The mean of min(1, v/n²) for a density of 1/n² from there on.
+    """
+    return ratio / 3 if ratio <= 1 else 1 - 2 / (3 * sqrt(ratio))
+
+
+# ---------------------------------------------------------------- the share of ε, for limits that are known
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Shares of ε with what they are expected to give: the less the loss, the more keys, and the better."""
+
+    split: Split
+    loss: float
+    units: tuple[float | None, ...]  # about how many a key of each release must have; None: its keys are public
+
+
+def best_shares(
+    releases: Sequence[Candidates], strategies: Sequence[Strategy], split: Split, delta: Fraction, said: Fraction | None
+) -> Found | None:
+    """The shares of ε between what finds keys and what measures them; None where no keys have to be found.
+
+    said: by the policy. Values that are chosen have an error that hangs on the data: beside them shares are equal.
+    """
+    chosen = list(zip(releases, strategies, strict=True))
+    if not any(r.checked.private_keys for r in releases):
+        return None
+    finding = [r.checked.private_keys and i == selecting(s) for r, s in chosen for i in range(len(s.statistics))]
+    choices = any(isinstance(s, Choice) for _, strategy in chosen for s in strategy.statistics)
+    if all(finding) or (choices and said is None):
+        return _expected(chosen, split, delta)
+    options = [_expected(chosen, replace(split, parts=_parts(finding, s)), delta) for s in ([said] if said else SHARES)]
+    return min(options, key=lambda found: found.loss)
+
+
+def _parts(finding: Sequence[bool], share: Fraction) -> tuple[Fraction, ...]:
+    """Equal parts of this share for each statistic that finds keys, and of the rest for each other one."""
+    keys = sum(finding)
+    return tuple(share / keys if finds else (1 - share) / (len(finding) - keys) for finds in finding)
+
+
+def _expected(chosen: Sequence[tuple[Candidates, Strategy]], split: Split, delta: Fraction) -> Found:
+    every = variances(split, chosen)
+    loss, needed = 0.0, list[float | None]()
+    selections = sum(r.checked.private_keys for r, _ in chosen)
+    for release, strategy in chosen:
+        mine = [next(every) for _ in strategy.statistics]
+        errors = [relative(release, i, strategy, mine) for i in range(len(release.calls))]
+        if not release.checked.private_keys:
+            loss += sum(errors)
+            needed.append(None)
+            continue
+        units = _units(release, strategy, mine, split, delta / selections)
+        value = worth(units, [_in_units(release, i, error) for i, error in enumerate(errors)])
+        loss += value**-2 if value else inf
+        needed.append(units)
+    return Found(split, loss, tuple(needed))
+
+
+def _units(release: Candidates, strategy: Strategy, variances: Sequence[float], split: Split, delta: Fraction) -> float:
+    """About how many units a key must have to reach its threshold."""
+    index, most, hidden = selecting(strategy), keys_of(release), delta / sides(release)
+    statistic, spread = strategy.statistics[index], sqrt(variances[index])
+    if not isinstance(statistic, Votes):
+        needed = max(1 + spread * deviations(split, hidden / most), release.checked.min_units or 0)
+    else:  # w falls and the rest grows with t, so that the largest is at an end
+        needed = max(vote(t, statistic.bits) + spread * deviations(split, hidden / t) for t in (1, most))
+    return needed / float(mean_vote(release, strategy))
+
+
+def mean_vote(release: Candidates, strategy: Strategy) -> Fraction:
+    """What a unit adds to a cell in which it has rows, on average: to the units or votes that are counted there."""
+    known, statistic = typical(release), strategy.statistics[selecting(strategy)]
+    vote = known.vote * 2**statistic.bits if isinstance(statistic, Votes) else 1
+    return Fraction(known.groups * vote).limit_denominator(10**6)
+
+
+def typical(release: Candidates) -> Typical:
+    """What is known of units, or where that is nothing: any number of groups up to the limit, equally often."""
+    bounding = release.checked.bounding
+    if bounding.typical is not None:
+        return bounding.typical
+    most, unit = keys_of(release), bounding.contribution
+    rows = 1.0 if unit.mass is None or unit.peak is None else min(float(unit.peak), float(unit.mass) / most)
+    return Typical(1.0, 1.0, max(1.0, rows), _evenly(most))
+
+
+@lru_cache(maxsize=256)
+def _evenly(most: int) -> float:
+    """The mean vote over all groups of units that have any number of groups up to this one, equally often."""
+    if most > 1000:
+        return 4 / (3 * sqrt(most))
+    return sum(sqrt(t) for t in range(1, most + 1)) / sum(range(1, most + 1))
+
+
+def _in_units(release: Candidates, index: int, error: float) -> tuple[float, float]:
+    """An aggregate's variance in units of a key, and the part of it that is cut."""
+    call, known = release.calls[index], typical(release)
+    variance = error * whole(release, index) ** 2
+    if call.units or call.clip:
+        return variance, 1 - known.groups
+    argument = release.checked.arguments[index]
+    times = 1 if argument.recipe.counted or argument.value is None else SMALLER
+    return variance * (times / known.rows_per_group) ** 2, 1 - known.groups * known.rows
+
+
+# ---------------------------------------------------------------- the limits, where nobody named them
+
+
+def key_limits(
+    one: CheckedRelease,
+    limits: Limits,
+    told: Mapping[Kind, tuple[Counts, Sequence[int]]],
+    ask: Ask,
+    releases: int,
+) -> Limits:
+    """The limits with which most keys are found, each counted by how right its numbers are; and what is known of units.
+
+    told: released histograms of units by their groups and by the rows of their largest group, each with the limits to
+    choose from. releases: of the query.
+    """
+    groups, caps = told.get("groups") or (None, [limits.max_groups or 1])
+    largest, peaks = told.get("largest") or (None, [limits.max_rows_per_group or limits.max_rows or 1])
+    most_rows = limits.most("max_rows") if largest else limits.max_rows
+    measured, shares = _Measured.of(one), [float(ask.keys_share)] if ask.keys_share else TRIED
+    best: tuple[float, int, int, int, Typical] | None = None
+    for cap in caps:
+        kept, mean, usual = _groups_left(groups, cap)
+        ways = list(_ways(cap, kept, mean, ask, releases, one.bounding.contribution.replace))
+        for peak in peaks:
+            mass = min(peak * cap, most_rows or peak * cap)
+            known = Typical(kept, *_rows_left(largest, peak, mass / cap, usual), mean)
+            value = max(way.worth(measured, mass, peak, cap, known, share) for way in ways for share in shares)
+            if best is None or value > best[0]:
+                best = (value, cap, peak, mass, known)
+    assert best is not None
+    _, cap, peak, mass, known = best
+    found = replace(limits, max_groups=cap, typical=known)
+    # In so many groups with so many rows each: no unit that is capped to both has more, unless the steward says less.
+    return replace(found, max_rows_per_group=peak, max_rows=mass) if largest else found
+
+
+def _groups_left(groups: Counts | None, cap: int) -> tuple[float, float, float]:
+    """Which part of units' groups a cap leaves, the mean vote of what it leaves, and how many that are for a unit."""
+    if groups is None:
+        return 1.0, _evenly(cap), (1 + cap) / 2
+    left = _over(groups, lambda t: min(t, cap))
+    votes = _over(groups, lambda t: sqrt(min(t, cap)))
+    return left / _over(groups, lambda t: t), votes / left, max(1.0, left / sum(groups.values()))
+
+
+def _rows_left(largest: Counts | None, peak: int, usual: float, groups: float) -> tuple[float, float]:
+    """Which part of units' rows a limit on those in one group leaves, and about how many of them a group has.
+
+    groups: that a unit has, on average. Those beside its largest are taken to have half of its rows. usual: how many
+    rows a group has, where nothing is known of that.
+    """
+    if largest is None:
+        return 1.0, max(1.0, usual)
+
+    def rows(most: float) -> float:
+        others = _over(largest, lambda n: min((1 + n) / 2, most))
+        return _over(largest, lambda n: min(n, most)) + (groups - 1) * others
+
+    left = rows(peak)
+    return left / rows(inf), left / (groups * sum(largest.values()))
+
+
+def _over(counts: Counts, of: Callable[[float], float]) -> float:
+    """The sum of a function over all units; within a bucket they are taken to be spread evenly."""
+    total = 0.0
+    for bucket, units in counts.items():
+        low, high = (1.0, 1.0) if bucket == 0 else (2.0 ** (bucket - 1) + 1, 2.0**bucket)
+        points = [low + (high - low) * (i + 0.5) / POINTS for i in range(POINTS)] if high > low else [low]
+        total += units * sum(map(of, points)) / len(points)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a release measures beside its keys, about: numbers of rows, sums of values, numbers of units."""
+
+    counts: int
+    sums: int
+    units: int
+
+    @classmethod
+    def of(cls, one: CheckedRelease) -> _Measured:
+        rows = [a for a in one.arguments if not a.units and a.clip is None]
+        sums = {str(a.value.sql) for a in rows if a.value is not None and not a.recipe.counted}
+        counted = any(a.value is None or a.recipe.counted for a in rows)
+        return cls(int(counted), len(sums), int(len(rows) < len(one.arguments)))
+
+    @property
+    def statistics(self) -> int:
+        """A sum and a count are measured together."""
+        return max(self.counts, self.sums) + self.units
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to find keys with one cap on a unit's groups.
+
+    ends: what one unit adds to each of its keys, and what a threshold leaves for noise, if all of ε is spent on it; the
+    largest sum counts. mean: what a unit adds to a key in which it has rows. noise: the deviation of noise on a vector
+    of norm 1.
+    """
+
+    ends: tuple[tuple[float, float], ...]
+    mean: float
+    noise: float
+    pure: bool
+
+    def worth(self, measured: _Measured, mass: float, peak: int, cap: int, known: Typical, share: float) -> float:
+        """How many keys are found, each counted by how right its numbers are."""
+        others = measured.statistics
+        mine, rest = (share, (1 - share) / others) if others else (1.0, 1.0)
+        power = 1.0 if self.pure else 0.5  # Theorems SPLIT-1 and GAUSS-3
+        units = max(own + noise / mine**power for own, noise in self.ends) / self.mean
+        one = self.noise / rest**power
+        rows = one * (mass if self.pure else sqrt(mass * peak)) / known.rows_per_group
+        cut = 1 - known.groups * known.rows
+        together = 2 if measured.sums else 1  # a count that is measured with a sum has twice the variance
+        errors = [(together * rows**2, cut)] * measured.counts + [((SMALLER * rows) ** 2, cut)] * measured.sums
+        counted = one * (cap if self.pure else sqrt(cap))
+        return worth(units, errors + [(counted**2, 1 - known.groups)] * measured.units)
+
+
+def _ways(cap: int, kept: float, mean: float, ask: Ask, releases: int, replaced: bool) -> Iterator[_Way]:
+    """A noisy count of units, or of votes, with each kind of noise that may be drawn; replaced: are units that?"""
+    sides = 2 if replaced else 1
+    for split, delta in splits_of(ask, True):
+        norm = Sensitivity(Fraction(sides), Fraction(sides))  # Theorem REPLACE-2
+        noise, pure = sqrt(split.variances([norm] * releases)[0]), split.noise.pure
+        hidden = delta / (releases * sides)
+        spread = noise * (cap if pure else sqrt(cap))
+        yield _Way(((1.0, spread * deviations(split, hidden / cap)),), kept, noise, pure)
+        if not pure and cap > 1:
+            ends = tuple((1 / sqrt(t), noise * deviations(split, hidden / t)) for t in (1, cap))
+            yield _Way(ends, kept * mean, noise, pure)

@@ -1,0 +1,70 @@
+"""How far off what a release could measure would be, before any noise is made: what candidates are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import inf
+
+from dpsql.mechanisms.budget import Split
+from dpsql.quote.candidates import Candidates
+from dpsql.statistics.strategy import Strategy
+from dpsql.statistics.units import Units
+from dpsql.statistics.votes import Votes
+
+
+def variances(split: Split, chosen: Sequence[tuple[Candidates, Strategy]]) -> Iterator[float]:
+    """Of each statistic, in their order."""
+    for variance in split.variances([s.sensitivity(r.unit) for r, c in chosen for s in c.statistics]):
+        try:
+            yield float(variance)
+        except OverflowError:
+            yield inf
+
+
+def relative(release: Candidates, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
+    """The variance of one aggregate, relative to the square of what one unit may add to it."""
+    contrasts = release.contrasts[index]
+    total = 0.0
+    for contrast in contrasts:
+        weights: dict[tuple[int, int], float] = {}
+        for quantity, factor in contrast:
+            for place, weight in strategy.estimates[quantity].terms:
+                weights[place] = weights.get(place, 0.0) + float(weight) * factor
+        total += sum(w * w * variances[place[0]] for place, w in weights.items())
+    return total / (max(1, len(contrasts)) * whole(release, index) ** 2)
+
+
+def whole(release: Candidates, index: int) -> float:
+    """What one unit may add to an aggregate, relative to its largest value: its rows, or itself."""
+    call = release.calls[index]
+    return float(1 if call.units or call.clip else release.checked.bounding.contribution.mass or 1)
+
+
+def selecting(strategy: Strategy) -> int:
+    """Which of the statistics tells the keys that leave: the votes, where there are any, or the number of units."""
+    places = range(len(strategy.statistics))
+    votes = next((i for i in places if isinstance(strategy.statistics[i], Votes)), None)
+    return next(i for i in places if _counts_units(strategy, i)) if votes is None else votes
+
+
+def _counts_units(strategy: Strategy, index: int) -> bool:
+    statistic = strategy.statistics[index]
+    return isinstance(statistic, Units) and statistic.where is None
+
+
+def keys_of(release: Candidates) -> int:
+    """In how many groups a unit may be."""
+    groups = release.checked.bounding.contribution.groups
+    assert groups is not None
+    return int(groups)
+
+
+def sides(release: Candidates) -> int:
+    """Over how many data sets the δ of a selection is divided: where a unit is replaced, both may have keys alone."""
+    return 2 if release.checked.bounding.contribution.replace else 1  # Theorems KEY-1 and KEYW-1
+
+
+def deviations(split: Split, p: Fraction) -> float:
+    """About how many standard deviations of noise are exceeded with this small probability."""
+    return split.noise.deviations(max(float(p), 1e-300))

@@ -14,6 +14,7 @@ from dpsql.accounting.opening import open_ledger
 from dpsql.accounting.signing import Signer
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.ownership import SCAN, promises_of
+from dpsql.analyze.recall import Recall
 from dpsql.backends.base import Deadline
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, find_files
@@ -101,6 +102,7 @@ class Shared:
         self._objects: dict[str, str] = {}
         self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
         self.recent = PlanCache()
+        self._recall: Recall | None = None
         try:
             versions = self.ledger.recognise([one.source for one in self.guarded])
         except LedgerError as error:
@@ -277,7 +279,15 @@ class Shared:
 
     def catalog(self) -> Catalog:
         """What analyze knows besides the query."""
-        return Catalog(self.policy, self.schema, self.promises(), self.public, self.twin.types, self.unlisted)
+        state = self._public_state()
+        if self._recall is None or not self._recall.is_of(self.public, state):
+            self._recall = Recall(self.public, self._public_state)
+        return Catalog(self.policy, self.schema, self.promises(), self._recall, self.twin.types, self.unlisted)
+
+    def _public_state(self) -> object:
+        """What public tables say follows from this: the same files, not written since, and the same objects."""
+        files = [one.source for one in self._open if one.object is None]
+        return file_marks(self._open), self.ledger.identify(files)
 
     def deadline(self) -> Deadline:
         """When the statements of a query that begins now must have ended."""

@@ -22,7 +22,6 @@ from dpsql.accounting.filters import SMALLEST_EPSILON
 from dpsql.accounting.fitting import fitting
 from dpsql.accounting.opening import quota
 from dpsql.accounting.signing import Signer
-from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.answer.about import about_nothing
@@ -38,10 +37,10 @@ from dpsql.options import Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.ask import asked, with_policy
-from dpsql.quote.bounds import with_automatic
+from dpsql.quote.bounds import Stored, with_automatic
 from dpsql.quote.goal import Goal
 from dpsql.quote.limits import analyze_seeded
-from dpsql.quote.model import Quote, Step
+from dpsql.quote.model import Quote
 from dpsql.quote.plan_cache import key_of
 from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
 from dpsql.refresh.act import Refreshed, follow, refresh, require_steward
@@ -326,23 +325,24 @@ class Session:
             catalog = replace(catalog, promises={})
         goal = Goal.parse(request.accuracy, request.confidence)
         allowed = [asked(request, engine.policy, tree.options) for tree in trees]
-        analyzed = [self._statement(t, limits, catalog) for t, (_, limits) in zip(trees, allowed, strict=True)]
+        stored = self._stored()
+        analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
         if goal is None:
             ask, _ = allowed[0]
-            quote = quote_of(sql, analyzed, ask, catalog, self._stored)
+            quote = quote_of(sql, analyzed, ask, catalog, stored)
         else:
-            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog)
+            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
         rehearse(quote, engine.backend)
         return quote
 
-    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog) -> Statement:
+    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Stored) -> Statement:
         """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
         engine = self._engine
         bound = bind(tree, catalog.columns, catalog.unlisted)
         plan = build(bound, engine.policy)
         limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
         seeded, limits = analyze_seeded(plan, limits, catalog)
-        checked = with_automatic(seeded, limits, catalog, self._stored)
+        checked = with_automatic(seeded, limits, catalog, stored)
         return Statement(checked, limits, engine.twin.describe(tree))
 
     def _accurate(
@@ -353,6 +353,7 @@ class Session:
         checked: Sequence[Statement],
         request: Request,
         catalog: Catalog,
+        stored: Stored,
     ) -> Quote:
         """The quote with the least ε that is accurate enough."""
         policy = self._engine.policy
@@ -361,13 +362,15 @@ class Session:
 
         def price(epsilon: Fraction) -> Quote:
             ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
-            return require_chosen(quote_of(sql, checked, ask, catalog, self._stored, known_limits=True))
+            return require_chosen(quote_of(sql, checked, ask, catalog, stored, known_limits=True))
 
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
 
-    def _stored(self, step: Step) -> list[tuple[str, Noisy]]:
-        return stored_tables(step, self._engine.identities(), self._engine.ledger)
+    def _stored(self) -> Stored:
+        """Finds what is stored of a step, for the data as they are now."""
+        ledger, versions = self._engine.ledger, self._engine.identities()
+        return lambda step: stored_tables(step, versions, ledger) if ledger.has_stored() else []
 
     def _explained(self, quote: Quote) -> Explanation:
         ledger = self._engine.ledger

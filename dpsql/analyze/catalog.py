@@ -36,7 +36,7 @@ class Catalog:
     describe: Describe
     unlisted: frozenset[str] = frozenset()  # tables of whose columns only those that the policy lists can be used
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
-    histograms: dict[str, Any] = field(default_factory=dict)  # of automatic bounds, once analyzed
+    histograms: dict[object, Any] = field(default_factory=dict)  # of automatic bounds and of units, once analyzed
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range."""

@@ -22,8 +22,9 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, CheckedRelease, analyze
 from dpsql.core.errors import PrivacyError
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
+from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
-from dpsql.quote.bounds import NOISIEST, Stored, analyze_known, counted, scale_of_count
+from dpsql.quote.bounds import Stored, analyze_known, counted, scale_of_count
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.cuts import Kind, Wanted, histogram_of, is_countable
 from dpsql.quote.key_votes import Counts, key_limits
@@ -120,30 +121,40 @@ def limits_stage(
     most: the scale of noise that would be bought, which says how much stored ones may have; None: any.
     """
     releases = tuple(dict.fromkeys(one.histogram for one in found))
-    plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
-    checked = analyze_known(plan, Limits(), catalog, [a for a in ranges if a.range is not None])  # gives way: AUTO-1
-    weights = [Fraction(1) if release.keys else OF_ONE for release in releases]
-    parts = tuple(weight / sum(weights) for weight in weights)
-    return replace(calibrate(checked, ask, parts), kind="limits", accepts=lambda noisy: _serves(noisy, most))
+    known = tuple(a for a in ranges if a.range is not None)
+    key = (releases, known, ask)  # asked for to know what it would be, to look for it, and to measure it
+    if key not in catalog.histograms:
+        plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
+        checked = Checked(plan, tuple(counted_release(release, public, catalog, known) for release in releases))
+        weights = [Fraction(1) if release.keys else OF_ONE for release in releases]
+        parts = tuple(weight / sum(weights) for weight in weights)
+        catalog.histograms[key] = replace(calibrate(checked, ask, parts), kind="limits")
+    stage: Stage = catalog.histograms[key]
+    return replace(stage, accepts=lambda noisy: _serves(noisy, most))
 
 
-def stored_tables(
-    found: Sequence[Wanted],
-    catalog: Catalog,
-    public: frozenset[str],
-    ranges: Sequence[Automatic],
-    stored: Stored,
-    most: Fraction | None,
-) -> dict[Release, Noisy]:
-    """The stored counts of the same rows, those of them that serve.
+def counted_release(
+    release: Release, public: frozenset[str], catalog: Catalog, ranges: tuple[Automatic, ...] = ()
+) -> CheckedRelease:
+    """Counts of units, analyzed: once for all that is asked about them when a query is planned."""
+    key = (release, ranges)
+    if key not in catalog.histograms:
+        plan = Plan("", (release,), ("h",), exp.Select(), public)
+        (catalog.histograms[key],) = analyze_known(plan, Limits(), catalog, ranges).releases  # gives way: AUTO-1
+    found: CheckedRelease = catalog.histograms[key]
+    return found
+
+
+def stored_tables(stage: Stage, stored: Stored, most: Fraction | None) -> dict[Release, Noisy]:
+    """The stored counts of what a stage counts, those of them that serve, whatever noise the stage itself would have.
 
     Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
     """
-    stage = limits_stage("", found, Ask(NOISIEST, Fraction(0), "laplace"), catalog, public, ranges, most)
-    assert stage.accepts is not None
     tables: dict[Release, Noisy] = {}
     for step in stage.releases:
-        serving = [noisy for _, noisy in stored(step) if stage.accepts(noisy)]
+        anything = tuple(replace(m, noise=DiscreteLaplace(LARGEST_SCALE)) for m in step.measurements)
+        found = stored(replace(step, measurements=anything))
+        serving = [noisy for _, noisy in found if _serves(noisy, most)]
         if serving:
             tables[step.checked.release] = serving[-1]
     return tables

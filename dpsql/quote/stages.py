@@ -7,7 +7,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -120,6 +120,7 @@ class _Choice:
     text: str
     statements: tuple[Statement, ...]
     wanted: tuple[tuple[Wanted, ...], ...]  # of each statement, what chooses its limits
+    every: Sequence[Wanted]  # these, and what tells what is cut
     catalog: Catalog
     first: Ask  # what whoever asks first, when nothing is stored, has for the counts
     rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
@@ -136,7 +137,7 @@ class _Choice:
 
         def settle(known: Known) -> Stage:
             found = _known(automatic, dict(zip(pending, ranges, strict=True)), known)
-            return stage_with(self._every(found), found)
+            return stage_with(self._found_since(found), found)
 
         ready = [a for a in automatic if a.range is not None]
         stage = stage_with(self.missing, ready)
@@ -148,28 +149,26 @@ class _Choice:
         """The choice with what is stored of its counts."""
         known = [a for s in self.statements for a in s.checked.automatic]
         most = None if any_noise else self.most
-        return replace(self, tables=stored_tables(self._every(), self.catalog, self.public, known, stored, most))
+        return replace(self, tables=stored_tables(self._all_counts(known), stored, most))
 
     def bought(self, automatic: Sequence[Automatic]) -> Fraction:
         """The scale of noise of all counts where none is stored."""
-        ready = [a for a in automatic if a.range is not None]
-        return scale_of(limits_stage("", self._every(), self.first, self.catalog, self.public, ready))
+        return scale_of(self._all_counts(automatic))
 
-    def _every(self, released: Sequence[Automatic] | None = None) -> list[Wanted]:
-        """All counts of units: those that choose a limit, and those that tell what is cut (Theorem CUT-1).
+    def _all_counts(self, automatic: Sequence[Automatic]) -> Stage:
+        """The stage of all counts, as whoever asks first has it."""
+        ready = [a for a in dict.fromkeys(automatic) if a.range is not None]
+        return limits_stage(self.text, self.every, self.first, self.catalog, self.public, ready)
 
-        released: the ranges with those that were found since, outside of which values are counted.
-        """
-        found = [w for one in self.wanted for w in one]
-        for i, statement in enumerate(self.statements):
-            checked = statement.checked if released is None else self._one(i, released, None)
-            pending = any(a.range is None for a in statement.checked.automatic)
-            found += watched_by(checked, open_ranges=pending)
-        return found
+    def _found_since(self, released: Sequence[Automatic]) -> list[Wanted]:
+        """All counts, with ranges that were found since, outside of which values are counted."""
+        checked = [self._one(i, released, None) for i in range(len(self.statements))]
+        pending = [any(a.range is None for a in s.checked.automatic) for s in self.statements]
+        return _every(self.wanted, checked, pending)
 
     @property
     def missing(self) -> list[Wanted]:
-        return [one for one in self._every() if one.histogram not in self.tables]
+        return [one for one in self.every if one.histogram not in self.tables]
 
     @property
     def open(self) -> bool:
@@ -203,10 +202,15 @@ class _Choice:
         return analyze_known(statement.plan, statement.limits, self.catalog, used)
 
 
-def watched_by(checked: Checked, *, open_ranges: bool) -> Iterator[Wanted]:
-    """The counts that tell what the releases of a statement lose."""
-    for index, one in enumerate(checked.releases):
-        yield from watched(one, index, open_ranges=open_ranges)
+def _every(
+    wanted: Sequence[Sequence[Wanted]], statements: Sequence[Checked], open_ranges: Sequence[bool]
+) -> list[Wanted]:
+    """All counts of units: those that choose a limit, and those that tell what is cut (Theorem CUT-1)."""
+    found = [w for one in wanted for w in one]
+    for checked, pending in zip(statements, open_ranges, strict=True):
+        for index, one in enumerate(checked.releases):
+            found += watched(one, index, open_ranges=pending)
+    return found
 
 
 def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: Ask) -> _Choice | None:
@@ -221,7 +225,9 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     try:
         first, rest = shares(_without(ask, automatic), [share])
-        choice = _Choice(text.strip(), tuple(statements), found, catalog, first, rest, {})
+        pending = [any(a.range is None for a in s.checked.automatic) for s in statements]
+        every = _every(found, [s.checked for s in statements], pending)
+        choice = _Choice(text.strip(), tuple(statements), found, every, catalog, first, rest, {})
         return replace(choice, most=choice.bought(automatic)) if choice.missing else None
     except PrivacyError:
         if any(found):

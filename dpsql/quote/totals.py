@@ -18,15 +18,15 @@ from sqlglot import exp
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits, TotalLimit
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease
 from dpsql.core.errors import Error
 from dpsql.mechanisms.registry import noise_of
-from dpsql.plan.nodes import Aggregate, Expr, GroupUnits, Plan, Release, columns_of, counted_rows, unit_of
+from dpsql.plan.nodes import Aggregate, Expr, GroupUnits, Release, columns_of, counted_rows, unit_of
 from dpsql.plan.rows import fresh, plan_column
 from dpsql.quote import limits as by_rows
 from dpsql.quote.cuts import Kind, Wanted
 from dpsql.quote.key_votes import Counts
-from dpsql.quote.limits import read_counts
+from dpsql.quote.limits import counted_release, read_counts
 from dpsql.quote.model import Ask
 from dpsql.quote.total_errors import NOTHING, Bound, Sizes, ends_of_counts, ends_of_totals, noises_of
 from dpsql.sql.google import Bounds
@@ -69,7 +69,7 @@ def _peaked(one: CheckedRelease, ask: Ask) -> bool:
 def _counted(found: Wanted, public: frozenset[str], catalog: Catalog) -> bool:
     """Can units be counted by this total? Within a unit less can be added up than over all of them."""
     with suppress(Error):
-        analyze(Plan("", (found.histogram,), ("h",), exp.Select(), public), Limits(), catalog)
+        counted_release(found.histogram, public, catalog)
         return True
     return False
 

@@ -59,7 +59,7 @@ def session(connect: Connect) -> dpsql.Session:
 
 
 def checked(session: dpsql.Session, text: str, limits: Limits) -> Checked:
-    return session._statement(parse(text), limits, session._engine.catalog()).checked
+    return session._statement(parse(text), limits, session._engine.catalog(), session._stored()).checked
 
 
 def quoted(session: dpsql.Session, text: str, **options: Any) -> Stage:

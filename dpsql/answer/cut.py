@@ -258,13 +258,16 @@ def _taken(values: Floats, cells: NDArray[np.int64] | None) -> Floats:
 
 
 def with_what_is_cut(
-    noisy: Noisy, own: Mapping[Quantity, Rational], drawn: Mapping[Quantity, Rational], draws: int
+    noisy: Noisy,
+    own: Mapping[Quantity, Rational],
+    drawn: Mapping[Quantity, Rational],
+    draws: int,
+    random: np.random.Generator,
 ) -> dict[Quantity, Rational]:
     """Quantities of many draws of a table, each with what may be cut of it, evenly between the least and the most.
 
     own: the table's own; drawn: those of all its draws, one after the other.
     """
-    random = np.random.default_rng()
     found = dict(drawn)
     for quantity, numbers in drawn.items():
         moved = None

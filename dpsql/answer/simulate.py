@@ -1,8 +1,8 @@
 """Errors by simulation: fresh noise on the noisy tables, through the same query, again and again.
 
-The noise of each draw is that of the measurements themselves, from the same samplers. It is added to numbers that have
-left, so that it costs nothing and tells nothing (Theorems POST-1 and INTERVAL-1). All draws are one query, a lateral
-join.
+The noise of each draw is distributed as that of the measurements themselves, and hangs on what has left alone, so that
+a stored answer shows the same intervals again (imitate.py). It is added to numbers that have left: it costs nothing and
+tells nothing (Theorems POST-1 and INTERVAL-1). All draws are one query, a lateral join.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlglot import exp
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.cut import with_what_is_cut
+from dpsql.answer.imitate import generator_of, imitated
 from dpsql.answer.intervals import Floats, noisy_quantities
 from dpsql.answer.model import values as python_values
 from dpsql.answer.tables import CELL, noisy_table
@@ -74,10 +75,13 @@ def simulated(
         t.name for t in root.find_all(exp.Table) if isinstance(t.this, exp.Identifier) and t.name not in names
     } - {cte.alias for cte in root.find_all(exp.CTE)}
     tables = {name: _public_rows(name, public) for name in sorted(public_ones)}
-    fresh = _Fresh()
+    noisy = sorted(noisy, key=lambda one: one.step.name)
+    generator = generator_of(noisy)
+    fresh = _Fresh(generator)
     for one in noisy:
         many = fresh.of(one)
-        others = with_what_is_cut(one, noisy_quantities(one), noisy_quantities(many), DRAWS) if cut else None
+        own, drawn = noisy_quantities(one), noisy_quantities(many)
+        others = with_what_is_cut(one, own, drawn, DRAWS, generator) if cut else None
         tables[_drawn(one.step.name)] = _with_draws(noisy_table(many, query, others), one.count)
     tables[DRAWN] = _plain({DRAW: np.arange(DRAWS)})
     for table in list(root.find_all(exp.Table)):
@@ -99,7 +103,8 @@ _SLOW = "it takes long to simulate; intervals(simulate=True), or --intervals, do
 class _Fresh:
     """Noisy tables with fresh noise, draw after draw. What two of them share gets the same noise in both."""
 
-    def __init__(self) -> None:
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
         self._known: dict[int, Integers] = {}
 
     def of(self, noisy: Noisy) -> Noisy:
@@ -120,7 +125,7 @@ class _Fresh:
             many: Integers = np.concatenate([numbers] * DRAWS)
             # Theorem POST-1: noise on what has left. A value that was chosen stays as it is.
             if not isinstance(noise, NoisyMax):
-                half = noise.draw(PAIRS * len(numbers))
+                half = imitated(noise, PAIRS * len(numbers), self._generator)
                 many = plus(many, np.concatenate([half, -half]))
             self._known[id(numbers)] = many
         return self._known[id(numbers)]

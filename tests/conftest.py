@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,26 @@ LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_r
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples lie evenly between 0 and 1, without a period: a sample by them leaves out no row or column of cases."""
+
+
+def in_sample(number: int, one_in: int) -> bool:
+    """Is the case of this number in a sample of one in so many?"""
+    return number * GOLDEN % 1 < 1 / one_in
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        mark = None if config.getoption("--whole") else item.get_closest_marker("sample")
+        number = seen[item.nodeid.split("[")[0]]
+        seen[item.nodeid.split("[")[0]] += 1
+        (kept if mark is None or in_sample(number, mark.args[0]) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

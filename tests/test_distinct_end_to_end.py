@@ -49,6 +49,7 @@ def plain(sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy", [POLICY, ROWS], ids=["units", "rows"])
 @pytest.mark.parametrize("sql", QUERIES)
 def test_with_loose_limits_it_is_what_duckdb_says(connect: Connect, sql: str, policy: dict[str, Any]) -> None:

@@ -574,6 +574,7 @@ ORDERED = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WHERE)
 def test_a_condition_keeps_the_same_rows(name: str, by_row: dpsql.Session, plain: duckdb.DuckDBPyConnection) -> None:
     sql = f"SELECT COUNT(*) AS n, SUM(u8) AS s FROM t WHERE {WHERE[name]}"
@@ -587,11 +588,13 @@ def test_a_filter_keeps_the_same_rows(session: dpsql.Session, plain: duckdb.Duck
     check(session, plain, f"SELECT {', '.join(counts)} FROM t", ordered=True)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", UNORDERED)
 def test_an_answer_is_what_duckdb_says(name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection) -> None:
     check(session, plain, UNORDERED[name], ordered=False)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ORDERED)
 def test_the_order_is_what_duckdb_says(name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection) -> None:
     case = ORDERED[name]
@@ -652,6 +655,7 @@ def combination(r: random.Random) -> tuple[list[str], list[str], str]:
     return keys, calls, f"SELECT {', '.join(listed)} FROM t{where}{group}"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(7))
 def test_combinations_of_keys_aggregates_and_conditions_are_what_duckdb_says(
     seed: int, session: dpsql.Session, plain: duckdb.DuckDBPyConnection

@@ -80,6 +80,7 @@ AGGREGATES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("call", AGGREGATES)
 def test_with_next_to_no_noise_it_is_what_duckdb_says(session: dpsql.Session, call: str) -> None:
     for sql in (f"SELECT {call} FROM t", f"SELECT k, {call} FROM t WHERE k IN ('n', 's') GROUP BY k ORDER BY k"):

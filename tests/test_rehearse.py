@@ -116,6 +116,7 @@ def nested(n: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", nested(2))
 @pytest.mark.parametrize("n", [50, 300, 2000])
 def test_a_query_of_any_depth_is_answered_or_refused_before_payment(session: dpsql.Session, kind: str, n: int) -> None:
@@ -179,6 +180,7 @@ AGGREGATES = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("low", "high"), RANGES)
 @pytest.mark.parametrize("accountant", ["basic", "zcdp"])
 def test_aggregates_over_extreme_ranges_are_answered_or_refused(low: float, high: float, accountant: str) -> None:

@@ -213,6 +213,7 @@ def _split(keys: str) -> list[str]:
     return parts
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", EXACT)
 def test_cells_are_the_groups_that_there_can_be_and_no_others(
     name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection
@@ -271,6 +272,7 @@ STEPS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("key", STEPS)
 @pytest.mark.parametrize("kind", ["parquet by pyarrow", "CSV", "DuckDB file", "Arrow"])
 @pytest.mark.parametrize("limits", [{}, {"max_rows": 2, "max_rows_per_group": 1}], ids=["unlimited", "limited"])

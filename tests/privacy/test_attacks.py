@@ -181,6 +181,7 @@ def test_02_a_float_sum_differs_by_exactly_the_row_that_was_dropped() -> None:
     assert whole[0][1][0][0] - less[0][1][0][0] == round(Fraction(1e-7) / step)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("i", [HUGE, -HUGE - 1, HUGE - 1])
 @pytest.mark.parametrize("v", [1e308, -1e308, 5e-324])
 @pytest.mark.parametrize(
@@ -253,6 +254,7 @@ def test_08_an_average_of_one_person_or_nobody_looks_the_same() -> None:
 # ---------------------------------------------------------------- 9 and 10: errors and refunds
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "condition",
     [

@@ -146,6 +146,7 @@ HEAVY = [(u, x + u, f"{s} {u}", k, p) for u in range(20) for _, x, s, k, p in MA
 FEW = [(u, float(u % 4), "uvw"[u % 3], "abc"[u % 3], f"p{u % 2}") for u in range(12)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["id", "peak"])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
@@ -160,6 +161,7 @@ def test_one_unit_moves_the_numbers_by_no_more_than_is_claimed(
         assert min(moved, default=0) >= 0  # adding a unit never lowers a number
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["id", "peak"])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME

@@ -112,6 +112,7 @@ def test_rows_of_nobody_have_no_vote(adjacency: str) -> None:
         assert measured(session, stage, CROWD) == measured(session, stage, [*CROWD, *nobody])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_charged_and_said_is_the_same_on_neighbours(kind: str, tmp_path: Path) -> None:
     seen = []

@@ -212,6 +212,7 @@ SOME = settings(max_examples=examples(8), deadline=None, suppress_health_check=l
 base = st.lists(rows(st.integers(0, 10**6)), max_size=8)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ROW_LEVEL)
 @SOME
 @given(data=base, added=rows(st.integers(0, 10**6)))
@@ -221,6 +222,7 @@ def test_one_row_moves_no_statistic_by_more_than_is_claimed(name: str, data: lis
     check(data, [*data, added], ROW_LEVEL[name], by_unit=False)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BY_UNIT)
 @SOME
 @given(
@@ -352,6 +354,7 @@ def test_every_claim_is_attained_by_some_unit_so_a_smaller_one_would_be_caught(s
         assert max(up, down) > Fraction(99, 100)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", BY_UNIT)
 def test_schema_plan_scales_price_and_text_are_the_same_with_and_without_a_hostile_unit(name: str) -> None:
     seen = []

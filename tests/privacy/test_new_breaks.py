@@ -173,6 +173,7 @@ def hostile(dice: Random, limits: str) -> list[tuple[Any, ...]]:
     return [row(dice, 77)] * many if dice.random() < 0.4 else [row(dice, 77) for _ in range(many)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("limits", ["row", *LIMITS])
 @pytest.mark.parametrize("listed", [True, False])

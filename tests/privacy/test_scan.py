@@ -78,6 +78,7 @@ NOT_A_NUMBER = listed("""
 """)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "type_"), [*((kind, pa.float64()) for kind in KINDS), *((kind, pa.float32()) for kind in list(KINDS)[:5])]
 )
@@ -128,6 +129,7 @@ def varied(rows: int, dice: Random) -> pa.Table:
     return pa.table({"id": range(rows), **{n: pa.array(v, types[n]) for n, v in columns.items()}})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_filter_keeps_the_rows_of_which_its_condition_is_true(open_kind: Open, kind: str) -> None:
     session = open_kind(kind, varied(6 * GROUP, Random(kind)))
@@ -467,6 +469,7 @@ if os.environ.get(WHOLE):
     RAW_KINDS += ["parquet by DuckDB", "pandas"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", RAW_KINDS)
 def test_no_bit_pattern_makes_a_listed_function_fail(tmp_path: Path, kind: str, pattern: str) -> None:

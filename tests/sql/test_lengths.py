@@ -114,6 +114,7 @@ def sizes(step: str, start: str, levels: int) -> tuple[list[int], int]:
     return longest, way
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("step", GROWING)
 def test_a_text_never_grows_past_the_bound_however_often_it_is_grown(step: str) -> None:
     longest, way = sizes(step, "aaaa", 25)
@@ -121,6 +122,7 @@ def test_a_text_never_grows_past_the_bound_however_often_it_is_grown(step: str) 
     assert way <= max(BETWEEN, PIECES * LONGEST) + 1_000_000  # separators of CONCAT_WS
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("step", GROWING)
 def test_twice_the_text_is_no_more_than_twice_the_work_and_past_the_bound_no_more_work(step: str) -> None:
     """Attack 47: the analyst's own text, for one person only."""

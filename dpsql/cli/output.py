@@ -239,6 +239,14 @@ def chart(answer: Answer) -> str:
     return text_chart(found, get_terminal_size().columns, colour=colour)
 
 
+def fitted(line: str) -> str:
+    """A line of a list, cut where the terminal ends; a pipe gets it whole."""
+    room = get_terminal_size().columns
+    if not sys.stdout.isatty() or text_width(line) <= room:
+        return line
+    return f"{line[: room - 1]}…"
+
+
 def show(text: str, *, wide: bool = False) -> None:
     """Show a text to a person, in a pager if it is longer than the terminal (or wider, where that is allowed)."""
     size = get_terminal_size()

@@ -115,10 +115,11 @@ def tell(answers: Sequence[Answer], session: Session) -> None:
 
 def _receipt(answer: Answer, balance: Balance) -> str:
     from dpsql.answer.render import guarantee
+    from dpsql.answer.text_table import free
 
     cost = f"cost {guarantee(answer.cost, up=True)}"
     if not answer.receipt.id:
         return "cost nothing: it follows from the policy alone"
-    if answer.receipt.reused:
+    if answer.receipt.reused and free(answer):
         cost = f"cost nothing: the stored release {answer.receipt.id[:8]} answers it (--fresh pays for new noise)"
     return f"{cost} · left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"

@@ -72,7 +72,7 @@ JOINS = (
         "joins of results",
         "any kind: results are public",
         "SELECT a.city, a.n, b.m FROM (SELECT city, COUNT(*) AS n FROM visits GROUP BY city) a FULL JOIN "
-        "(SELECT city, SUM(minutes) AS m FROM visits GROUP BY city) b USING (city)",
+        "(SELECT city, SUM(minutes) AS m FROM visits GROUP BY city) b ON a.city = b.city",
     ),
     JoinKind(
         "private rows of two units",
@@ -83,7 +83,7 @@ JOINS = (
     JoinKind(
         "FULL JOIN with private rows",
         "refused: use JOIN, or LEFT JOIN with the private table on the left",
-        "SELECT COUNT(*) AS n FROM people p FULL JOIN visits v USING (person)",
+        "SELECT COUNT(*) AS n FROM people p FULL JOIN visits v ON p.person = v.person",
         answered=False,
     ),
 )

@@ -1,6 +1,7 @@
-"""Makes the pictures of the documentation: python docs/pictures.py. Noise is drawn anew, so they differ a little each time.
+"""Makes the pictures of the documentation: python docs/pictures.py. They differ a little each time: noise is new.
 
-They are answers over the demo's data (and one of examples/adult), drawn by `answer.plot()`; those that are compared have one scale.
+They are answers over the demo's data, and one over examples/adult, drawn by `answer.plot()`. Those that are compared
+have one scale.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a block is follows from its language, and from a comment above it that readers of the page don't see:
 
-    <!-- data: examples/adult -->   a new folder begins, with a copy of that one (. has examples/), the demo's data, or empty
+    <!-- data: examples/adult -->   a new folder begins with a copy of that one; . has examples/, demo the demo's data
     <!-- file: x.toml -->           the block is a file of the folder; if the example has it, the same
     <!-- shown: why -->             the block isn't run
 
@@ -11,10 +11,10 @@ What a block is follows from its language, and from a comment above it that read
     console                         commands behind $ (> goes on), each with what it prints on a terminal
     sql                             a query that the folder's policy lets be asked; it is explained, not paid for
 
-Everything must be equal but what noise decides: a noisy value may be another one as long as the 99.99% intervals of both
-overlap, a ± of an average may be somewhat wider or narrower, and rows may be in another order. What limits and ranges cut
-is estimated from noisy counts: remarks on it, and the part of a ± that it makes, aren't compared. A line with … alone
-stands for any lines.
+Everything must be equal but what noise decides: a noisy value may be another one as long as the 99.99% intervals of
+both overlap, the ± of an average, which depends on noisy counts, may be up to twice the other, and rows may be in
+another order. What limits and ranges cut is estimated from noisy counts: remarks on it, and a ± that it is a part of,
+aren't compared. A line with … alone stands for any lines.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def blocks(page: str) -> Iterator[Block]:
         if found["data"]:
             yield Block("data", found["data"], *found.span())
         else:
-            yield Block(found["language"], found["text"], *found.span("text"), found["mark"] or "", found["about"] or "")
+            yield Block(
+                found["language"], found["text"], *found.span("text"), found["mark"] or "", found["about"] or ""
+            )
 
 
 @dataclass
@@ -125,7 +127,9 @@ class Runner:
                 case "console":
                     return "".join(self._step(*step) for step in steps(block.text))
                 case other:
-                    raise AssertionError(f"a block of {other or 'no language'} says neither file nor shown:\n{block.text}")
+                    raise AssertionError(
+                        f"a block of {other or 'no language'} says neither file nor shown:\n{block.text}"
+                    )
         return block.text
 
     def _begin(self, what: str) -> None:
@@ -245,7 +249,9 @@ def parts(text: str) -> Iterator[str | Table]:
         line = lines[at]
         if at + 1 < len(lines) and re.fullmatch("─+", lines[at + 1]) and line.strip():
             table, at = _table(lines, at)
-            yield replace(table, chosen=frozenset(_CHOSEN.findall(text)), cut=bool(_CUT.search(text)) or "(low by" in text)
+            yield replace(
+                table, chosen=frozenset(_CHOSEN.findall(text)), cut=bool(_CUT.search(text)) or "(low by" in text
+            )
         elif _PICTURE.search(line):
             while at < len(lines) and "error bars" not in lines[at] and (_PICTURE.search(line) or lines[at][:1] == " "):
                 at += 1

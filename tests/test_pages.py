@@ -1,4 +1,4 @@
-"""The pages' code runs, and prints what they show: README and docs/, as tests/pages.py says. --update-golden rewrites them."""
+"""The pages' code runs, and prints what they show (tests/pages.py says how). --update-golden rewrites the pages."""
 
 from __future__ import annotations
 

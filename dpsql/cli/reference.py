@@ -158,7 +158,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     yield f"`{' '.join([context.command_path, *command.collect_usage_pieces(context)])}`"
     for paragraph in (command.help or "").split("\n\n"):
         yield from ("", _text(" ".join(paragraph.replace("\b", "").split())))
-    options = [p for p in command.get_params(context) if isinstance(p, click.Option) and not p.hidden and p.name != "help"]
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]  # all but --help
     yield ""
     yield from _table(("option", "what it does", "environment"), (_option(one, context) for one in options))
 

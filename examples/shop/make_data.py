@@ -16,7 +16,9 @@ joined = draw.integers(0, 28, VISITORS)
 lively = draw.gamma(1.5, 0.4, VISITORS)  # how much of a visitor comes back
 
 days = np.arange(7 * WEEKS)
-chance = np.where(days[None, :] == joined[:, None], 1.0, lively[:, None] * 0.15 * 0.97 ** (days[None, :] - joined[:, None]))
+chance = np.where(
+    days[None, :] == joined[:, None], 1.0, lively[:, None] * 0.15 * 0.97 ** (days[None, :] - joined[:, None])
+)
 visitor, day = np.nonzero((draw.random(chance.shape) < chance) & (days[None, :] >= joined[:, None]))
 page = draw.choice(len(PAGES), len(visitor), p=(0.08, 0.22, 0.2, 0.05, 0.11, 0.06, 0.18, 0.1))
 cart = draw.random(len(visitor)) < 0.3

@@ -314,7 +314,8 @@ def test_the_last_answer_is_drawn_or_said_what_draws_it(
     shell.do("SELECT region, COUNT(*) AS n FROM people GROUP BY region;")
     capsys.readouterr()
     shell.do("\\plot")
-    assert all(word in capsys.readouterr().out for word in ("east", "north", "south", "NULL", "95%"))
+    drawn = capsys.readouterr().out
+    assert all(word in drawn for word in ("east", "north", "south", "NULL", "95%"))
     monkeypatch.setitem(sys.modules, "plotext", None)
     with pytest.raises(ExtraError, match=r"pip install 'dpsql\[plot\]'"):
         shell.do("\\plot")

@@ -19,7 +19,7 @@ from dpsql.cli.options import (
     receipt_option,
     strict_option,
 )
-from dpsql.cli.output import FORMATS, choose
+from dpsql.cli.output import FORMATS, choose, remark
 from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ def tell(answers: Sequence[Answer], session: Session) -> None:
     from dpsql.answer.text_table import remarks
 
     for line in dict.fromkeys(line for answer in answers for line in remarks(answer)):
-        click.echo(line, err=True)
+        remark(line)
     if waiting := session.unverified:
         said = f"promises of {', '.join(waiting)} aren't verified, and not relied on"
-        click.echo(f"{said}: once `dpsql check --steward` has run, answers may be better", err=True)
-    click.echo(_receipt(answers[0], session.budget), err=True)
+        remark(f"{said}: once `dpsql check --steward` has run, answers may be better")
+    remark(_receipt(answers[0], session.budget))
 
 
 def _receipt(answer: Answer, balance: Balance) -> str:

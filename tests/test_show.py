@@ -194,6 +194,14 @@ def test_a_missing_extra_says_what_to_install(
 # ---------------------------------------------------------------- charts
 
 
+def test_a_notebook_shows_a_chart_without_another_site(session: dpsql.Session) -> None:
+    for answer in (session.query(CARRIERS, epsilon=1), session.query(MONTHS, epsilon=1)):
+        shown = answer.plot().properties(title="t")._repr_mimebundle_()
+        assert shown["image/svg+xml"].startswith("<svg") and "text/html" not in shown
+        (spec,) = (value for kind, value in shown.items() if kind.endswith("+json"))
+        assert len(spec["layer"]) == 2 and spec["title"] == "t"
+
+
 def test_dates_and_numbers_make_lines_and_other_keys_bars(session: dpsql.Session, months: dpsql.Answer) -> None:
     chart = chart_of(months)
     assert chart.lines and chart.dated and len(chart.points) == 12, "NULL has no place on an axis"

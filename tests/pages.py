@@ -39,6 +39,7 @@ from click.testing import CliRunner
 import dpsql
 from dpsql.cli.demo_data import write as write_demo
 from dpsql.cli.main import cli
+from dpsql.steward.check import check
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = 100  # of the terminal that pages show
@@ -145,6 +146,7 @@ class Runner:
             shutil.copytree(ROOT / inside, self.folder / ("" if inside == what else "examples"), ignore=left)
         if what == "demo":
             write_demo(self.folder)
+            check(self.folder / "policy.toml", steward=True)
 
     def _python(self, code: str) -> None:
         with redirect_stdout(io.StringIO()) as printed:

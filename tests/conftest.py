@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours", "test_random",
-           "test_disk", "test_walks", "test_neighbours")  # fmt: skip
+           "test_disk", "test_walks", "test_neighbours", "test_pages")  # fmt: skip
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import polars
 import pyarrow as pa
 import pytest
+from support import Connect
 
 import dpsql
 from dpsql.answer.columns import NARROW, Source, Style
 from dpsql.answer.plot import Chart, NoChart, Point, chart_of, encode_chart, text_chart
-from dpsql.answer.text_table import text_table
+from dpsql.answer.text_table import cost_text, text_table
 from dpsql.core.errors import text_width
 
 ROWS = 4000
@@ -194,6 +195,14 @@ def test_a_missing_extra_says_what_to_install(
 # ---------------------------------------------------------------- charts
 
 
+def test_a_notebook_shows_a_chart_without_another_site(session: dpsql.Session) -> None:
+    for answer in (session.query(CARRIERS, epsilon=1), session.query(MONTHS, epsilon=1)):
+        shown = answer.plot().properties(title="t")._repr_mimebundle_()
+        assert shown["image/svg+xml"].startswith("<svg") and "text/html" not in shown
+        (spec,) = (value for kind, value in shown.items() if kind.endswith("+json"))
+        assert len(spec["layer"]) == 2 and spec["title"] == "t"
+
+
 def test_dates_and_numbers_make_lines_and_other_keys_bars(session: dpsql.Session, months: dpsql.Answer) -> None:
     chart = chart_of(months)
     assert chart.lines and chart.dated and len(chart.points) == 12, "NULL has no place on an axis"
@@ -266,3 +275,16 @@ def test_print_shows_a_table_that_fits_the_terminal(wide: dpsql.Answer, monkeypa
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "90")
     assert max(map(len, str(wide).splitlines())) <= 90
+
+
+def test_an_answer_of_which_a_part_was_stored_tells_what_the_rest_cost(connect: Connect) -> None:
+    keys = list("abcdefgh")
+    table = pa.table({"u": list(range(800)), "k": keys * 100})
+    limits = {"max_rows": 1, "limits_share": 0.05}
+    columns = {"k": {"values": keys}}
+    session = connect({"t": table}, {"privacy": limits, "tables": {"t": {"unit": "u", "columns": columns}}})
+    session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 3", epsilon=1)
+    counts = "SELECT k, COUNT(*) AS n FROM t GROUP BY k"
+    answer = session.query(counts, epsilon=1)
+    assert answer.receipt.reused and cost_text(answer) == "cost ε = 0.05"
+    assert cost_text(session.query(counts, epsilon=1)) == "cost nothing: a stored release"

@@ -260,11 +260,25 @@ def drawn(chart: Chart) -> Any:
         y = alt.Y("y:Q", scale=alt.Scale(zero=False), **value)
         line = base.mark_line(point=True).encode(x=x, y=y, tooltip=tooltip, **colour)
         error = base.mark_errorbar(ticks=True).encode(x=x, y=alt.Y("low:Q", **value), y2="high:Q", **colour)
-        return (error + line).properties(width=600, height=320)
+        return _layered(error, line).properties(width=600, height=320)
     y = alt.Y("x:N", sort=None, title=chart.x)
     bar = base.mark_bar(opacity=0.75).encode(y=y, x=alt.X("y:Q", **value), tooltip=tooltip)
     error = base.mark_errorbar(ticks=True, color="black").encode(y=y, x=alt.X("low:Q", **value), x2="high:Q")
-    return (bar + error).properties(width=500)
+    return _layered(bar, error).properties(width=500)
+
+
+def _layered(*charts: Any) -> Any:
+    """One over the other, in a chart of altair's that notebooks show without loading anything from another site."""
+    alt = altair()
+    return type("Chart", (alt.LayerChart,), {"_repr_mimebundle_": _bundle})(layer=list(charts))
+
+
+def _bundle(chart: Any, include: object = None, exclude: object = None) -> dict[str, Any]:
+    """What a notebook may show: the specification, if it can draw that by itself, else a picture."""
+    spec = chart.to_dict()
+    version = altair().SCHEMA_VERSION.split(".")[0]
+    picture = str(vl_convert().vegalite_to_svg(chart.to_json()))
+    return {f"application/vnd.vegalite.{version}+json": spec, "image/svg+xml": picture}
 
 
 def _row(point: Point, chart: Chart) -> dict[str, Any]:

@@ -115,7 +115,14 @@ def remarks(answer: Answer) -> list[str]:
 
 def cost_text(answer: Answer) -> str:
     """What it cost, in words."""
-    return "cost nothing: a stored release" if answer.receipt.reused else f"cost {guarantee(answer.cost, up=True)}"
+    if answer.receipt.reused and free(answer):
+        return "cost nothing: a stored release"
+    return f"cost {guarantee(answer.cost, up=True)}"
+
+
+def free(answer: Answer) -> bool:
+    """Did it cost nothing? A stored release may be one part of an answer, and what is cut another, which is paid."""
+    return not any((answer.cost.epsilon, answer.cost.delta, answer.cost.rho))
 
 
 def plain_table(answer: Answer) -> str:

@@ -1,4 +1,8 @@
-"""An answer as bars in the terminal, each with its 95% interval; needs no library."""
+"""An answer as bars in the terminal, each with its 95% interval; for `dpsql demo` alone.
+
+Whoever asks for a chart gets one of plotext's or altair's (answer/plot.py), or is told what to install. The demo isn't
+asked: it runs in an installation without extras, before anybody knows what these are, and is to show error bars there.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import click
 
 from dpsql.cli.account_statement import as_dict, lines, moment
 from dpsql.cli.options import policy_option, steward_option
-from dpsql.cli.output import FORMATS, Target, choose
+from dpsql.cli.output import FORMATS, Target, choose, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def budget(
         click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))
         return
     for line in lines(found, loaded.budget.accountant, history=history):
-        click.echo(line)
+        click.echo(fitted(line))
     plural = "" if len(found.entries) == 1 else "s"
     click.echo(f"{len(found.entries):,} release{plural} · ledger {loaded.ledger_path}", err=True)
 

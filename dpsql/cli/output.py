@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -237,6 +238,22 @@ def chart(answer: Answer) -> str:
         return f"no chart: {error}\n"
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return text_chart(found, get_terminal_size().columns, colour=colour)
+
+
+def fitted(line: str) -> str:
+    """A line of a list, cut where the terminal ends; a pipe gets it whole."""
+    room = get_terminal_size().columns
+    if not sys.stdout.isatty() or text_width(line) <= room:
+        return line
+    return f"{line[: room - 1]}…"
+
+
+def remark(text: str) -> None:
+    """Say something beside an answer, on standard error: in lines that fit a terminal, as one to a pipe."""
+    room = get_terminal_size().columns
+    if sys.stderr.isatty() and text_width(text) > room:
+        text = fill(text, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    click.echo(text, err=True)
 
 
 def show(text: str, *, wide: bool = False) -> None:

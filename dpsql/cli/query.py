@@ -19,7 +19,7 @@ from dpsql.cli.options import (
     receipt_option,
     strict_option,
 )
-from dpsql.cli.output import FORMATS, choose
+from dpsql.cli.output import FORMATS, choose, remark
 from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -106,19 +106,20 @@ def tell(answers: Sequence[Answer], session: Session) -> None:
     from dpsql.answer.text_table import remarks
 
     for line in dict.fromkeys(line for answer in answers for line in remarks(answer)):
-        click.echo(line, err=True)
+        remark(line)
     if waiting := session.unverified:
         said = f"promises of {', '.join(waiting)} aren't verified, and not relied on"
-        click.echo(f"{said}: once `dpsql check --steward` has run, answers may be better", err=True)
-    click.echo(_receipt(answers[0], session.budget), err=True)
+        remark(f"{said}: once `dpsql check --steward` has run, answers may be better")
+    remark(_receipt(answers[0], session.budget))
 
 
 def _receipt(answer: Answer, balance: Balance) -> str:
     from dpsql.answer.render import guarantee
+    from dpsql.answer.text_table import free
 
     cost = f"cost {guarantee(answer.cost, up=True)}"
     if not answer.receipt.id:
         return "cost nothing: it follows from the policy alone"
-    if answer.receipt.reused:
+    if answer.receipt.reused and free(answer):
         cost = f"cost nothing: the stored release {answer.receipt.id[:8]} answers it (--fresh pays for new noise)"
     return f"{cost} · left {guarantee(balance.remaining, up=False)} of {guarantee(balance.total, up=False)}"

@@ -24,6 +24,7 @@ import dpsql as package
 from dpsql.answer.notebook import html_table
 from dpsql.answer.render import as_csv, as_json, encode
 from dpsql.answer.text_table import plain_table
+from dpsql.cli.output import fitted, remark
 
 Run = Callable[..., Result]
 REGIONS = "SELECT region, COUNT(*) AS n, AVG(income) AS mean FROM people GROUP BY region"
@@ -353,3 +354,17 @@ def test_what_is_shown_of_an_error_is_no_narrower_than_the_error(session: packag
     low, high = answer.intervals()["total"][0]  # type: ignore[index, misc]  # it has noise of its own
     line = plain_table(answer).splitlines()[2].replace(",", "").split()
     assert float(line[0]) - float(line[1]) <= low + 1 and float(line[0]) + float(line[1]) >= high - 1
+
+
+def test_a_terminal_cuts_lists_and_wraps_remarks_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "seven words that are longer than twenty"
+    remark(text)
+    assert fitted(text) == text and capsys.readouterr().err == f"{text}\n"
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    remark(text)
+    assert fitted(text) == "seven words that ar…" and fitted("short") == "short"
+    assert capsys.readouterr().err == "seven words that are\n  longer than twenty\n"

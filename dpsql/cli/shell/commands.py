@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.core.errors import ExtraError, PrivacyError, SQLError, nearest
+from dpsql.core.errors import PrivacyError, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
@@ -87,23 +87,19 @@ def _statement(shell: Shell, rest: str, name: str) -> str:
 
 def _budget(shell: Shell, rest: str) -> None:
     from dpsql.cli.account_statement import lines
+    from dpsql.cli.output import fitted
 
     accountant = shell.session.policy.budget.accountant
     for line in lines(shell.session.account, accountant, history=rest.lower() == "history"):
-        click.echo(line)
+        click.echo(fitted(line))
 
 
 def _plot(shell: Shell, rest: str) -> None:
     if shell.answer is None:
         raise SQLError("there is no answer to plot yet", code="no-statement", hint="ask a query first")
-    from dpsql.cli.bars import bars
     from dpsql.cli.output import chart
 
-    try:
-        drawn = chart(shell.answer)  # as --plot draws it
-    except ExtraError:
-        drawn = bars(shell.answer)
-    click.echo(drawn, nl=False)
+    click.echo(chart(shell.answer), nl=False)  # as --plot draws it
 
 
 def _help(shell: Shell, rest: str) -> None:

@@ -39,7 +39,9 @@ class Located:
         """What the ledger fingerprints."""
         if self.object is None:
             look = None if self.inside is None else partial(self.inside, self)
-            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "", inside=look)
+            # How a CSV file is divided says what its rows are: read otherwise, it is another version.
+            part = self.table.table or self.table.separator or ""
+            return Source(self.table.name.lower(), files=self.files, part=part, inside=look)
         return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object), event=self.event)
 
 

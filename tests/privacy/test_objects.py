@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support import Connect
 
 import dpsql
-from tests.conftest import Connect
 
 VALUES: list[Any] = [
     "n77", b"n77", b"\xff", True, 7, -(2**70), 10**5000, 1.5, float("inf"), Decimal("1.25"), Decimal("sNaN"),

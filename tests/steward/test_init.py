@@ -21,6 +21,7 @@ from dpsql.policy.model import Policy
 from dpsql.steward.check import check
 from dpsql.steward.init import Answers, Prospect, draft, look_at
 from dpsql.steward.rounding import limits_up_to, outwards
+from dpsql.steward.seen import AT_ONCE
 from dpsql.steward.words import entity_of, meaning
 
 Write = Callable[..., None]
@@ -425,6 +426,19 @@ def test_another_separator_is_another_version_of_the_data(folder: Path) -> None:
         Policy.from_dict(policy)
         with dpsql.Engine.open(Policy.from_dict(policy, folder=folder), ledger=folder / "l.sqlite") as engine:
             assert (engine.stale is None) == (separator == ",")
+
+
+def test_a_column_that_is_just_called_id_points_to_no_other_table(folder: Path) -> None:
+    parquet("visits.parquet", id=[1, 2], city=["a", "b"])
+    parquet("claims.parquet", id=[1, 2], city=["a", "b"])
+    assert "May everybody see" not in written("visits.parquet", "claims.parquet", steward=True)
+
+
+def test_more_columns_than_one_statement_looks_at_are_all_seen(folder: Path) -> None:
+    names = [f"col {i}" for i in range(2 * AT_ONCE + 3)]
+    Path("t.csv").write_text(",".join(names) + "\n" + "".join(f"{','.join([str(i)] * len(names))}\n" for i in (1, 2)))
+    columns = drafted("t.csv", steward=True)["tables"]["t"]["columns"]
+    assert {name: column["type"] for name, column in columns.items()} == dict.fromkeys(names, "INTEGER")
 
 
 def test_an_empty_file_in_a_folder_is_passed_over_and_said(folder: Path) -> None:

@@ -16,14 +16,13 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.build import scan_of
 from dpsql.policy.model import Policy, RowUnit, Table
+from dpsql.refresh.promises import AT_ONCE
 from dpsql.sql.dialect import data_type
 
 MISSING = ("", "NA", "N/A", "#N/A", "NULL", "NAN", "NONE", "NIL", "-", "?", ".", "\\N")
 """Texts that stand for a value that isn't there, in upper case."""
 MOST_VALUES = 50
 """Different values of a column that is a short list."""
-AT_ONCE = 25
-"""Columns that one statement looks at: hundreds of them take an engine minutes to plan."""
 _PATTERNS = (  # the first type that all texts of a column match, and are
     ("BOOLEAN", r"(?i)true|false|t|f"),
     ("BIGINT", r"[+-]?(0|[1-9]\d*)"),

@@ -18,10 +18,10 @@ import dpsql
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.types import Type
 from dpsql.policy.model import Policy
+from dpsql.refresh.promises import AT_ONCE
 from dpsql.steward.check import check
 from dpsql.steward.init import Answers, Prospect, draft, look_at
 from dpsql.steward.rounding import limits_up_to, outwards
-from dpsql.steward.seen import AT_ONCE
 from dpsql.steward.words import entity_of, meaning
 
 Write = Callable[..., None]

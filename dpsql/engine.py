@@ -253,7 +253,7 @@ class Shared:
         a steward checks, every version is checked before it is asked about. What a check found broken isn't relied on,
         and waits for nobody (Theorem PROMISE-1).
         """
-        used = {name for name in tables if any(not p.startswith(SCAN) for p in self.ledger.checked(name))}
+        used = {name for name in tables if any(not p.startswith("scan ") for p in self.ledger.checked(name))}
         for name, promises in self.unchecked({n: v for n, v in self.versions().items() if n in used}).items():
             said = ", ".join(dict.fromkeys(promise.partition("=")[0] for promise in promises))
             way = "`dpsql refresh --steward`"

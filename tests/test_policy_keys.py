@@ -64,6 +64,7 @@ max_rows_per_group = 1
 max_groups = 1
 [tables.l]
 source = "l.csv"
+separator = ";"
 unit = { through = "o", on = { x = "a", y = "b" } }
 [tables.l.columns]
 a = { type = "INTEGER", min = 0, max = 5, nullable = false }

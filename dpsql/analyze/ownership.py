@@ -89,7 +89,7 @@ def _check_links(scan: Scan, policy: Policy, promises: Promises) -> None:
             )
 
 
-SCAN = "scan 1"
+SCAN = "scan 2"
 """Which records and values a scan yields (Theorem SCAN-1). What was found of one scan says nothing of another, so it is
 part of the name of each finding: the fact that a source was read in full, and the promises that were verified."""
 

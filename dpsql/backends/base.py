@@ -98,6 +98,7 @@ class Contents:
 
     table: str | None
     columns: tuple[tuple[str, str], ...]
+    separator: str | None = None  # of a CSV file's fields, where it isn't the one that its ending says
 
 
 @dataclass(frozen=True, slots=True)

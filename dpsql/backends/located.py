@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accounting.fingerprint import Source
+from dpsql.backends.objects import Arrow, to_arrow
 from dpsql.core.errors import DataError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.policy.model import Policy, Table
-
-Arrow = Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +39,9 @@ class Located:
         """What the ledger fingerprints."""
         if self.object is None:
             look = None if self.inside is None else partial(self.inside, self)
-            return Source(self.table.name.lower(), files=self.files, part=self.table.table or "", inside=look)
+            # How a CSV file is divided says what its rows are: read otherwise, it is another version.
+            part = self.table.table or self.table.separator or ""
+            return Source(self.table.name.lower(), files=self.files, part=part, inside=look)
         return Source(self.table.name.lower(), chunks=lambda: _ipc(self.object), event=self.event)
 
 
@@ -59,7 +60,8 @@ def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
     located = []
     for name, table in policy.tables.items():
         if name in given:
-            located.append(Located(table, (), to_arrow(name, given[name])))
+            pinned = frozenset(key for key, column in table.columns.items() if column.type is not None)
+            located.append(Located(table, (), to_arrow(name, given[name], pinned)))
         elif table.source is None:
             raise PolicyError(
                 f"tables.{table.name}: no source, and no object was passed for it",
@@ -69,71 +71,6 @@ def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
         else:
             located.append(Located(table, find_files(policy, table, table.source), None))
     return tuple(located)
-
-
-def to_arrow(name: str, value: Any) -> Arrow:
-    """A pyarrow, pandas or polars object as an Arrow table whose values are what their types say."""
-    import pyarrow as pa
-
-    try:
-        table = _converted(name, value)
-        table.validate(full=True)  # invalid text would make functions fail on single rows
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their texts quote values
-        raise DataError(
-            f"sources[{name!r}] holds invalid values, or values of several types in one column",
-            code="unreadable",
-            hint="pyarrow.Table.from_pandas(…) or to_arrow(), then validate(full=True), say more",
-        ) from None
-    return table
-
-
-def _converted(name: str, value: Any) -> Arrow:
-    import pyarrow as pa
-
-    if isinstance(value, pa.Table):
-        return value
-    if isinstance(value, pa.RecordBatch):
-        return pa.Table.from_batches([value])
-    module = type(value).__module__.split(".")[0]
-    if module == "pandas":
-        return _typed(name, pa.Table.from_pandas(value, preserve_index=False), [str(d) for d in value.dtypes])
-    if module == "polars":
-        return value.to_arrow() if hasattr(value, "to_arrow") else value.collect().to_arrow()
-    raise PolicyError(
-        f"sources[{name!r}] is a {type(value).__name__}",
-        code="bad-source",
-        hint="pass a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame",
-    )
-
-
-def _typed(name: str, table: Arrow, dtypes: Sequence[str]) -> Arrow:
-    """A table of pandas, none of whose types was read off its rows.
-
-    Theorem SCAN-1: what types there are is public, so no row may decide it. Of objects pandas says nothing: texts,
-    dates and truth values tell what they are, each by itself; of numbers, lists and dicts one row makes another type.
-    """
-    import pyarrow as pa
-
-    for place, dtype in enumerate(dtypes):
-        field = table.schema.field(place)
-        if dtype != "object":
-            continue
-        if pa.types.is_null(field.type):  # as it would be with a text in it
-            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
-        elif pa.types.is_nested(field.type) or pa.types.is_floating(field.type) or _is_exact(field.type):
-            raise PolicyError(
-                f"sources[{name!r}]: {field.name} is a column of Python objects, whose type its rows would decide",
-                code="bad-source",
-                hint=f'give it one: df["{field.name}"].astype("Int64") or "float64"; or pass a pyarrow.Table with a '
-                "schema: pyarrow.Table.from_pandas(df, schema=…)",
-            )
-    return table
-
-
-def _is_exact(type_: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
 
 
 def _ipc(table: Arrow) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
-from dpsql.policy.model import Accountant, Adjacency, OnChange, Renewal
+from dpsql.policy.model import SEPARATORS, Accountant, Adjacency, OnChange, Renewal
 from dpsql.policy.settings import Untested
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
@@ -226,6 +226,8 @@ TABLE = Part(
         Key("source", "A parquet, CSV or DuckDB file, or a glob, relative to the policy; may be left out for objects "
             "from Python.", _TEXT, '"visits/*.parquet"'),
         Key("table", "Which table of a .duckdb file.", _TEXT, '"main.orders"'),
+        Key("separator", "What stands between the fields of a CSV file.", _choice(SEPARATORS), '";"',
+            "a comma; in .tsv files a tab"),
         Key("public", "Everybody may see all of it, and no noise protects it.", _FLAG, "true", "false"),
         Key("unit", 'Who is protected: a column\'s name, or "row" if each row is a unit of its own. Needed unless the '
             "table is public.", {"anyOf": [_TEXT, UNIT_COLUMN.form, UNIT_LINK.form]}, '"person_id"'),

@@ -29,6 +29,8 @@ Accountant: TypeAlias = Literal["basic", "zcdp"]
 Renewal: TypeAlias = Literal["never", "monthly"]
 OnChange: TypeAlias = Literal["refuse", "accept"]
 SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
+SEPARATORS = (",", ";", "\t", "|")
+"""What may stand between the fields of a CSV file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Table:
     key: tuple[str, ...] | None
     columns: Mapping[str, Column]
     limits: Mapping[str, Limit] = field(default_factory=dict)  # of one unit's contribution, by the names in Privacy
+    separator: str | None = None  # of a CSV file's fields; None: as its ending says
 
     def column(self, name: str) -> Column | None:
         """What the policy says of a column; None where it says nothing."""

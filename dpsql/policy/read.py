@@ -29,6 +29,7 @@ from dpsql.policy.keys import (
     UNIT_LINK,
 )
 from dpsql.policy.model import (
+    SEPARATORS,
     Bound,
     Budget,
     Column,
@@ -192,6 +193,9 @@ def _table(name: str, section: Section, lent: bool) -> Table:
         section.missing("table", hint='which table of the DuckDB file: table = "main.orders"')
     if kind != "duckdb" and inner:
         section.wrong("table", "is only for a .duckdb source", hint="leave it out")
+    separator = section.choice("separator", SEPARATORS) if "separator" in section.entries else None
+    if separator is not None and kind != "csv":
+        section.wrong("separator", "is only for CSV files", hint="leave it out")
     unit = _unit(section, public)
     rows = section.count("rows_per_unit")
     if rows is not None and isinstance(unit, RowUnit):
@@ -210,6 +214,7 @@ def _table(name: str, section: Section, lent: bool) -> Table:
         section.names("key"),
         MappingProxyType(columns),
         MappingProxyType(limits),
+        separator,
     )
 
 

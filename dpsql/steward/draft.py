@@ -143,6 +143,8 @@ def _table(table: TableDraft, public: set[str]) -> Iterator[str]:
     yield f"source = {_text(one.source)}"
     if one.table is not None:
         yield f"table = {_text(one.table)}"
+    if one.separator is not None:
+        yield f"separator = {_text(one.separator)}"
     if made is None:
         yield "public = true  # as the steward said: everybody may see all of it"
         return

@@ -181,8 +181,10 @@ def _lookup(table: Subject, tables: Sequence[Subject]) -> str | None:
     if said is None or said.entity != entity or entity in PEOPLE | SHARED:
         return None
     for there in tables:
+        own = entity_of(there.name)  # a column `id` there is the other table's own, and points to nobody
         if there is not table and any(
-            c.lower() == first.lower() or (m == said and m.is_id) for c, m in there.meanings.items()
+            (c.lower() == first.lower() and not (m.is_id and m.entity == own)) or (m == said and m.is_id)
+            for c, m in there.meanings.items()
         ):
             return f"{there.name} points to it by {first}"
     return None
@@ -196,7 +198,10 @@ def _references(table: Subject, lists: Sequence[Subject], unit: str | None) -> I
                 continue
             first = there.columns[0][0]
             far = there.meanings.get(first)
-            alike = first.lower() == column.lower() or (far is not None and far.is_id and said.is_id and far == said)
+            its_own = said.is_id and said.entity == entity_of(table.name)
+            alike = (first.lower() == column.lower() and not its_own) or (
+                far is not None and far.is_id and said.is_id and far == said
+            )
             one_each = there.unique is None or first.lower() in there.unique
             if alike and one_each and _same(table.type(column), there.type(first)):
                 yield column, (there.name, first)

@@ -119,10 +119,15 @@ def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
     """All rows of all tables, each row its own unit and the columns of CSV files text, as a first policy would say."""
     units: dict[str, tuple[Unit, str | None]] = {one.name: (RowUnit(), None) for one in inputs.tables}
     policy = _policy(inputs, folder, units, {})
-    backend = kind_of(policy).open_backend(kind_of(policy).locate(policy, {}), policy.engine, folder)
+    located = kind_of(policy).locate(policy, {})
+    backend = kind_of(policy).open_backend(located, policy.engine, folder)
     try:
+        for one in located:
+            if backend.examine(one) is None:  # which every query would be refused for
+                raise backend.unreadable(one)
         return {
-            one.name: see(backend, policy.tables[one.name.lower()], typed=one.kind != "csv") for one in inputs.tables
+            each.name: see(backend, policy.tables[each.name.lower()], typed=each.kind != "csv")
+            for each in inputs.tables
         }
     finally:
         backend.close()
@@ -165,6 +170,7 @@ def _policy(
         folders = {column: {"type": type_} for column, type_ in one.columns if column in one.folders}
         table: dict[str, object] = {"source": one.source, "unit": _written(unit)}
         table |= {"table": one.table} if one.table is not None else {}
+        table |= {"separator": one.separator} if one.separator is not None else {}
         table |= {"columns": columns if one.kind == "csv" else folders}
         tables[one.name] = table | ({"key": key} if key is not None else {})
     return Policy.from_dict({"budget": {"epsilon": 1}, "tables": tables}, folder=folder, sources=())

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from dpsql.backends.base import Contents
 from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
-from dpsql.policy.model import SourceKind, show, source_kind
+from dpsql.policy.model import SourceKind, source_kind
 
 Open = Callable[[str, tuple[Path, ...]], tuple[Contents, ...]]
 
@@ -32,6 +32,7 @@ class Input:
     files: tuple[Path, ...]
     table: str | None  # in a database
     columns: tuple[tuple[str, str], ...]
+    separator: str | None = None  # of the fields of a CSV file, where its ending doesn't say it
     folders: frozenset[str] = frozenset()  # columns that names of folders make (year=2024): the policy types them
 
     @property
@@ -129,7 +130,7 @@ class _Search:
         try:
             self._add(_stem(file.name), self._source(file, literal=True), (file,))
         except DataError as error:
-            if explicit or source_kind(file.name) != "duckdb":
+            if explicit or (source_kind(file.name) != "duckdb" and file.stat().st_size):
                 raise
             self.notes.append(f"{file.name} is passed over: {error.message}")
 
@@ -146,7 +147,8 @@ class _Search:
             made = self._partitions(files, usable) if source_kind(source) == "parquet" else ()
             table = name if one.table is None else one.table.partition(".")[2]
             keys = frozenset(column for column, _ in made)
-            self.found.append(Input(_word(table) or "data", source, files, one.table, (*usable, *made), keys))
+            columns = (*usable, *made)
+            self.found.append(Input(_word(table) or "data", source, files, one.table, columns, one.separator, keys))
 
     def _partitions(self, files: tuple[Path, ...], own: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """The columns that the names of all files' folders make, typed by these names."""
@@ -180,12 +182,6 @@ def _type_of(values: Sequence[str]) -> str:
 
 def _check_header(source: str, names: Sequence[str]) -> None:
     """A first line that is somebody's row must not become the policy's text."""
-    if len(names) == 1 and (mark := next((m for m in (";", "\t", "|") if m in names[0]), None)):
-        raise DataError(
-            f"{source}: its columns are separated by {show(mark)}",
-            code="separator",
-            hint="CSV files are read with commas, and .tsv files with tabs: save it as one of them",
-        )
     if any(_VALUE.fullmatch(name.strip()) and not _YEAR.fullmatch(name.strip()) for name in names):
         raise DataError(
             f"{source}: its first line holds values, not the names of columns",

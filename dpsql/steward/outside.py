@@ -12,30 +12,29 @@ from dpsql.core.errors import PolicyError
 from dpsql.core.types import Type
 from dpsql.engine import Shared
 from dpsql.policy.model import Column, ColumnUnit, Table
-from dpsql.refresh.promises import column_node, one, rows, table_node
+from dpsql.refresh.promises import column_node, counts, rows
 from dpsql.sql.dialect import data_type
 from dpsql.sql.functions.base import call
 
 
 def outside(engine: Shared, table: Table, types: Mapping[str, Type]) -> Iterator[str]:
     """Rows without a unit, and values outside a range (clipped) or a list of keys (dropped from GROUP BY)."""
-    if isinstance(table.unit, ColumnUnit):
-        query = exp.select(exp.Count(this=exp.Star())).from_(table_node(table))
-        (nobody,) = one(engine, query.where(exp.Is(this=column_node(table.unit.column), expression=exp.Null())))
-        if nobody:
-            yield f"{rows(nobody)} with no {table.unit.column}: they belong to nobody and are left out"
     known = {name.lower(): type_ for name, type_ in types.items()}
+    said: list[tuple[exp.Expr | None, str]] = []
+    if isinstance(table.unit, ColumnUnit):
+        nobody = exp.Is(this=column_node(table.unit.column), expression=exp.Null())
+        said.append((nobody, f"no {table.unit.column}: they belong to nobody and are left out"))
     for column in table.columns.values():
-        type_ = known[column.name.lower()]
-        count = _count(engine, table, _beyond(column, type_))
-        if count:
-            yield f"{rows(count)} with {column.name} outside its min and max: those values are clipped"
-        count = _count(engine, table, exp.Not(this=_finite(column)) if type_.is_float else None)
-        if count:
-            yield f"{rows(count)} with {column.name} not finite: it counts as NULL"
-        count = _count(engine, table, _unlisted(column, type_))
-        if count:
-            yield f"{rows(count)} with {column.name} not among its values: GROUP BY {column.name} drops them"
+        name, type_ = column.name, known[column.name.lower()]
+        infinite = exp.Not(this=_finite(column)) if type_.is_float else None
+        said += [
+            (_beyond(column, type_), f"{name} outside its min and max: those values are clipped"),
+            (infinite, f"{name} not finite: it counts as NULL"),
+            (_unlisted(column, type_), f"{name} not among its values: GROUP BY {name} drops them"),
+        ]
+    asked = [(condition, text) for condition, text in said if condition is not None]
+    found = counts(engine, table, [condition for condition, _ in asked])
+    yield from (f"{rows(count)} with {text}" for count, (_, text) in zip(found, asked, strict=True) if count)
     yield from _misread(engine, table)
 
 
@@ -47,13 +46,6 @@ def _misread(engine: Shared, table: Table) -> Iterator[str]:
     for name, count in found.fields:
         if count:
             yield f"{rows(count)} with {name} not of type {table.columns[name.lower()].type}: it counts as NULL"
-
-
-def _count(engine: Shared, table: Table, condition: exp.Expr | None) -> int:
-    if condition is None:
-        return 0
-    (count,) = one(engine, exp.select(exp.Count(this=exp.Star())).from_(table_node(table)).where(condition))
-    return int(count)
 
 
 def _beyond(column: Column, type_: Type) -> exp.Expr | None:

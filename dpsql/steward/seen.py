@@ -16,6 +16,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.build import scan_of
 from dpsql.policy.model import Policy, RowUnit, Table
+from dpsql.refresh.promises import AT_ONCE
 from dpsql.sql.dialect import data_type
 
 MISSING = ("", "NA", "N/A", "#N/A", "NULL", "NAN", "NONE", "NIL", "-", "?", ".", "\\N")
@@ -77,8 +78,12 @@ def see(backend: Backend, table: Table, *, typed: bool) -> TableSeen:
     """Look at all rows of a table. typed: its columns have their types already."""
     schema = [(name, Type.parse(text)) for name, text in backend.schema[table.name.lower()]]
     columns = [(name, type_) for name, type_ in schema if type_.is_key]
-    proposed = columns if typed else _types(backend, table, [name for name, _ in columns])
-    return TableSeen(_total(backend, table), {c.name.lower(): c for c in _columns(backend, table, proposed, typed)})
+    seen: dict[str, ColumnSeen] = {}
+    for start in range(0, len(columns), AT_ONCE):
+        some = columns[start : start + AT_ONCE]
+        proposed = some if typed else _types(backend, table, [name for name, _ in some])
+        seen |= {c.name.lower(): c for c in _columns(backend, table, proposed, typed)}
+    return TableSeen(_total(backend, table), seen)
 
 
 def _total(backend: Backend, table: Table) -> int:

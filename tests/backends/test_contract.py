@@ -185,7 +185,7 @@ def test_what_a_reading_shows_is_recorded_and_understood_again(session: dpsql.Se
     (one,) = engine.located
     shown = engine.backend.examine(one)
     assert shown == ("fits",)
-    assert engine.promises()["t"] == {"scan 1 fits"}
+    assert engine.promises()["t"] == {"scan 2 fits"}
     engine.backend.trust(one, [*shown, "a word of tomorrow"])
     assert session.query(SQL, epsilon=1).rows
 

@@ -26,8 +26,12 @@ COUNT = "SELECT COUNT(*) FROM t"
 Ids = list[int]
 
 
+def _table(ids: Ids) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array([i % 9 for i in ids], pa.int64())})
+
+
 def _parquet(file: Path, ids: Ids) -> None:
-    pq.write_table(pa.table({"id": ids, "v": [i % 9 for i in ids]}), file)
+    pq.write_table(_table(ids), file)
 
 
 def _csv(file: Path, ids: Ids) -> None:
@@ -87,6 +91,61 @@ def test_no_query_tells_whether_a_file_was_written_anew_with_the_same_rows(
     first, again, after, *_ = transcripts[0]
     assert (first[3], again[3]) == (False, True)
     assert after[3] is False if on_change == "accept" else after[0] is dpsql.LedgerError
+
+
+Night = Callable[[Path, int, Ids], dict[str, Any]]  # write one night's rows; what is passed as `sources` then
+
+
+def _glob_night(folder: Path, night: int, ids: Ids) -> dict[str, Any]:
+    (folder / "t").mkdir(exist_ok=True)
+    write(folder / "t" / f"{night}.parquet", ids)
+    return {}
+
+
+def _partition_night(folder: Path, night: int, ids: Ids) -> dict[str, Any]:
+    (folder / "t" / f"night={night}").mkdir(parents=True, exist_ok=True)
+    write(folder / "t" / f"night={night}" / "part.parquet", ids)
+    return {}
+
+
+def _object_night(folder: Path, night: int, ids: Ids) -> dict[str, Any]:
+    return {"t": _table(ids)}
+
+
+@pytest.mark.parametrize(
+    ("night", "table"),
+    [
+        (_glob_night, {"source": "t/*.parquet"}),
+        (_partition_night, {"source": "t/*/*.parquet", "columns": {"night": {"type": "INTEGER"}}}),
+        (_object_night, {}),
+    ],
+)
+def test_neighbouring_histories_cost_the_same_each_night_and_are_free_alike(
+    tmp_path: Path, night: Night, table: dict[str, Any]
+) -> None:
+    """Promises are verified by themselves. With one person on some nights, who is on no other."""
+    histories: dict[str, list[Ids]] = {
+        "without": [[1], [2], [2], []],
+        "with": [[1], [2, 77], [2], [77]],
+    }
+    transcripts = []
+    for name, nights in histories.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        whole = {"t": {"unit": "id", "rows_per_unit": 5, "max_rows": 5, **table}}
+        made = {"budget": {"epsilon": 9}, "data": {"on_change": "accept"}, "tables": whole}
+        loaded = Policy.from_dict(made, folder=folder)
+        transcript = []
+        for number, ids in enumerate(nights):
+            given = night(folder, number % 3, ids)
+            with dpsql.connect(loaded, sources=given, ledger=folder / "l.sqlite") as session:
+                for _ in range(2):
+                    answer = session.query(COUNT, epsilon=1)
+                    told = (session.query("DESCRIBE t").rows, session.budget.remaining, session.unverified)
+                    transcript.append((answer.cost, answer.receipt.reused, *told))
+        transcripts.append(transcript)
+    assert transcripts[0] == transcripts[1]
+    assert [reused for _, reused, *_ in transcripts[0]] == [False, True] * 4
 
 
 def test_each_version_is_paid_from_the_one_account(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dpsql
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.types import Type
 from dpsql.policy.model import Policy
+from dpsql.refresh.promises import AT_ONCE
 from dpsql.steward.check import check
 from dpsql.steward.init import Answers, Prospect, draft, look_at
 from dpsql.steward.rounding import limits_up_to, outwards
@@ -379,7 +381,8 @@ def test_a_first_line_that_is_a_row_is_refused_without_being_shown(folder: Path)
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
-        ("a.csv", b"a;b\n1;2\n", "separator"),
+        ("a.csv", b"", "no-header"),
+        ("a.csv", b"\n1,2\n", "no-header"),
         ("a.csv", b"a,A\n1,2\n", "duplicate-column"),
         ("a.parquet", b"not parquet", "unreadable"),
         ("a.duckdb", b"not a database", "unreadable"),
@@ -391,6 +394,65 @@ def test_what_is_no_source_is_refused_with_what_to_do(folder: Path, name: str, c
     with pytest.raises(DataError) as refused:
         look_at([name], folder, steward=False)
     assert refused.value.code == code and refused.value.hint
+
+
+@pytest.mark.parametrize("steward", [False, True])
+@pytest.mark.parametrize(("mark", "name"), [(";", "t.csv"), ("|", "t.csv"), ("\t", "t.csv"), (",", "t.tsv")])
+def test_whatever_separates_fields_is_drafted_and_read(folder: Path, mark: str, name: str, steward: bool) -> None:
+    rows = [f'{i}{mark}"a{mark}""b"""{mark}{i % 7}' for i in range(200)]
+    Path(name).write_text("\n".join([mark.join(["user_id", "what it is", "n"]), *rows, ""]), encoding="utf-8-sig")
+    made = drafted(name, steward=steward)["tables"]["t"]
+    assert made["separator"] == mark and list(made["columns"]) == ["user_id", "what it is", "n"]
+    with dpsql.connect("policy.toml", ledger=":memory:") as session:
+        (found,) = session.query("""SELECT COUNT(*) FILTER ("what it is" LIKE 'a_"b"') FROM t""", epsilon=3).rows
+    assert found[0] == pytest.approx(200, abs=40)
+
+
+def test_the_ending_says_what_separates_fields_unless_the_first_line_is_one_name(folder: Path) -> None:
+    Path("t.csv").write_text("a;b,c|d\n1,2\n")
+    Path("u.tsv").write_text("a,b\tc;d\n1\t2\n")
+    Path("v.csv").write_text("only\n1\n")
+    tables = drafted(".")["tables"]
+    assert not any("separator" in table for table in tables.values())
+    assert [list(table["columns"]) for table in tables.values()] == [["a;b", "c|d"], ["a,b", "c;d"], ["only"]]
+
+
+def test_another_separator_is_another_version_of_the_data(folder: Path) -> None:
+    Path("t.csv").write_text("a;b,a\n1,2\n")
+    policy = {"budget": {"epsilon": 1}, "tables": {"t": {"source": "t.csv", "unit": "row"}}}
+    table: dict[str, Any] = policy["tables"]["t"]  # type: ignore[index]  # a mapping of several kinds
+    for separator, column in ((",", "a"), (";", "b,a")):
+        table |= {"separator": separator, "columns": {column: {"type": "VARCHAR"}}}
+        Policy.from_dict(policy)
+        with dpsql.Engine.open(Policy.from_dict(policy, folder=folder), ledger=folder / "l.sqlite") as engine:
+            assert (engine.stale is None) == (separator == ",")
+
+
+def test_a_column_that_is_just_called_id_points_to_no_other_table(folder: Path) -> None:
+    parquet("visits.parquet", id=[1, 2], city=["a", "b"])
+    parquet("claims.parquet", id=[1, 2], city=["a", "b"])
+    assert "May everybody see" not in written("visits.parquet", "claims.parquet", steward=True)
+
+
+def test_more_columns_than_one_statement_looks_at_are_all_seen(folder: Path) -> None:
+    names = [f"col {i}" for i in range(2 * AT_ONCE + 3)]
+    Path("t.csv").write_text(",".join(names) + "\n" + "".join(f"{','.join([str(i)] * len(names))}\n" for i in (1, 2)))
+    columns = drafted("t.csv", steward=True)["tables"]["t"]["columns"]
+    assert {name: column["type"] for name, column in columns.items()} == dict.fromkeys(names, "INTEGER")
+
+
+def test_an_empty_file_in_a_folder_is_passed_over_and_said(folder: Path) -> None:
+    Path("t.csv").write_text("")
+    parquet("u.parquet", x=[1])
+    prospect = look_at(["."], folder, steward=True)
+    assert [one.name for one in prospect.inputs.tables] == ["u"] and "t.csv is empty" in prospect.inputs.notes[0]
+
+
+def test_rows_that_no_query_could_read_are_refused_before_anything_is_drafted(folder: Path) -> None:
+    Path("t.csv").write_bytes("id,city\n1,Köln\n".encode("latin-1"))
+    with pytest.raises(DataError) as refused:
+        look_at(["t.csv"], folder, steward=True)
+    assert refused.value.code == "malformed-csv" and "UTF-8" in str(refused.value)
 
 
 def test_nothing_there_is_refused(folder: Path) -> None:

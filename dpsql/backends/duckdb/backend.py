@@ -25,7 +25,7 @@ from dpsql.backends.duckdb.render import render, render_histogram, text_of
 from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.run import execute, statement_text
 from dpsql.backends.duckdb.scan import Proven
-from dpsql.backends.duckdb.sources import create_view, guard, misread, open_private, prove, read_schema
+from dpsql.backends.duckdb.sources import create_view, hold, misread, open_private, prove, read_schema
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
 from dpsql.backends.located import Located
@@ -126,10 +126,8 @@ class DuckDB:
         with one_message():
             cursor = Cursor(self._private.cursor(), self._health)
             for one in self.located:
-                if one.object is not None and one.table.name.lower() in self._misfits:
-                    guard(cursor, one)
-                elif one.object is not None:
-                    cursor.register(one.table.name.lower(), one.object)
+                if one.object is not None:
+                    hold(cursor, one, fits=one.table.name.lower() not in self._misfits)
         return cursor
 
     @contextmanager

@@ -13,15 +13,14 @@ from dpsql.backends.duckdb.names import literal, quoted
 from dpsql.backends.duckdb.scan import read_parquet
 from dpsql.backends.duckdb.sources import CONFIG
 from dpsql.core.errors import DataError
-from dpsql.policy.model import Table, source_kind
+from dpsql.policy.model import SEPARATORS, Table, source_kind
 
 
 def contents(source: str, files: tuple[Path, ...]) -> tuple[Contents, ...]:
     """The tables of a source. Of a CSV file the first line alone is read, and its columns are text."""
     kind = source_kind(source)
     if kind == "csv":
-        names = header_of(_unnamed(source), files)
-        return (Contents(None, tuple((name, "VARCHAR") for name in names)),)
+        return (_csv(source, files),)
     with closing(duckdb.connect(":memory:", config=CONFIG)) as connection:
         try:
             if kind == "parquet":
@@ -34,6 +33,24 @@ def contents(source: str, files: tuple[Path, ...]) -> tuple[Contents, ...]:
                 code="unreadable",
                 hint="name parquet, CSV or DuckDB files; check that nobody else has it open for writing",
             ) from None
+
+
+def _csv(source: str, files: tuple[Path, ...]) -> Contents:
+    """The columns that a first line names. Where it is one name by the usual separator and several by another, that is
+    the one; no other line is looked at.
+    """
+    names, separator = header_of(_unnamed(source), files), None
+    if names and len(names) == 1:
+        found = {mark: header_of(_unnamed(source, mark), files) for mark in SEPARATORS if mark in names[0]}
+        separator = max(found, key=lambda mark: len(found[mark]), default=None)
+        names = names if separator is None else found[separator]
+    if not any(name.strip() for name in names):
+        raise DataError(
+            f"{source}: its first line is empty" if files[0].stat().st_size else f"{source} is empty",
+            code="no-header",
+            hint="a CSV file begins with a line that names its columns: add it, or leave the file out",
+        )
+    return Contents(None, tuple((name, "VARCHAR") for name in names), separator)
 
 
 def _database(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[Contents, ...]:
@@ -49,6 +66,6 @@ def _database(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[Conten
     return tuple(found)
 
 
-def _unnamed(source: str) -> Table:
+def _unnamed(source: str, separator: str | None = None) -> Table:
     """A table that has no name yet, for messages about its file."""
-    return Table(Path(source).name, source, None, False, None, None, None, {})
+    return Table(Path(source).name, source, None, False, None, None, None, {}, separator=separator)

@@ -51,7 +51,8 @@ def read_csv(
     errors = "store_rejects" tells which records those are.
     """
     if table.public and not any(c.type for c in table.columns.values()):
-        return f"SELECT * FROM read_csv({paths(files)}, parallel = false)"
+        mark = "" if table.separator is None else f", delim = {literal(table.separator)}"
+        return f"SELECT * FROM read_csv({paths(files)}, parallel = false{mark})"
     header = header_of(table, files)
     shown = ", ".join(quoted(c) for c in header if table.public or c.lower() in used)
     if not shown:
@@ -59,13 +60,13 @@ def read_csv(
         raise PolicyError(
             f"tables.{table.name}.columns: none of the listed columns is in the first line of {table.source}",
             code="unknown-column",
-            hint="the first line must name the columns: add a header, or list the names that it has; "
-            f"`dpsql init {table.source} --steward` proposes all of them, with their types",
+            hint="the first line must name the columns: add a header, list the names that it has, or say what stands "
+            f'between them (separator = ";"); `dpsql init {table.source} --steward` proposes all of it',
         )
     columns = ", ".join(f"{literal(c)}: 'VARCHAR'" for c in header)
     return (
         f"SELECT {shown} FROM read_csv({paths(files)}, auto_detect = false, header = true, "
-        f"delim = {literal(_delimiter(files[0]))}, quote = '\"', escape = '\"', columns = {{{columns}}}, "
+        f"delim = {literal(_delimiter(table, files[0]))}, quote = '\"', escape = '\"', columns = {{{columns}}}, "
         f"hive_partitioning = false, max_line_size = {LONGEST}, parallel = {unquoted}, {errors} = true)"
     )
 
@@ -114,7 +115,7 @@ def header_of(table: Table, files: tuple[Path, ...]) -> list[str]:
 def _first_record(table: Table, file: Path) -> list[str]:
     try:
         with _text(file, "surrogateescape") as text, _any_size():
-            first = next(csv.reader(text, delimiter=_delimiter(file)), [])
+            first = next(csv.reader(text, delimiter=_delimiter(table, file)), [])
         if first:
             first[0] = first[0].removeprefix("\ufeff")
         "".join(first).encode()  # what isn't UTF-8 was read as surrogates: only the header itself must be
@@ -136,7 +137,7 @@ def _records(table: Table, files: tuple[Path, ...]) -> Records | None:
         for file in files:
             with _text(file, "strict") as text, _any_size():
                 lines = _Lines(text)
-                reader = csv.reader(lines, delimiter=_delimiter(file), strict=True)
+                reader = csv.reader(lines, delimiter=_delimiter(table, file), strict=True)
                 next(reader, None)
                 whole += sum(len(record) == fields for record in reader)
                 quotes = quotes or lines.quotes
@@ -177,5 +178,10 @@ def _any_size() -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _delimiter(file: Path) -> str:
+def _delimiter(table: Table, file: Path) -> str:
+    return table.separator or default_separator(file)
+
+
+def default_separator(file: Path) -> str:
+    """What stands between fields where nobody says anything."""
     return "\t" if ".tsv" in file.suffixes else ","

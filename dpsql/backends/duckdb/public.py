@@ -17,7 +17,7 @@ from dpsql.backends.duckdb.cursor import Cursor, Health
 from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
-from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, lock
+from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, hold, lock
 from dpsql.backends.located import Located
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
@@ -34,7 +34,7 @@ class PublicDatabase:
     def __init__(self, located: tuple[Located, ...], spill: Path | None = None) -> None:
         self.health = Health()
         public = tuple(one for one in located if one.table.public)
-        self._objects = {one.table.name.lower(): one.object for one in public if one.object is not None}
+        self._objects = tuple(one for one in public if one.object is not None)
         self.memo: dict[object, Arrow] = {}
         self._spill = spill
         self._aside: _Aside | None = None
@@ -85,7 +85,9 @@ class PublicDatabase:
     def _cursor(self, tables: Mapping[str, Arrow]) -> Iterator[Cursor]:
         cursor = Cursor(self._connection.cursor(), self.health)
         try:
-            for name, value in {**self._objects, **tables}.items():
+            for one in self._objects:
+                hold(cursor, one, fits=True)
+            for name, value in tables.items():
                 cursor.register(name, value)
             yield cursor
         finally:

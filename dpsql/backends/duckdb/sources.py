@@ -177,9 +177,10 @@ def reading(connection: Runs, one: Located) -> Iterator[str]:
         connection.unregister(_held(one))
 
 
-def _columns(connection: Connection, one: Located, proven: Proven) -> str:
+def _columns(connection: Runs, one: Located, proven: Proven) -> str:
     """Columns made to fit. Those whose type the policy pins are cast to it; a value that doesn't fit is NULL."""
     table, columns = one.table, []
+    kind = None if one.object is not None else table.kind
     for column in raw_columns(connection, one):
         said = table.column(column.name)
         pinned = said.type if said is not None and said.type is not None else column.kind
@@ -187,15 +188,15 @@ def _columns(connection: Connection, one: Located, proven: Proven) -> str:
         wanted = "HUGEINT" if pinned == "UHUGEINT" else pinned
         name = quoted(column.name)
         if wanted == column.kind:
-            text = column.fitted(table.kind, proven)
-            if table.kind == "duckdb" and column.kind == "VARCHAR":
+            text = column.fitted(kind, proven)
+            if kind == "duckdb" and column.kind == "VARCHAR":
                 text = f'{text} COLLATE "binary"'  # a collation would make two spellings one group, and show either
-        elif table.kind == "csv":
+        elif kind == "csv":
             # NULLIF: DuckDB would push a bare cast of a CSV column into its reader, where a value that doesn't fit is
             # an error of the whole row.
             text = f"TRY_CAST(NULLIF({name}, '') AS {wanted})"
         else:
-            text = f"TRY_CAST({column.fitted(table.kind, proven)} AS {wanted})"
+            text = f"TRY_CAST({column.fitted(kind, proven)} AS {wanted})"
         columns.append(f"{text} AS {name}")
     return ", ".join(columns)
 
@@ -221,12 +222,18 @@ def misread(one: Located) -> Misread:
     return Misread(rejected, tuple((c.name, count) for c, count in zip(typed, found[1:], strict=True)))
 
 
-def guard(cursor: Cursor, one: Located) -> None:
-    """A view over an object from Python, some of whose values don't fit their types: those are NULL."""
-    columns = raw_columns(cursor, one)
-    fitted = ", ".join(f"{c.fitted(None, NOTHING)} AS {quoted(c.name)}" for c in columns)
+def hold(cursor: Runs, one: Located, *, fits: bool) -> None:
+    """Let a cursor read an object from Python by its table's name, with the types that the policy pins.
+
+    fits: all of its values fit their own types; those that don't are NULL (Theorem SCAN-1).
+    """
+    name = one.table.name.lower()
+    if fits and all(column.type is None for column in one.table.columns.values()):
+        cursor.register(name, one.object)
+        return
+    columns = _columns(cursor, one, Proven(fits=fits))
     cursor.register(_held(one), one.object)
-    cursor.execute(f"CREATE TEMP VIEW {quoted(one.table.name.lower())} AS SELECT {fitted} FROM {_place(one)}")
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {_place(one)}")
 
 
 def prove(connection: Cursor, one: Located) -> Proven | None:
@@ -287,7 +294,7 @@ def read_schema(connection: Connection, located: tuple[Located, ...]) -> Schema:
         cursor = connection.cursor()
         try:
             if one.object is not None:
-                cursor.register(name, one.object)
+                hold(cursor, one, fits=True)
             found = cursor.execute(f"DESCRIBE SELECT * FROM {quoted(name)}").fetchall()
         except duckdb.Error:
             raise DataError(

@@ -1,0 +1,133 @@
+"""Attacks by values of Python objects (attack 37): one person's value must decide no type, no refusal and no schema.
+
+The neighbours are frames with and without one value of one person, n77; what an analyst sees of each is compared.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import Connect
+
+import dpsql
+
+VALUES: list[Any] = [
+    "n77", b"n77", b"\xff", True, 7, -(2**70), 10**5000, 1.5, float("inf"), Decimal("1.25"), Decimal("sNaN"),
+    np.int8(3), np.float32(2.5), np.datetime64("2020-02-02"), date(2020, 2, 2), datetime(2020, 2, 2, tzinfo=UTC),
+    datetime(2020, 2, 2), time(1, 2), timedelta(1), pd.NaT, pd.NA, pd.Timestamp("1700-01-01"), {"n77": 1}, [1, 2],
+    ("a", 1), {1}, uuid.UUID(int=7), 1 + 2j, object(), "\ud800", "1e400",
+]  # fmt: skip
+TYPES = ("VARCHAR", "DATE", "BIGINT", "BOOLEAN", "DOUBLE", "TIMESTAMP", "DECIMAL(9,2)")
+
+
+def frame(*values: Any, dtype: Any = object) -> pd.DataFrame:
+    made = pd.Series([None] * len(values), dtype=object)
+    for place, value in enumerate(values):
+        made.iat[place] = value
+    return pd.DataFrame({"id": range(len(values)), "x": made.astype(dtype)})
+
+
+def seen(connect: Connect, data: pd.DataFrame, **columns: Any) -> tuple[object, ...]:
+    """What an analyst sees: the schema, or why there is none, and what an answer costs and is called."""
+    policy = {"tables": {"t": {"unit": "row", "columns": columns}}}
+    try:
+        session = connect({"t": data}, policy)
+    except dpsql.Error as error:
+        return (type(error), str(error))
+    answer = session.query(f'SELECT COUNT(*), COUNT("{data.columns[-1]}") FROM t', epsilon=1)
+    return tuple(session.query("DESCRIBE t").rows), answer.cost, tuple(answer.columns)
+
+
+def test_no_value_of_a_pinned_column_of_objects_changes_what_is_seen(connect: Connect) -> None:
+    def pinned(value: Any) -> tuple[object, ...]:
+        one = frame(value, "a")["x"]
+        data = pd.DataFrame({type_.lower(): one for type_ in TYPES})
+        return seen(connect, data, **{type_.lower(): {"type": type_} for type_ in TYPES})
+
+    without = pinned(None)
+    assert all(type_ in str(without[0]) for type_ in TYPES)
+    for value in VALUES:
+        assert pinned(value) == without, repr(value)[:50]
+
+
+def test_a_column_of_objects_is_text_or_refused_whoever_is_in_it(connect: Connect) -> None:
+    """Whether a source can be opened at all is a public fact; that, and nothing else, is seen of another value."""
+    text = seen(connect, frame(None, None))
+    refused = set()
+    for value in VALUES:
+        found = seen(connect, frame(value, None))
+        if found != text:
+            refused.add(found)
+    assert seen(connect, frame("n77", None)) == text and "VARCHAR" in str(text)
+    assert {kind for kind, _ in refused} <= {dpsql.PolicyError, dpsql.DataError}
+    said = {str(words) for kind, words in refused if kind is dpsql.PolicyError}
+    assert len(said) == 1 and "n77" not in said.pop()
+
+
+def test_a_refusal_names_every_column_of_objects_and_not_the_one_that_differs(connect: Connect) -> None:
+    said = set()
+    for first, second in [("a", 7), (7, "a"), (7, date(2020, 1, 1))]:
+        data = frame("a", first).assign(y=frame("b", second)["x"])
+        kind, words = seen(connect, data)
+        said.add(words)
+        assert kind is dpsql.PolicyError and "x, y" in str(words) and "type" in str(words)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("value", ["n77", date(2020, 2, 2), 7])
+def test_categories_that_one_person_brings_make_no_type(value: Any, connect: Connect) -> None:
+    without = seen(connect, frame(None, None, dtype=pd.CategoricalDtype(pd.Index([], dtype=object))))
+    brought = pd.CategoricalDtype(pd.Index([value], dtype=object))
+    found = seen(connect, frame(value, None, dtype=brought))
+    assert found == without if value == "n77" else found[0] is dpsql.PolicyError
+
+
+def test_a_pin_makes_one_type_of_what_pandas_types_by_its_rows(connect: Connect) -> None:
+    """Integers are floats as soon as one of them is missing, and booleans objects."""
+    kinds = {"BIGINT": ([1, 2], [1, None]), "BOOLEAN": ([True, False], [True, None])}
+    for type_, (every, missing) in kinds.items():
+        frames = [pd.DataFrame({"id": [1, 2], "x": values}) for values in (every, missing)]
+        assert frames[0].dtypes["x"] != frames[1].dtypes["x"]
+        assert seen(connect, frames[0], x={"type": type_}) == seen(connect, frames[1], x={"type": type_})
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "sql", "answer"),
+    [
+        (
+            [date(2020, 1, 1), None, datetime(2021, 5, 5)],
+            {"type": "DATE", "min": date(2020, 1, 1), "max": date(2021, 12, 31)},
+            "SELECT COUNT(*), COUNT(x), COUNT(*) FILTER (x > DATE '2021-01-01') FROM t",
+            (3, 2, 1),
+        ),
+        (
+            [Decimal("1.25"), 7, float("nan"), "n77", {"n77": 1}],
+            {"type": "DECIMAL(9, 2)", "min": 0, "max": 10},
+            "SELECT COUNT(*), COUNT(x), SUM(x) FROM t",
+            (5, 2, Decimal("8.25")),
+        ),
+    ],
+)
+def test_pinned_objects_are_read_value_by_value(
+    values: list[Any], column: Mapping[str, Any], sql: str, answer: tuple[Any, ...], connect: Connect
+) -> None:
+    session = connect({"t": frame(*values)}, {"tables": {"t": {"unit": "row", "columns": {"x": column}}}})
+    assert session.query(sql, epsilon=10**6).rows == [pytest.approx(answer)]
+
+
+def test_pins_hold_for_public_objects_as_for_public_files(connect: Connect) -> None:
+    labels = pd.DataFrame({"k": pd.Series([1, 2], dtype=object), "label": ["one", "two"]})
+    tables = {
+        "labels": {"public": True, "columns": {"k": {"type": "BIGINT"}}},
+        "t": {"unit": "row", "columns": {"k": {"references": "labels.k"}}},
+    }
+    session = connect({"labels": labels, "t": pd.DataFrame({"k": [1, 1, 2]})}, {"tables": tables})
+    sql = "SELECT label, COUNT(*) FROM t JOIN labels USING (k) GROUP BY label"
+    assert session.query(sql, epsilon=10**6).rows == [("one", 2), ("two", 1)]

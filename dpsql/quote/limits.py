@@ -26,7 +26,7 @@ from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
 from dpsql.quote.bounds import Stored, analyze_known, counted, scale_of_count
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.cuts import Kind, Wanted, histogram_of, is_countable
+from dpsql.quote.cuts import Kind, Wanted, histogram_of
 from dpsql.quote.key_votes import Counts, key_limits
 from dpsql.quote.model import Ask, Released, Stage
 from dpsql.statistics.bounds import Automatic
@@ -63,7 +63,7 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
             else:
                 raise
         else:
-            if refusals and not all(_countable(one) for one in checked.releases if one.bounding.chosen):
+            if refusals and not all(_countable(one, limits) for one in checked.releases if one.bounding.chosen):
                 raise refusals[0]
             return checked, limits
 
@@ -74,9 +74,14 @@ def _seed(limits: Limits, name: str, seed: int) -> Limits:
     return replace(limits, chosen=limits.chosen | {name}, **found)
 
 
-def _countable(one: CheckedRelease) -> bool:
-    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated."""
-    return unit_of(one.release.input) is not None and is_countable(one)
+def _countable(one: CheckedRelease, limits: Limits) -> bool:
+    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated.
+
+    Nor by groups that noisy values decide about.
+    """
+    if unit_of(one.release.input) is None:
+        return False
+    return all(histogram_of(one.release, kind) is not None for kind in _kinds(one, limits))
 
 
 def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
@@ -84,7 +89,9 @@ def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
     for index, one in enumerate(checked.releases):
         if unit_of(one.release.input) is not None:
             for kind in _kinds(one, limits):
-                yield Wanted(kind, index, histogram_of(one.release, kind))
+                histogram = histogram_of(one.release, kind)
+                assert histogram is not None, "what can't be counted was refused"
+                yield Wanted(kind, index, histogram)
 
 
 def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:

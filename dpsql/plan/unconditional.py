@@ -1,8 +1,8 @@
 """The rows that a relation's are among, whatever noisy values it is given: conditions on those are left out.
 
 Units are counted in these before the noisy values are measured. One unit has no fewer rows here than in the relation
-itself, in no fewer groups: a limit that is chosen by them cuts no more than is estimated. Nothing private rests on that,
-since limits are enforced on the relation itself, whoever chose them (Theorem LIMITS-1).
+itself, in no fewer groups: a limit that is chosen by them cuts no more than is estimated. Nothing private rests on
+that, since limits are enforced on the relation itself, whoever chose them (Theorem LIMITS-1).
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ QUERIES = [
     "SELECT k, SUM(x) FILTER (WHERE x < 9), SUM(CASE WHEN k = 'a' THEN -x END) FROM t GROUP BY k",  # totals alone
     "SELECT k, x, COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (x))",
     "SELECT COUNT(*) FROM (SELECT id, k, x FROM t UNION ALL SELECT id, k, x FROM t)",
+    "SELECT k, COUNT(*) FROM t WHERE x > (SELECT AVG(x) FROM t WHERE x > 2) GROUP BY k",  # a noisy constant
 ]
 CROWD: list[Row] = [(i, "abc"[i % 3], float(i % 7)) for i in range(40) for _ in range(1 + i % 5)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -206,3 +207,55 @@ def test_explain_says_what_is_spent_on_limits_and_then_which_are_used(session: d
     after = str(session.explain(BY_KEY, epsilon=4))
     assert f"enforced  max_rows = {used(answer)['max_rows']}" in after and "chosen first" not in after
     assert session.budget.spent.epsilon == 4
+
+
+# ---------------------------------------------------------------- conditions on noisy values
+
+NOISY = (
+    "SELECT COUNT(*) AS n FROM t WHERE v >= (SELECT AVG(v) FROM t)",
+    "SELECT COUNT(*) AS n FROM t WHERE k IN (SELECT k FROM t GROUP BY k HAVING COUNT(*) > 10)",
+    "WITH m AS (SELECT k, AVG(v) AS a FROM t GROUP BY k) SELECT COUNT(*) AS n FROM t JOIN m USING (k) WHERE v > a",
+    "SELECT COUNT(*) AS n FROM t WHERE v > 2 AND v >= (SELECT AVG(v) FROM t WHERE v > 2)",
+)
+
+
+@pytest.mark.parametrize("sql", NOISY)
+def test_a_condition_on_noisy_values_needs_no_named_limit(session: dpsql.Session, sql: str) -> None:
+    answer = session.query(sql, epsilon=8)
+    base = duckdb.connect()
+    base.register("t", TABLE)
+    ((exact,),) = base.execute(sql).fetchall()
+    assert 8 <= used(answer)["max_rows"] <= 2048
+    assert answer.rows[0][0] == pytest.approx(exact, rel=0.35) and answer.cost.epsilon == 8
+    assert not any("not known" in note for note in answer.cut_notes)
+    again = session.query(sql, epsilon=8)
+    assert again.rows == answer.rows and again.cost.epsilon == 0
+    other = session.explain(sql.replace("COUNT(*) AS n", "COUNT(v) AS n"), epsilon=8)
+    assert [stage.kind for stage in other.stages] == ["main"]  # the counts are stored, and free
+
+
+def test_units_are_counted_without_conditions_on_noisy_values(session: dpsql.Session) -> None:
+    whole = session.explain("SELECT COUNT(*) FROM t", epsilon=1).stages[0]
+    noisy = session.explain(NOISY[0], epsilon=1).stages[0]
+    assert whole.kind == noisy.kind == "limits"
+    rows = {step.checked.release for step in whole.releases}
+    assert rows <= {step.checked.release for step in noisy.releases}
+
+
+@pytest.mark.parametrize(
+    ("sql", "limit"),
+    [
+        (
+            "SELECT v > (SELECT AVG(v) FROM t) AS above, COUNT(DISTINCT id) FROM t GROUP BY 1",
+            "max_groups",
+        ),  # which groups there are
+        (
+            "SELECT COUNT(*) FROM t JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) m ON t.v < m.n",
+            "max_rows",
+        ),  # a row may have several matches
+    ],
+)
+def test_what_more_than_conditions_rests_on_still_needs_a_limit(session: dpsql.Session, sql: str, limit: str) -> None:
+    with pytest.raises(PrivacyError, match=r"any number|how many groups") as error:
+        session.explain(sql, epsilon=1, delta="1e-6")
+    assert limit in str(error.value) and not spends(session)

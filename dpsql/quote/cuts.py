@@ -8,6 +8,7 @@ chooses limits, whether they choose one or not; what they tell is in every inter
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
@@ -19,16 +20,15 @@ from dpsql.core.ranges import Range
 from dpsql.plan.nodes import (
     Aggregate,
     Expr,
-    Given,
     GroupUnits,
     Relation,
     Release,
     columns_of,
     counted_rows,
-    parts_of,
     unit_of,
 )
 from dpsql.plan.rows import fresh, plan_column
+from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.quote.model import Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.constants import constant_number
@@ -63,6 +63,7 @@ class Cut:
     aggregate: int = 0  # of a range or a total: which aggregate's, and of a pair which value's
     place: int = 0
     first: int = 0  # of a total: bucket 0 of the histogram ends at 2^first
+    before: bool = False  # counted before conditions on noisy values: of more rows than there are
 
 
 def cuts_of(one: CheckedRelease, *, open_ranges: bool = False) -> Iterator[Cut]:
@@ -70,9 +71,9 @@ def cuts_of(one: CheckedRelease, *, open_ranges: bool = False) -> Iterator[Cut]:
 
     open_ranges: ranges aren't known yet, and those that the data can't leave now may be narrower then.
     """
-    countable = is_countable(one)
+    before = is_noisy(one.release.input)
     for kind, limit in _enforced(one):
-        yield Cut(kind, f"{_NAMES[kind]} = {limit:,}", limit, histogram_of(one.release, kind) if countable else None)
+        yield Cut(kind, f"{_NAMES[kind]} = {limit:,}", limit, histogram_of(one.release, kind), before=before)
     for index, argument in enumerate(one.arguments):
         if (total := argument.total_limit(one.bounding.totals)) is not None:
             shown = f"one unit's {argument.total_text} = {float(total.most):,g}"
@@ -81,7 +82,7 @@ def cuts_of(one: CheckedRelease, *, open_ranges: bool = False) -> Iterator[Cut]:
                 shown = f"one unit's {argument.total_text} in one group = {float(total.peak):,g}"
                 yield Cut("peak", shown, float(total.peak), total.peaks, index, first=total.first)
         for clipped in _clipped(argument, open_ranges=open_ranges):
-            counted = _outside(one.release, clipped) if countable else None
+            counted = _outside(one.release, clipped)
             yield Cut("outside", f"the range of {clipped.text}", 0, counted, index, clipped.place)
 
 
@@ -120,16 +121,18 @@ def watched(one: CheckedRelease, release: int, *, open_ranges: bool = False) -> 
             yield Wanted(cut.kind, release, cut.histogram)
 
 
-def is_countable(one: CheckedRelease) -> bool:
-    """Can its units be counted before it? Not where values of another release decide which rows there are."""
-    return not any(isinstance(p, Given) and p.noisy for p in parts_of(one.release.input))
-
-
 # ---------------------------------------------------------------- the counts
 
 
-def histogram_of(release: Release, kind: Kind) -> Release:
-    """The histogram of what units have in the rows of a release. Each unit is one row of it (Theorem LIMITS-1)."""
+def histogram_of(release: Release, kind: Kind) -> Release | None:
+    """The histogram of what units have in the rows of a release. Each unit is one row of it (Theorem LIMITS-1).
+
+    Conditions on noisy values, which aren't known yet, are left out. None where more than conditions rests on them.
+    """
+    found = unconditional(release.input)
+    if found is None or (kind != "rows" and not found.keeps(release.keys)):
+        return None
+    release = replace(release, input=found.relation)
     unit, taken = unit_of(release.input), columns_of(release.input)
     assert unit is not None
     rows = fresh("unit rows", taken)
@@ -151,8 +154,12 @@ def _bucket_of(column: str) -> Expr:
     return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
-def _outside(release: Release, clipped: _Clipped) -> Release:
+def _outside(release: Release, clipped: _Clipped) -> Release | None:
     """How many units have a value outside of a range: each is one row, so that it moves this by 1 (Theorem CUT-1)."""
+    found = unconditional(release.input)
+    if found is None or not found.keeps([clipped.outside()]):
+        return None
+    release = replace(release, input=found.relation)
     unit, taken = unit_of(release.input), columns_of(release.input)
     if unit is None:
         return Release(release.input, (), (_count(clipped.outside()),))

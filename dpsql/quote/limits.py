@@ -26,7 +26,7 @@ from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
 from dpsql.quote.bounds import Stored, analyze_known, counted, scale_of_count
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.cuts import Kind, Wanted, histogram_of, is_countable
+from dpsql.quote.cuts import Kind, Wanted, histogram_of
 from dpsql.quote.key_votes import Counts, key_limits
 from dpsql.quote.model import Ask, Released, Stage
 from dpsql.statistics.bounds import Automatic
@@ -40,6 +40,7 @@ THIN = 1 / 8  # at most so many units go on from one bucket behind the last that
 SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
 
 KINDS: tuple[Kind, ...] = ("rows", "groups", "largest")
+_NEEDS = {"needs-max-rows": "max_rows", "needs-max-groups": "max_groups"}  # refusals, by their codes
 BY_GROUP: tuple[tuple[Kind, str], ...] = (("groups", "max_groups"), ("largest", "max_rows_per_group"))
 
 
@@ -56,15 +57,15 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
             checked = analyze(plan, limits, catalog)
         except PrivacyError as error:
             refusals.append(error)
-            if error.code == "needs-max-rows":
-                limits = _seed(limits, "max_rows", ROWS)
-            elif error.code == "needs-max-groups":
-                limits = _seed(limits, "max_groups", GROUPS)
-            else:
+            name = _NEEDS.get(error.code)
+            if name is None:
                 raise
+            limits = _seed(limits, name, ROWS if name == "max_rows" else GROUPS)
         else:
-            if refusals and not all(_countable(one) for one in checked.releases if one.bounding.chosen):
-                raise refusals[0]
+            missing = {name for one in checked.releases for name in _uncountable(one, limits)}
+            for refusal in refusals:
+                if _NEEDS[refusal.code] in missing:
+                    raise refusal
             return checked, limits
 
 
@@ -74,9 +75,17 @@ def _seed(limits: Limits, name: str, seed: int) -> Limits:
     return replace(limits, chosen=limits.chosen | {name}, **found)
 
 
-def _countable(one: CheckedRelease) -> bool:
-    """Can the units of a release be counted before it? Not by rows that are their own units and are repeated."""
-    return unit_of(one.release.input) is not None and is_countable(one)
+def _uncountable(one: CheckedRelease, limits: Limits) -> Iterator[str]:
+    """The limits of a release that can't be chosen, because its units can't be counted before it.
+
+    Rows that are their own units and are repeated can't, nor can groups that noisy values decide about.
+    """
+    if unit_of(one.release.input) is None:
+        yield from one.bounding.chosen
+        return
+    for kind in _kinds(one, limits):
+        if histogram_of(one.release, kind) is None:
+            yield "max_groups" if kind == "groups" else "max_rows"
 
 
 def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
@@ -84,7 +93,9 @@ def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
     for index, one in enumerate(checked.releases):
         if unit_of(one.release.input) is not None:
             for kind in _kinds(one, limits):
-                yield Wanted(kind, index, histogram_of(one.release, kind))
+                histogram = histogram_of(one.release, kind)
+                assert histogram is not None, "what can't be counted was refused"
+                yield Wanted(kind, index, histogram)
 
 
 def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:

@@ -25,6 +25,7 @@ SEEN = 3.0  # noise scales above which units outside of a range are more than no
 DOUBT = 2.0  # standard deviations of the counts' noise that are added to what is cut
 FALL = 0.35  # beyond the last bucket, each holds at most this share of the one before,
 BEYOND = 2  # and so many of them any at all: no unit has more than four times what the last that are counted have
+APART = 3.0  # rows that meet conditions on noisy values lose at most so many times the share that all rows lose
 FLATTER = 0.25  # at most, numbers in a bucket fall off as slowly as this share of how they seem to
 
 Tables = Mapping[Release, Noisy]
@@ -53,7 +54,10 @@ def found_of(one: CheckedRelease, tables: Tables) -> Iterator[Found]:
         elif cut.kind == "outside":
             yield Found(cut, units=_outside(noisy))
         else:
-            yield Found(cut, share=share_of(noisy, cut.limit, cut.first))
+            share = share_of(noisy, cut.limit, cut.first)
+            if share is not None and cut.before:
+                share = replace(share, most=APART * share.most)
+            yield Found(cut, share=share)
 
 
 def loss_of(one: CheckedRelease, tables: Tables) -> Loss:
@@ -183,7 +187,8 @@ def lines(found: Sequence[Found]) -> list[str]:
     for one in found:
         if one.share is not None:
             things = {"groups": "the groups", "total": "that sum", "peak": "that sum"}.get(one.cut.kind, "the rows")
-            said.append(f"{one.cut.text} cuts {_part(one.share.about)} of {things}")
+            which = " that there are before conditions on noisy values" if one.cut.before else ""
+            said.append(f"{one.cut.text} cuts {_part(one.share.about)} of {things}{which}")
         elif one.units is not None:
             about = f"about {one.units[0]:,.0f}" if one.units[0] else "hardly any"
             said.append(f"{about} units have a value outside of {one.cut.text}")

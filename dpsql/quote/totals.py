@@ -23,6 +23,7 @@ from dpsql.core.errors import Error
 from dpsql.mechanisms.registry import noise_of
 from dpsql.plan.nodes import Aggregate, Expr, GroupUnits, Release, columns_of, counted_rows, unit_of
 from dpsql.plan.rows import fresh, plan_column
+from dpsql.plan.unconditional import is_noisy
 from dpsql.quote import limits as by_rows
 from dpsql.quote.cuts import Kind, Wanted
 from dpsql.quote.key_votes import Counts
@@ -87,6 +88,8 @@ def may_choose(one: CheckedRelease) -> list[str]:
 def _sums(one: CheckedRelease) -> tuple[int, ...]:
     """The arguments whose totals are counted, each sum once; none where not only sums and counts are asked for."""
     if one.private_keys or one.winners is not None or one.owner.numbered or one.bounding.peak is not None:
+        return ()
+    if is_noisy(one.release.input):  # what values add up to isn't known before the noisy values are
         return ()
     if not all(a.units or (a.clip is None and (a.recipe.counted or _bounded(a))) for a in one.arguments):
         return ()

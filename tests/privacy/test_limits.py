@@ -28,6 +28,7 @@ QUERIES = [
     "SELECT k, SUM(x) FILTER (WHERE x < 9), SUM(CASE WHEN k = 'a' THEN -x END) FROM t GROUP BY k",  # totals alone
     "SELECT k, x, COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (x))",
     "SELECT COUNT(*) FROM (SELECT id, k, x FROM t UNION ALL SELECT id, k, x FROM t)",
+    "SELECT k, COUNT(*) FROM t WHERE x > (SELECT AVG(x) FROM t WHERE x > 2) GROUP BY k",  # a noisy constant
 ]
 CROWD: list[Row] = [(i, "abc"[i % 3], float(i % 7)) for i in range(40) for _ in range(1 + i % 5)]
 
@@ -94,7 +95,7 @@ def test_a_unit_has_one_vote_in_each_histogram_whatever_it_has(adjacency: str, s
         assert [m.sensitivity.l2_squared for s in stage.releases for m in s.measurements] == claims
         base = measured(session, stage, CROWD)
         most = [0] * len(claims)
-        for rows in (1, 2, 3, 1000, 40_000):
+        for rows in (1, 2, 3, 1000, 5_000):
             mine = [*CROWD, *person(rows)]
             before = base if adjacency == "add_remove" else measured(session, stage, [*CROWD, *person(7, "ab")])
             change = moved(measured(session, stage, mine), before)

@@ -54,12 +54,12 @@ def _dates(low: date, high: date) -> tuple[date, date]:
 
 
 def limits_up_to(most: int) -> list[int]:
-    """Round limits: 1, 2, 3, 5, 7, 10, 15, 20, … and the first that is at least `most`."""
-    found = [1]
-    while found[-1] < most:
-        tens = 10 ** (len(str(found[-1])) - 1)
-        found.append(next(n for n in (tens * f // 10 for f in (10, 15, 20, 30, 50, 70, 100)) if n > found[-1]))
-    return found
+    """Limits to propose: powers of two, up to the first that is at least `most`.
+
+    What a limit cuts is estimated from counts of units between powers of two: of a limit that lies between two of them
+    it isn't known how many units are beyond it, and an answer would be called low where nothing is cut.
+    """
+    return [2**power for power in range(max(most - 1, 0).bit_length() + 1)]
 
 
 def _plain(number: Decimal) -> int | Decimal:

@@ -261,7 +261,7 @@ def test_what_rows_show_is_proposed_with_a_warning(folder: Path) -> None:
     tables = tomllib.loads(text)["tables"]
     assert "WARNING: rows were read" in text
     assert tables["people"]["rows_per_unit"] == 1 and "rows_per_unit" not in tables["visits"]
-    assert tables["visits"]["max_rows"] == 3
+    assert tables["visits"]["max_rows"] == 4
     visits = tables["visits"]["columns"]
     assert visits["cost"] == {"min": 0, "max": 1000}
     assert visits["day"] == {"nullable": False, "min": date(2024, 1, 1), "max": date(2024, 3, 31)}
@@ -304,7 +304,7 @@ def test_ranges_are_rounded_outwards(low: Any, high: Any, type_: str, name: str,
 
 
 def test_limits_are_round_and_reach_the_most() -> None:
-    assert limits_up_to(40) == [1, 2, 3, 5, 7, 10, 15, 20, 30, 50]
+    assert limits_up_to(40) == [1, 2, 4, 8, 16, 32, 64] and limits_up_to(32) == [1, 2, 4, 8, 16, 32]
     assert limits_up_to(1) == [1]
 
 

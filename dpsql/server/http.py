@@ -30,7 +30,9 @@ from dpsql.server.replies import (
     explain_reply,
     history_reply,
     prices_reply,
+    receipt_reply,
     status_of,
+    usual_reply,
 )
 from dpsql.server.tokens import Tokens, Who, unknown
 
@@ -44,7 +46,9 @@ FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.file",
+    "receipt": "application/json",
 }
+"""What answers come as. A receipt is signed, and for the CSV file with the same answer."""
 
 
 class Http:
@@ -71,7 +75,10 @@ class Http:
         try:
             return await handler(self, request)
         except Exception as error:
-            return error_response(outward(error, new_incident()))
+            told = outward(error, new_incident())
+            if request.query_params.get("errors") == "inside":  # a browser's console logs every other status
+                return JSONResponse({"error": {**error_reply(told), "status": status_of(told)}})
+            return error_response(told)
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run something that blocks in a thread. Whoever goes away meanwhile has paid all the same."""
@@ -135,12 +142,16 @@ class Http:
                 return json.dumps(shown if listed or len(shown) > 1 else shown[0], allow_nan=False).encode()
             if len(answers) > 1 and format_ != "csv":
                 raise ServerError(f"{format_} holds one answer", code="bad-request", hint="ask for json or csv")
+            if format_ == "receipt":
+                return receipt_reply(answers[0], f"{name}.csv")
             return encode_all(answers, format_)
 
         receipt = answers[0].receipt.id
+        name = receipt[:8] or "answer"
         headers = {"X-Dpsql-Receipt": receipt} if receipt else {}
         if format_ != "json":
-            headers["Content-Disposition"] = f'attachment; filename="{receipt[:8] or "answer"}.{format_}"'
+            ending = "csv.receipt.json" if format_ == "receipt" else format_
+            headers["Content-Disposition"] = f'attachment; filename="{name}.{ending}"'
         return Response(await self.run(encoded), media_type=FORMATS[format_], headers=headers)
 
     # ---------------------------------------------------------------- what there is
@@ -178,7 +189,7 @@ class Http:
         who = await self.who(request)
         budget = await self.run(self.core.budget, who)
         told = {"name": who.name, "role": who.role, "remaining": cost_reply(budget.remaining)}
-        return JSONResponse({**told, "warning": budget.warning})
+        return JSONResponse({**told, "warning": budget.warning, **usual_reply(self.core.engine.policy.budget)})
 
     async def login(self, request: Request) -> Response:
         body = await body_of(request, ("token",))
@@ -284,7 +295,7 @@ def format_of(request: Request) -> str:
         if named not in FORMATS:
             raise ServerError(f"unknown format {named!r}", code="bad-request", hint=f"known are {', '.join(FORMATS)}")
         return named
-    kinds = {media.partition(";")[0]: name for name, media in FORMATS.items()}
+    kinds = {media.partition(";")[0]: name for name, media in FORMATS.items() if name != "receipt"}
     kinds["application/vnd.apache.arrow.stream"] = "arrow"
     for one in request.headers.get("accept", "").split(","):
         if (kind := one.partition(";")[0].strip().lower()) in kinds:

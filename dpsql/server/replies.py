@@ -7,10 +7,11 @@ from typing import Any
 
 from dpsql.accounting.account import Entry
 from dpsql.answer.model import Answer
-from dpsql.answer.render import as_json
+from dpsql.answer.render import as_json, encode
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, Error, PrivacyError, ServerError, SQLError
 from dpsql.explain.explanation import Explanation
+from dpsql.policy import model as policy
 from dpsql.server.core import Budget, Outlook
 
 Json = dict[str, Any]
@@ -61,12 +62,14 @@ def cost_reply(cost: Cost) -> Json:
 
 def explain_reply(explained: Explanation, outlook: Outlook) -> Json:
     """What `dpsql explain --json` says, what it says to people, and what it would leave of the budget."""
+    from dpsql.explain.expected import expected
     from dpsql.explain.facts import as_dict
 
     after = outlook.left_after
     return {
         **as_dict(explained),
         "text": str(explained),
+        "expected": [{"name": e.name, "error": e.error, "text": e.text, "rows": e.rows} for e in expected(explained)],
         "stored": outlook.stored,
         "left": cost_reply(outlook.left),
         "left_after": None if after is None else cost_reply(after),
@@ -90,6 +93,12 @@ def budget_reply(budget: Budget) -> Json:
     }
 
 
+def usual_reply(budget: policy.Budget) -> Json:
+    """What a query spends when it names nothing, and the most that one may spend; null where the policy is silent."""
+    shown = {"query_epsilon": budget.query_epsilon, "max_query_epsilon": budget.max_query_epsilon}
+    return {name: None if value is None else float(value) for name, value in shown.items()}
+
+
 def history_reply(entries: Sequence[Entry], *, names: bool) -> list[Json]:
     """Spends, as `dpsql budget --history --json` lists them; names: with who spent."""
     return [
@@ -103,3 +112,11 @@ def history_reply(entries: Sequence[Entry], *, names: bool) -> list[Json]:
 def answer_reply(answer: Answer) -> Json:
     """What `dpsql query --format json` says."""
     return as_json(answer)
+
+
+def receipt_reply(answer: Answer, file: str) -> bytes:
+    """The signed receipt of an answer, bound to the CSV file of this name that holds it."""
+    from dpsql.answer.receipts import signed_receipt
+
+    assert answer.signer is not None, "a server has a ledger"
+    return signed_receipt(answer.about, file, encode(answer, "csv"), answer.signer)

@@ -5,7 +5,7 @@ import { themeButton } from "./theme.js";
 
 /** Log in with the token of a link, if the address has one; the address forgets it. Returns why that failed, or null. */
 export async function followLink() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const token = new URLSearchParams(location.hash.slice(1)).get("login");
   if (!token) return null;
   history.replaceState(null, "", location.pathname);
   try {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
 
     for module in ("uvicorn", "starlette", "joserfc", "httpx"):
         extra(module, "server", "dpsql serve")
+    from dpsql.server.page import ensure_built
     from dpsql.server.serve import serve as run
     from dpsql.server.settings import read_settings
     from dpsql.server.tokens import Who
@@ -47,6 +49,9 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
         if browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY")):
             click.launch(link)
 
+    say = partial(click.echo, err=True)
+    if (trouble := ensure_built(say)) is not None:
+        say(trouble)
     who = Who(_user(), "steward")
     with Engine.open(policy) as engine:
         run(engine, settings, ready=ready, link=who if settings.is_local else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -22,6 +21,7 @@ from dpsql.server.core import Core
 from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
 from dpsql.server.login import COOKIE, HOURS, Logins
+from dpsql.server.page import NOT_BUILT, PAGE
 from dpsql.server.replies import (
     answer_reply,
     budget_reply,
@@ -39,8 +39,6 @@ from dpsql.server.tokens import Tokens, Who, unknown
 T = TypeVar("T")
 Handler = Callable[["Http", Request], Awaitable[Response]]
 
-PAGE = Path(__file__).parent / "web" / "dist"
-NOT_BUILT = "the page isn't built: run `npm ci && npm run build` in dpsql/server/web; the API works without it\n"
 FORMATS = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
@@ -227,7 +225,7 @@ class Http:
 
     async def page(self, request: Request) -> Response:
         index = PAGE / "index.html"
-        return FileResponse(index) if index.is_file() else PlainTextResponse(NOT_BUILT)
+        return FileResponse(index) if index.is_file() else PlainTextResponse(f"{NOT_BUILT}\n")
 
     async def favicon(self, request: Request) -> Response:
         icon = PAGE / "favicon.svg"

@@ -1,4 +1,4 @@
-"""The web page's files: wheels carry them; a checkout builds them where npm is there. Needs nothing but Python itself."""
+"""The page's files: wheels carry them, a checkout builds them where npm is there. Needs nothing but Python itself."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ const SHOWN = 200; // rows, until more are asked for
 export function answerCard(answer, { sql, replayed = false }) {
   const { receipt, columns, rows } = answer;
   const free = replayed || receipt.reused || !receipt.id || answer.cost.epsilon === 0;
-  const why = replayed ? "replayed, free" : receipt.reused ? "free: your stored answer" : free ? "free" : `cost ${guarantee(answer.cost)}`;
+  const why = replayed ? "replayed, free" : receipt.reused ? "free: stored" : free ? "free" : `cost ${guarantee(answer.cost)}`;
   return h("section", { class: "card answer", "aria-labelledby": "answer-title", "data-testid": "answer" },
     h("header", { class: "card-head" },
       h("h2", { id: "answer-title", tabindex: -1 }, "Answer"),

@@ -9,6 +9,7 @@ import { pricePanel } from "./price.js";
 import { sidebar } from "./sidebar.js";
 import { stewardViews } from "./steward.js";
 import { themeButton, whenThemeChanges } from "./theme.js";
+import { examplesOf, welcome } from "./welcome.js";
 
 const TYPING = 250; // milliseconds without a key before the price is asked for
 const STILL = 450; // and before a refusal is shown in the text: half a word is no mistake
@@ -19,7 +20,7 @@ const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 /** Show the page for somebody. onleave: he logs out. */
 export function showApp(me, onleave) {
   const free = lane();
-  let quote = null, quotedFor = null, asking = 0, budget = null, timer = 0, refusing = 0, shown = null;
+  let quote = null, pricedFor = null, asking = 0, budget = null, timer = 0, refusing = 0, shown = null, examples = [];
 
   // ---------------------------------------------------------------- its parts
 
@@ -28,7 +29,7 @@ export function showApp(me, onleave) {
   const side = sidebar({ oninsert: (name) => { sql.insert(name); drawer(false); }, onreplay: replay });
   const runButton = h("button", { type: "button", class: "primary run", onclick: run }, icon(ICONS.play), h("span", "Run"), h("kbd", MAC ? "⌘⏎" : "Ctrl ⏎"));
   const tell = h("p", { class: "trouble", role: "alert" });
-  const result = h("div", { class: "result", "aria-live": "polite" }, welcome());
+  const result = h("div", { class: "result" });
   const meter = h("div", { class: "meter" });
   const query = h("main", { class: "query" },
     h("div", { class: "work" },
@@ -66,7 +67,8 @@ export function showApp(me, onleave) {
   function typed(text) {
     sessionStorage.setItem(DRAFT, text);
     clearTimeout(refusing);
-    quote = null;
+    quote = pricedFor = null;
+    price.priced(null);
     later(TYPING);
   }
 
@@ -100,12 +102,13 @@ export function showApp(me, onleave) {
         quote = { ...found, request: body };
         sql.refuse(null);
         price.quoted(quote);
-        if (quotedFor === body.sql) return;
-        free("prices", { path: "/v1/prices", body: { sql: body.sql }, done: current((table) => { quotedFor = body.sql; price.priced(table); }), failed: current(() => price.priced(null)) });
+        if (pricedFor === body.sql) return;
+        pricedFor = body.sql;
+        const same = (call) => (table) => { if (sql.text() === body.sql) call(table); };
+        free("prices", { path: "/v1/prices", body: { sql: body.sql }, done: same(price.priced), failed: same(() => price.priced(null)) });
       }),
       failed: current((refusal) => {
-        quote = null;
-        quotedFor = null;
+        quote = pricedFor = null;
         price.refused(refusal);
         refusing = setTimeout(current(() => sql.refuse(refusal)), STILL);
       }),
@@ -121,12 +124,12 @@ export function showApp(me, onleave) {
     fill(tell);
     try {
       const same = quote && quote.request.sql === body.sql && quote.request.epsilon === body.epsilon;
-      const found = same ? quote : await ask("/v1/explain", body);
-      if (!found.stored && found.price.epsilon > 0 && !(await confirmSpending(found, budget.total.epsilon))) return;
+      const found = same ? quote : await new Promise((done, failed) => free("run", { path: "/v1/explain", body, done, failed }));
+      if (!found.stored && found.price.epsilon > 0 && !(await confirmSpending(found, budget.quota ?? budget.total.epsilon))) return;
       fill(result, waiting());
       show(await ask("/v1/query", body, { "Idempotency-Key": idempotencyKey() }), { sql: body.sql });
     } catch (refusal) {
-      if (shown === null || result.querySelector(".waiting")) fill(result, welcome());
+      fill(result, shown ? answerCard(...shown) : welcome(examples, sql));
       if (refusal.span) sql.refuse(refusal);
       else fill(tell, refusal.message, refusal.hint && h("span", { class: "note" }, ` ${refusal.hint}`));
     } finally {
@@ -162,7 +165,7 @@ export function showApp(me, onleave) {
     const [found, past] = await Promise.all([ask("/v1/budget"), ask("/v1/history")]).catch(() => [null, null]);
     if (!found) return;
     budget = found;
-    price.budget(found);
+    price.budget(found, me);
     side.history(past.history);
     const left = found.remaining.epsilon, total = found.quota ?? found.total.epsilon;
     meter.classList.toggle("low", Boolean(found.warning));
@@ -176,6 +179,8 @@ export function showApp(me, onleave) {
   async function start() {
     const [{ tables }, { functions }] = await Promise.all([ask("/v1/schema"), ask("/v1/functions"), refresh()]);
     side.tables(tables);
+    examples = examplesOf(tables);
+    if (!shown) fill(result, welcome(examples, sql));
     side.functions(functions);
     sql.know(tables, functions);
     quoteNow();
@@ -209,13 +214,6 @@ export function showApp(me, onleave) {
 }
 
 const renamed = ({ spending, policy }) => ({ Spending: spending, Policy: policy });
-
-function welcome() {
-  return h("section", { class: "card welcome" },
-    h("h2", "Ask something"),
-    h("p", "Write SQL over the tables on the left: counts, sums, averages, quantiles, by group. The price and the error are shown while you type; nothing is spent until you say so."),
-    h("p", { class: "note" }, "An answer that you paid for is yours: it stays in your history, and is free to see again."));
-}
 
 function waiting() {
   return h("section", { class: "card waiting", role: "status" }, h("div", { class: "progress" }), h("p", "Measuring. Replies come at a fixed time, so that time tells nothing."));

@@ -28,13 +28,18 @@ function columnsOf(table) {
   }));
 }
 
-/** SUM(x), AVG(x) -> two completions, with the cursor behind the bracket. */
-function callsOf({ form, about }) {
-  const names = form.match(/\b[A-Z][A-Z0-9_]*(?=\(|,|$)/g) ?? [];
-  return [...new Set(names)].filter((name) => !name.startsWith("SELECT")).map((name) => ({
+/** The names of the functions in a form: GEOMEAN(x), GEOMETRIC_MEAN(x) has two. */
+export function callNames({ kind, form }) {
+  if (kind.startsWith("as ") || form.startsWith("ORDER BY")) return []; // clauses, not functions
+  return [...new Set(form.match(/\b[A-Z][A-Z0-9_]+(?=\(|,|$)/g) ?? [])];
+}
+
+/** A completion for each of them, with the cursor behind the bracket. */
+function callsOf(one) {
+  return callNames(one).map((name) => ({
     label: name,
     apply: `${name}(`,
-    info: about,
+    info: one.about,
     type: "function",
     boost: 1,
   }));

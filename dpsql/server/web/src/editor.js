@@ -1,12 +1,13 @@
 // The SQL editor: CodeMirror with the policy's names, and the refusal under the words that it is about.
 import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
-import { PostgreSQL, sql } from "@codemirror/lang-sql";
+import { sql } from "@codemirror/lang-sql";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { Compartment, Prec, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, keymap, placeholder, WidgetType } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { minimalSetup } from "codemirror";
-import { completions } from "./complete.js";
+import { callNames, completions } from "./complete.js";
+import { dialect } from "./dialect.js";
 import { h } from "./dom.js";
 
 const colours = HighlightStyle.define([
@@ -56,7 +57,7 @@ class Refused extends WidgetType {
 
   toDOM() {
     const { message, hint } = this.refusal;
-    return h("div", { class: "refusal", style: `--column: ${this.column}` },
+    return h("div", { class: "refusal", style: `--column: ${this.column}`, "data-testid": "refusal" },
       h("div", { class: "refusal-box" },
         h("p", { class: "refusal-message" }, message),
         hint && h("p", { class: "refusal-hint" }, hint)));
@@ -110,7 +111,7 @@ export function editor({ text, onchange, onrun }) {
       minimalSetup,
       keymap.of(completionKeymap),
       autocompletion({ icons: false, activateOnTypingDelay: 60 }),
-      language.of(sql({ dialect: PostgreSQL, upperCaseKeywords: true })),
+      language.of(sql({ dialect: dialect([]), upperCaseKeywords: true })),
       syntaxHighlighting(colours),
       look,
       refused,
@@ -131,9 +132,10 @@ export function editor({ text, onchange, onrun }) {
     refuse: (refusal) => view.dispatch({ effects: refuse.of(refusal) }),
     know(schema, functions) {
       const tables = Object.fromEntries(schema.map((t) => [t.name, t.columns.map((c) => ({ label: c.name, detail: c.type }))]));
+      const spoken = dialect(functions.flatMap(callNames));
       view.dispatch({ effects: language.reconfigure([
-        sql({ dialect: PostgreSQL, schema: tables, upperCaseKeywords: true }),
-        PostgreSQL.language.data.of({ autocomplete: completions(schema, functions) }),
+        sql({ dialect: spoken, schema: tables, upperCaseKeywords: true }),
+        spoken.language.data.of({ autocomplete: completions(schema, functions) }),
       ]) });
     },
     focus: () => view.focus(),

@@ -47,7 +47,7 @@ export function writer(values, ends) {
   return (value) => {
     const figure = number(value);
     if (figure === null) return value === null ? "too few" : String(value);
-    return figure.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    return figure.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "−");
   };
 }
 

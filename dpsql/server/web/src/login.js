@@ -35,7 +35,8 @@ export function loginPage(said, onenter) {
   },
     h("img", { src: "/favicon.svg", alt: "", width: 44, height: 44 }),
     h("h1", "dpsql"),
-    h("p", { class: "note" }, "Ask in SQL; answers carry noise, so that no one person can be told from them."),
+    h("p", { class: "note" }, "Ask in SQL. Answers carry noise that hides each single person."),
+    h("input", { type: "text", autocomplete: "username", value: "dpsql", hidden: true, readonly: true }), // for password managers
     h("label", { for: "token" }, "Your token"), token, trouble,
     h("button", { class: "primary" }, "Log in"),
     h("p", { class: "note" }, "The steward makes one with ", h("code", "dpsql token add NAME"), "."));

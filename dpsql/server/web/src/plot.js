@@ -17,7 +17,7 @@ export function draw(points, { kind, x, y, by, width }) {
     ariaLabel: `${y.name} over ${x.name}, with error bars`,
     color: many ? { domain, range: series, legend: true, label: by.name } : undefined,
   };
-  const value = { label: y.name, grid: true, nice: true, zero: kind === "bars", tickFormat: "~s" };
+  const value = { label: y.name, grid: true, nice: true, zero: kind === "bars", tickFormat: figure, ticks: 6 };
   const key = { label: x.name, domain: x.ordered ? undefined : names, ...(x.dates ? { type: "utc" } : {}) };
   if (x.ordered && kind === "bars") Object.assign(key, { type: "band", domain: [...names].sort((a, b) => a - b), tickFormat: ticks(names, x.dates) });
   if (x.ordered && !x.dates && kind !== "bars") Object.assign(key, { tickFormat: (d) => String(d) });
@@ -44,6 +44,9 @@ export function draw(points, { kind, x, y, by, width }) {
     marks: vertical(points, kind, fill, grouped),
   });
 }
+
+const figure = (value) =>
+  value.toLocaleString("en", { notation: Math.abs(value) >= 1e5 ? "compact" : "standard", maximumSignificantDigits: 6 }).replace("-", "−");
 
 /** Labels that wouldn't fit side by side: then the chart is turned. */
 function tooWide(points, width, many) {
@@ -103,6 +106,8 @@ function horizontal(points, kind, fill, many) {
 /** What was spent on each day, by analyst, as bars on each other. days: { day, name, epsilon }. */
 export function drawSpending(days, width) {
   const names = [...new Set(days.map((d) => d.name))];
+  const domain = calendar(days.map((d) => d.day).sort());
+  const step = Math.ceil((domain.length * 46) / width);
   return Plot.plot({
     width,
     height: 240,
@@ -110,11 +115,20 @@ export function drawSpending(days, width) {
     style: { background: "transparent", color: colour("--ink-soft"), fontSize: "12px", fontFamily: "inherit" },
     ariaLabel: "ε spent on each day, by analyst",
     color: { domain: names, range: Array.from({ length: 10 }, (_, i) => colour(`--series-${i + 1}`)), legend: true },
-    x: { type: "band", label: null, domain: [...new Set(days.map((d) => d.day))].sort() },
+    x: { type: "band", label: null, domain, tickFormat: (day) => (domain.indexOf(day) % step ? "" : day.slice(5)) },
     y: { label: "ε", grid: true },
     marks: [
-      Plot.barY(days, { x: "day", y: "epsilon", fill: "name", tip: true, rx: 2, maxWidth: 60 }),
+      Plot.barY(days, { x: "day", y: "epsilon", fill: "name", tip: { fill: colour("--raised") } }),
       Plot.ruleY([0], { stroke: colour("--line-strong") }),
     ],
   });
+}
+
+const FEWEST_DAYS = 21;
+
+/** Every day from the first to the last of these, and no fewer than three weeks: a bar is a day, not the whole width. */
+function calendar(days) {
+  const DAY = 86400e3, last = Date.parse(days.at(-1));
+  const first = Math.min(Date.parse(days[0]), last - (FEWEST_DAYS - 1) * DAY);
+  return Array.from({ length: Math.round((last - first) / DAY) + 1 }, (_, i) => new Date(first + i * DAY).toISOString().slice(0, 10));
 }

@@ -6,7 +6,7 @@ const LEAST = 0.01;
 
 /** The panel: { element, epsilon(), quoted(quote), refused(refusal), priced(table), pending(), empty(), budget(b) }. */
 export function pricePanel({ onepsilon }) {
-  let total = 1, most = 1, chosen = null, fixed = false, table = null;
+  let total = 1, most = 1, chosen = null, fixed = false, table = null, now = null;
 
   const slider = h("input", {
     type: "range", id: "epsilon-slider", min: 0, max: 1000, step: 1,
@@ -41,7 +41,7 @@ export function pricePanel({ onepsilon }) {
   }
 
   function choose(epsilon, by) {
-    chosen = Math.min(Math.max(epsilon, 1e-6), Math.max(most, total));
+    chosen = Math.max(epsilon, 1e-6);
     show(by);
     onepsilon(chosen);
   }
@@ -61,10 +61,14 @@ export function pricePanel({ onepsilon }) {
       return;
     }
     const names = Object.keys(table[0].errors);
+    const lines = table.filter((line) => !now || Math.abs(line.epsilon - now.epsilon) > 1e-9);
+    if (now) lines.push(now); // the ε that is chosen has a line of its own
+    lines.sort((a, b) => a.epsilon - b.epsilon);
     fill(prices, h("table",
       h("thead", h("tr", h("th", { scope: "col" }, "ε"), names.map((n) => h("th", { scope: "col" }, `± ${n}`)), h("th", { scope: "col" }, "fits"))),
-      h("tbody", table.map((line) => h("tr", {
-        class: [Math.abs(line.epsilon - chosen) < 1e-9 && "chosen", line.fits === 0 && "too-dear"].filter(Boolean).join(" ") || null,
+      h("tbody", lines.map((line) => h("tr", {
+        class: [line === now && "chosen", line.fits === 0 && "too-dear"].filter(Boolean).join(" ") || null,
+        "aria-current": line === now ? "true" : null,
       },
         h("th", { scope: "row" }, h("button", {
           type: "button", disabled: fixed, "aria-label": `spend ε ${amount(line.epsilon)}`, onclick: () => choose(line.epsilon),
@@ -77,9 +81,9 @@ export function pricePanel({ onepsilon }) {
     element,
     epsilon: () => (fixed ? null : chosen),
     /** What may be spent in all and by one query; the first call also chooses an ε. */
-    budget({ total: whole, remaining, query_epsilon: usual, max_query_epsilon: largest }) {
-      total = whole.epsilon;
-      most = Math.max(largest ?? total, 2 * LEAST);
+    budget({ total: whole, remaining, quota }, { query_epsilon: usual, max_query_epsilon: largest }) {
+      total = quota ?? whole.epsilon;
+      most = Math.max(Math.min(largest ?? total, total, 10), 2 * LEAST);
       chosen ??= usual ?? Math.min(0.5, Math.max(remaining.epsilon, LEAST), most);
       show();
     },
@@ -94,6 +98,10 @@ export function pricePanel({ onepsilon }) {
     quoted(quote) {
       element.classList.remove("pending");
       const after = quote.left_after;
+      const errorOf = Object.fromEntries((quote.expected ?? []).map((one) => [one.name, one.error]));
+      now = { epsilon: quote.request.epsilon ?? quote.price.epsilon, errors: errorOf, fits: quote.fits?.more };
+      if (now.epsilon === 0) now = null;
+      drawTable();
       fill(figures,
         figure("costs", quote.stored ? "nothing" : guarantee(quote.price), quote.stored ? "your earlier answer is kept" : null),
         figure("would leave", after ? `ε ${amount(after.epsilon)}` : "doesn't fit", `of ε ${amount(total)}`, after ? null : "bad"));
@@ -106,12 +114,13 @@ export function pricePanel({ onepsilon }) {
       fill(figures, h("div", { class: "refused-note" },
         h("strong", refusal.kind === "BudgetError" ? "Over budget" : refusal.status && refusal.status < 500 ? "Can't be answered as written" : "No price"),
         h("p", refusal.message),
-        refusal.hint && h("p", { class: "note hint" }, refusal.hint)));
+        refusal.hint && !refusal.span && h("p", { class: "note hint" }, refusal.hint))); // else it is under its words
       fill(errors);
       status.textContent = `refused: ${refusal.message}. ${refusal.hint ?? ""}`;
-      table = null;
+      table = now = null;
       drawTable();
     },
+    /** The table of prices; null while it isn't known. */
     priced(found) {
       table = found;
       drawTable();
@@ -120,7 +129,7 @@ export function pricePanel({ onepsilon }) {
       element.classList.remove("pending");
       fill(figures, h("p", { class: "note" }, "Write a query: its price and its error are shown before anything is spent."));
       fill(errors);
-      table = null;
+      table = now = null;
       drawTable();
     },
   };
@@ -144,6 +153,6 @@ function expected(quote) {
     h("dl", lines.map((one) => h("div", h("dt", one.name), h("dd", one.text === "?" ? "known with the answer" : `± ${one.text}`,
       one.rows && h("span", { class: "note" }, ` in groups of ${one.rows.toLocaleString("en")}`))))),
     h("p", { class: "note" }, "All cells at once, with 95% confidence."),
-    (quote.cuts ?? []).map((cut) => h("p", { class: "note" }, cut)),
+    quote.cuts?.length > 0 && h("ul", { class: "cuts" }, quote.cuts.map((cut) => h("li", cut))),
   ];
 }

@@ -21,10 +21,10 @@ export function sidebar({ oninsert, onreplay }) {
 // ---------------------------------------------------------------- tables
 
 function tableOf(table, open, oninsert) {
-  const facts = [table.kind === "public" ? "public" : table.unit ? `protects each ${table.unit}` : "private", table.limits].filter(Boolean);
+  const facts = [table.unit && `protects each ${table.unit}`, table.limits].filter(Boolean);
   return h("details", { class: "table", open },
     h("summary", h("span", { class: "table-name" }, table.name), h("span", { class: `tag ${table.kind}` }, table.kind)),
-    h("p", { class: "note" }, facts.join(" · ")),
+    facts.length > 0 && h("p", { class: "note facts" }, facts.map((one) => h("span", one))),
     h("ul", { class: "columns" }, table.columns.map((column) => h("li",
       h("button", { type: "button", title: `write ${column.name} into the query`, onclick: () => oninsert(column.name) },
         h("span", { class: "column-name" }, column.name), h("span", { class: "type" }, column.type.toLowerCase())),

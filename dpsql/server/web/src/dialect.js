@@ -1,0 +1,21 @@
+// The SQL that is understood, for colours and completion. Words that are columns more often than not (hour, year) aren't in it.
+import { PostgreSQL, SQLDialect } from "@codemirror/lang-sql";
+
+const WORDS = `
+  select from where group by having qualify order limit offset as and or not in is null between like ilike similar to case
+  when then else end join left inner cross on using union all except intersect distinct with exists over partition rows
+  range groups preceding following unbounded current row filter within desc asc nulls first last cast try_cast interval
+  true false values rollup cube grouping sets options differential_privacy describe show tables window any some`;
+const TYPES = `
+  bigint integer int smallint tinyint hugeint double float real decimal numeric varchar text char boolean bool date time
+  timestamp timestamptz uuid blob`;
+
+/** DuckDB's SQL as dpsql reads it; functions: their names, in colour. */
+export function dialect(functions) {
+  return SQLDialect.define({
+    ...PostgreSQL.spec,
+    keywords: WORDS,
+    types: TYPES,
+    builtin: functions.join(" ").toLowerCase(),
+  });
+}

@@ -74,7 +74,7 @@ function table(answer) {
     fill(body, places.slice(0, shown).map((place) => h("tr", found.map((one) => cell(one, place)))));
     const hidden = answer.rows.length - shown;
     more.hidden = !(hidden > 0);
-    more.textContent = `Show ${hidden.toLocaleString("en")} more rows`;
+    more.textContent = hidden > 0 && `Show ${hidden.toLocaleString("en")} more rows`;
   }
 
   draw();

@@ -133,6 +133,7 @@ export function showApp(me, onleave) {
       if (refusal.span) sql.refuse(refusal);
       else fill(tell, refusal.message, refusal.hint && h("span", { class: "note" }, ` ${refusal.hint}`));
     } finally {
+      quote = null; // what was paid for is free from now on
       runButton.disabled = false;
       refresh();
       later(0);

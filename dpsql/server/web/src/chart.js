@@ -33,7 +33,7 @@ export function chart(answer) {
   }).observe(place);
 
   const pick = (label, list, chosen, set, none) => h("label", { class: "pick" }, label,
-    h("select", { onchange: (event) => { set(list[event.target.value] ?? null); redraw(); } },
+    h("select", { "aria-label": label, onchange: (event) => { set(list[event.target.value] ?? null); redraw(); } },
       none && h("option", { value: "", selected: chosen === null }, none),
       list.map((one, i) => h("option", { value: i, selected: one === chosen }, one.name))));
   const kinds = { auto: "Auto", bars: "Bars", lines: "Lines", dots: "Dots" };

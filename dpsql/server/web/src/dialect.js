@@ -10,12 +10,12 @@ const TYPES = `
   bigint integer int smallint tinyint hugeint double float real decimal numeric varchar text char boolean bool date time
   timestamp timestamptz uuid blob`;
 
-/** DuckDB's SQL as dpsql reads it; functions: their names, in colour. */
-export function dialect(functions) {
+/** DuckDB's SQL as dpsql reads it. aggregates: their names, in colour; scalars are called like columns too often. */
+export function dialect(aggregates) {
   return SQLDialect.define({
     ...PostgreSQL.spec,
     keywords: WORDS,
     types: TYPES,
-    builtin: functions.join(" ").toLowerCase(),
+    builtin: aggregates.join(" ").toLowerCase(),
   });
 }

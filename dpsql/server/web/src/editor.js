@@ -132,7 +132,7 @@ export function editor({ text, onchange, onrun }) {
     refuse: (refusal) => view.dispatch({ effects: refuse.of(refusal) }),
     know(schema, functions) {
       const tables = Object.fromEntries(schema.map((t) => [t.name, t.columns.map((c) => ({ label: c.name, detail: c.type }))]));
-      const spoken = dialect(functions.flatMap(callNames));
+      const spoken = dialect(functions.filter((one) => one.kind === "aggregate").flatMap(callNames));
       view.dispatch({ effects: language.reconfigure([
         sql({ dialect: spoken, schema: tables, upperCaseKeywords: true }),
         spoken.language.data.of({ autocomplete: completions(schema, functions) }),

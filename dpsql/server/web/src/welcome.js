@@ -12,7 +12,7 @@ export function examplesOf(tables) {
       value: table.columns.find((one) => one.ask.includes("AVG") && !one.ask.startsWith("key")) ?? table.columns.find((one) => one.ask.includes("AVG")),
     };
   });
-  const best = found.find((one) => one.key && one.value) ?? found.find((one) => one.key) ?? found[0];
+  const best = found.find((one) => one.key && one.value && !one.value.ask.startsWith("key")) ?? found.find((one) => one.key && one.value) ?? found.find((one) => one.key) ?? found[0];
   if (!best) return [];
   const { table, key, value } = best;
   return [

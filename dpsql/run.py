@@ -66,7 +66,7 @@ def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stag
     paid += [stage for stage in quote.stages if stage not in known]
     with ledger.working(receipts):
         measured = _measured(list(zip(paid, receipts, strict=True)), known, data, payer)
-        for stage, one in zip(paid, payer.in_time(measured), strict=True):
+        for stage, one in zip(paid, payer.in_time(measured) if paid else (), strict=True):
             kept = keep(one.stage, data.versions, one.noisy)
             known[stage] = replace(one, receipt=ledger.record(one.receipt, kept))
     answers = _answers(quote, known, paid, payer.engine, payer.view)

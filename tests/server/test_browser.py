@@ -19,11 +19,12 @@ from services import needs
 from dpsql.server.page import ensure_built
 from dpsql.server.tokens import Who
 
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync").split()  # fmt: skip
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
 COUNT = "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city"
 PATIENCE = 60_000  # milliseconds, on a machine that has much else to do
 expect.set_options(timeout=PATIENCE)
+PEOPLE = {who.name: who for who in (Who("ann", "analyst"), Who("bob", "analyst"), Who("steve", "steward"))}
 OpenPage = Callable[..., Page]
 
 
@@ -64,8 +65,7 @@ def open_page(browser: Browser, served: Server) -> Iterator[OpenPage]:
         page.on("console", listen)
         page.on("pageerror", lambda error: heard.append(f"page: {error}"))
         page.on("request", lambda sent: heard.append(sent.url) if not own(sent.url) else None)
-        role = "steward" if name == "steve" else "analyst"
-        link = "" if name is None else f"#login={served.http.logins.link(Who(name, role))}"
+        link = "" if name is None else f"#login={served.http.logins.link(PEOPLE[name])}"
         page.goto(f"{served.url}/{link}")
         if name is not None:
             expect(page.locator(".columns").first).to_be_attached()
@@ -234,7 +234,7 @@ def test_a_token_logs_in_a_link_does_once_and_logging_out_ends_it(open_page: Ope
     page.get_by_role("button", name="log out").click()
     expect(page.get_by_label("Your token")).to_be_visible()
 
-    link = f"{served.url}/#login={served.http.logins.link(Who('ann', 'analyst'))}"
+    link = f"{served.url}/#login={served.http.logins.link(PEOPLE['ann'])}"
     for expected in ("Nobody", "used before"):
         page.goto("about:blank")
         page.goto(link)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from servers import Server, make_policy
 from services import needs
 
+from dpsql.policy.settings import Duration
 from dpsql.server.page import ensure_built
 from dpsql.server.tokens import Who
 
@@ -24,6 +26,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 COUNT = "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city"
 PATIENCE = 60_000  # milliseconds, on a machine that has much else to do
 expect.set_options(timeout=PATIENCE)
+REPLY_AFTER = Duration(Fraction(2), "2s")  # a slow machine has to be done by then
 PEOPLE = {who.name: who for who in (Who("ann", "analyst"), Who("bob", "analyst"), Who("steve", "steward"))}
 OpenPage = Callable[..., Page]
 
@@ -43,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with its page."""
     needs("npm")
     assert ensure_built() is None
-    found = Server(make_policy(tmp_path_factory.mktemp("page")))
+    found = Server(make_policy(tmp_path_factory.mktemp("page")), reply_after=REPLY_AFTER)
     yield found
     found.close()
 

@@ -22,16 +22,23 @@ export function whenLoggedOut(call) {
  * still being typed is no mishap.
  */
 export async function ask(path, body, headers = {}) {
-  const options = body === undefined ? {} : {
-    method: "POST",
-    headers: { "Content-Type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  };
+  const options =
+    body === undefined
+      ? {}
+      : {
+          method: "POST",
+          headers: { "Content-Type": "application/json", ...headers },
+          body: JSON.stringify(body),
+        };
   let reply;
   try {
     reply = await fetch(`${path}?errors=inside`, { ...options, credentials: "same-origin" });
   } catch {
-    throw new Refusal({ code: "unreachable", message: "the server can't be reached", hint: "is it still running?" });
+    throw new Refusal({
+      code: "unreachable",
+      message: "the server can't be reached",
+      hint: "is it still running?",
+    });
   }
   if (reply.status === 204) return null;
   const found = await reply.json().catch(() => ({ message: `the server replied ${reply.status}` }));

@@ -1,221 +1,161 @@
 // The page of somebody who is logged in: editor, price, answer; side bar; a steward's views.
-import { ask, idempotencyKey, lane } from "./api.js";
+import { ask, idempotencyKey } from "./api.js";
 import { answerCard } from "./answer.js";
 import { confirmSpending } from "./confirm.js";
 import { fill, h, icon, ICONS } from "./dom.js";
 import { editor } from "./editor.js";
-import { amount } from "./format.js";
+import { amount, guarantee } from "./format.js";
+import { frame } from "./frame.js";
 import { pricePanel } from "./price.js";
+import { quoting } from "./quoting.js";
 import { sidebar } from "./sidebar.js";
-import { stewardViews } from "./steward.js";
-import { themeButton, whenThemeChanges } from "./theme.js";
+import { policyView, spendingView } from "./steward.js";
+import { whenThemeChanges } from "./theme.js";
 import { examplesOf, welcome } from "./welcome.js";
 
-const TYPING = 250; // milliseconds without a key before the price is asked for
-const STILL = 450; // and before a refusal is shown in the text: half a word is no mistake
 const DRAFT = "dpsql-draft";
-const NAMES_EPSILON = /\bepsilon\s*=/i;
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 
 /** Show the page for somebody. onleave: he logs out. */
 export function showApp(me, onleave) {
-  const free = lane();
-  let quote = null, pricedFor = null, asking = 0, budget = null, timer = 0, refusing = 0, shown = null, examples = [];
+  let budget = null;
+  let shown = null; // { answers, about }
+  let examples = [];
 
-  // ---------------------------------------------------------------- its parts
-
-  const price = pricePanel({ onepsilon: () => later(120) });
+  const price = pricePanel({ onepsilon: () => quotes.slid() });
   const sql = editor({ text: sessionStorage.getItem(DRAFT) ?? "", onchange: typed, onrun: run });
-  const side = sidebar({ oninsert: (name) => { sql.insert(name); drawer(false); }, onreplay: replay });
-  const runButton = h("button", { type: "button", class: "primary run", onclick: run }, icon(ICONS.play), h("span", "Run"), h("kbd", MAC ? "⌘⏎" : "Ctrl ⏎"));
-  const tell = h("p", { class: "trouble", role: "alert" });
+  const quotes = quoting(sql, price);
+  const side = sidebar({ oninsert: insert, onreplay: replay });
+  const runButton = h(
+    "button",
+    { type: "button", class: "primary run", onclick: run },
+    icon(ICONS.play),
+    h("span", "Run"),
+    h("kbd", MAC ? "⌘⏎" : "Ctrl ⏎"),
+  );
+  const trouble = h("p", { class: "trouble", role: "alert" });
   const result = h("div", { class: "result" });
-  const meter = h("div", { class: "meter" });
-  const query = h("main", { class: "query" },
-    h("div", { class: "work" },
-      h("section", { class: "card editor", "aria-label": "query" }, sql.element,
-        h("div", { class: "editor-foot" }, h("span", { class: "note" }, "Explaining is free. Ctrl Space completes."), runButton)),
-      tell),
-    price.element, result);
-  const views = { Query: { element: query, load: () => {} }, ...(me.role === "steward" ? renamed(stewardViews()) : {}) };
-  const menu = h("button", { type: "button", class: "icon-button menu", "aria-label": "tables, history and functions", "aria-expanded": "false", "aria-controls": "sidebar", onclick: () => drawer() }, icon(ICONS.menu));
-  const body = h("div", { class: "app" },
-    h("header", { class: "top" },
-      menu,
-      h("span", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "", width: 26, height: 26 }), "dpsql"),
-      Object.keys(views).length > 1 && navigation(),
-      meter,
-      h("span", { class: "who", title: me.role }, me.name),
-      themeButton(),
-      h("button", { type: "button", class: "icon-button", title: "Log out", "aria-label": "log out", onclick: leave }, icon(ICONS.leave))),
-    side.element,
-    h("div", { class: "veil", onclick: () => drawer(false) }),
-    Object.values(views).map((view) => view.element));
-  fill(document.body, body);
+  const help = h("span", { class: "note" }, "Explaining is free. Ctrl Space completes.");
+  const foot = h("div", { class: "editor-foot" }, help, runButton);
+  const card = h("section", { class: "card editor", "aria-label": "query" }, sql.element, foot);
+  const work = h("div", { class: "work" }, card, trouble);
+  const query = { element: h("main", { class: "query" }, work, price.element, result), load: async () => {} };
+  const views =
+    me.role === "steward" ? { Query: query, Spending: spendingView(), Policy: policyView() } : { Query: query };
+  const around = frame({ me, views, side: side.element, onleave: leave });
 
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") drawer(false);
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && !document.querySelector("dialog[open]")) {
-      event.preventDefault();
-      run();
-    }
-  });
-  whenThemeChanges(() => shown && fill(result, answerCard(...shown)));
-
-  // ---------------------------------------------------------------- while typing
+  // ---------------------------------------------------------------- asking
 
   function typed(text) {
     sessionStorage.setItem(DRAFT, text);
-    clearTimeout(refusing);
-    quote = pricedFor = null;
-    price.priced(null);
-    later(TYPING);
+    quotes.typed();
   }
 
-  function later(wait) {
-    clearTimeout(timer);
-    timer = setTimeout(quoteNow, wait);
+  function insert(name) {
+    sql.insert(name);
+    around.drawer(false);
   }
-
-  function request() {
-    const text = sql.text();
-    const own = NAMES_EPSILON.test(text);
-    price.fix(own);
-    const epsilon = price.epsilon();
-    return own || epsilon === null ? { sql: text } : { sql: text, epsilon };
-  }
-
-  /** Ask for the price of what is written; replies to what was written before are dropped. */
-  function quoteNow() {
-    clearTimeout(refusing);
-    const number = ++asking, body = request();
-    if (!body.sql.trim()) {
-      sql.refuse(null);
-      price.empty();
-      return;
-    }
-    price.pending();
-    const current = (call) => (found) => { if (number === asking) call(found); };
-    free("explain", {
-      path: "/v1/explain", body,
-      done: current((found) => {
-        quote = { ...found, request: body };
-        sql.refuse(null);
-        price.quoted(quote);
-        if (pricedFor === body.sql) return;
-        pricedFor = body.sql;
-        const same = (call) => (table) => { if (sql.text() === body.sql) call(table); };
-        free("prices", { path: "/v1/prices", body: { sql: body.sql }, done: same(price.priced), failed: same(() => price.priced(null)) });
-      }),
-      failed: current((refusal) => {
-        quote = pricedFor = null;
-        price.refused(refusal);
-        refusing = setTimeout(current(() => sql.refuse(refusal)), STILL);
-      }),
-    });
-  }
-
-  // ---------------------------------------------------------------- running
 
   async function run() {
-    const body = request();
+    const body = quotes.request();
     if (!body.sql.trim() || runButton.disabled) return;
     runButton.disabled = true;
-    fill(tell);
+    tell(null);
     try {
-      const same = quote && quote.request.sql === body.sql && quote.request.epsilon === body.epsilon;
-      const found = same ? quote : await new Promise((done, failed) => free("run", { path: "/v1/explain", body, done, failed }));
-      if (!found.stored && found.price.epsilon > 0 && !(await confirmSpending(found, budget.quota ?? budget.total.epsilon))) return;
+      if (!(await agreed(await quotes.quote(body)))) return;
       fill(result, waiting());
-      show(await ask("/v1/query", body, { "Idempotency-Key": idempotencyKey() }), { sql: body.sql });
+      show([await ask("/v1/query", body, { "Idempotency-Key": idempotencyKey() })], { sql: body.sql });
     } catch (refusal) {
-      fill(result, shown ? answerCard(...shown) : welcome(examples, sql));
+      draw();
       if (refusal.span) sql.refuse(refusal);
-      else fill(tell, refusal.message, refusal.hint && h("span", { class: "note" }, ` ${refusal.hint}`));
+      else tell(refusal);
     } finally {
-      quote = null; // what was paid for is free from now on
       runButton.disabled = false;
-      refresh();
-      later(0);
+      refresh().catch(tell);
+      quotes.now(); // what was paid for is free from now on
     }
   }
 
-  function show(answer, about) {
-    shown = [answer, about];
-    fill(result, answerCard(...shown));
-    const title = result.querySelector("h2");
-    title.focus({ preventScroll: true });
-    if (title.getBoundingClientRect().top > innerHeight * 0.8) result.scrollIntoView({ block: "start", behavior: "smooth" });
+  /** May this be run? What costs something is asked for, once. */
+  async function agreed(quote) {
+    if (quote.stored || quote.price.epsilon === 0) return true;
+    if (quote.left_after !== null) return confirmSpending(quote, budget.quota ?? budget.total.epsilon);
+    const message = `This costs ${guarantee(quote.price)}, and ε ${amount(quote.left.epsilon)} is left.`;
+    tell({ message, hint: "Choose a smaller ε." });
+    return false;
   }
 
   async function replay(entry) {
-    drawer(false);
-    fill(tell);
+    around.drawer(false);
+    tell(null);
     try {
       const found = await ask(`/v1/answers/${encodeURIComponent(entry.id)}`);
       sql.write(entry.sql);
-      show(Array.isArray(found) ? found[0] : found, { sql: entry.sql, replayed: true });
+      show(Array.isArray(found) ? found : [found], { sql: entry.sql, replayed: true });
     } catch (refusal) {
-      fill(tell, refusal.message, refusal.hint && h("span", { class: "note" }, ` ${refusal.hint}`));
+      tell(refusal);
     }
   }
 
-  // ---------------------------------------------------------------- around it
+  // ---------------------------------------------------------------- showing
+
+  function tell(refusal) {
+    fill(trouble, refusal && [refusal.message, refusal.hint && h("span", { class: "note" }, ` ${refusal.hint}`)]);
+  }
+
+  function draw() {
+    fill(result, shown ? shown.answers.map((one) => answerCard(one, shown.about)) : welcome(examples, sql));
+  }
+
+  function show(answers, about) {
+    shown = { answers, about };
+    draw();
+    const title = result.querySelector("h2");
+    title.focus({ preventScroll: true });
+    const below = title.getBoundingClientRect().top > innerHeight * 0.8;
+    if (below) result.scrollIntoView({ block: "start", behavior: "smooth" });
+  }
 
   async function refresh() {
-    const [found, past] = await Promise.all([ask("/v1/budget"), ask("/v1/history")]).catch(() => [null, null]);
-    if (!found) return;
+    const [found, past] = await Promise.all([ask("/v1/budget"), ask("/v1/history")]);
     budget = found;
     price.budget(found, me);
+    around.budget(found);
     side.history(past.history);
-    const left = found.remaining.epsilon, total = found.quota ?? found.total.epsilon;
-    meter.classList.toggle("low", Boolean(found.warning));
-    fill(meter,
-      h("span", { class: "meter-text" }, `ε ${amount(left)}`, h("span", { class: "of" }, ` of ${amount(total)} left`)),
-      h("meter", { min: 0, max: total, value: left, "aria-label": `ε ${amount(left)} of ${amount(total)} left` }),
-      found.warning && h("span", { class: "visually-hidden", role: "status" }, found.warning));
-    meter.title = found.warning ?? "What is left of the budget";
   }
 
   async function start() {
     const [{ tables }, { functions }] = await Promise.all([ask("/v1/schema"), ask("/v1/functions"), refresh()]);
-    side.tables(tables);
     examples = examplesOf(tables);
-    if (!shown) fill(result, welcome(examples, sql));
+    side.tables(tables);
     side.functions(functions);
     sql.know(tables, functions);
-    quoteNow();
+    draw();
+    quotes.now();
     sql.focus();
   }
 
-  function drawer(open = !body.classList.contains("drawer")) {
-    body.classList.toggle("drawer", open);
-    menu.setAttribute("aria-expanded", open);
-  }
-
-  function navigation() {
-    const buttons = Object.keys(views).map((name) => h("button", { type: "button", onclick: () => go(name) }, name));
-    function go(name) {
-      buttons.forEach((one) => (one.textContent === name ? one.setAttribute("aria-current", "page") : one.removeAttribute("aria-current")));
-      Object.entries(views).forEach(([other, view]) => { view.element.hidden = other !== name; });
-      body.classList.toggle("wide", name !== "Query");
-      views[name].load();
-    }
-    buttons[0].setAttribute("aria-current", "page");
-    return h("nav", { "aria-label": "views" }, buttons);
-  }
-
   async function leave() {
-    await ask("/v1/logout", {}).catch(() => {});
+    await ask("/v1/logout", {}).catch(tell);
     sessionStorage.removeItem(DRAFT);
     onleave();
   }
 
-  start().catch((refusal) => fill(tell, refusal.message));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") around.drawer(false);
+    const runs = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented;
+    if (runs && !document.querySelector("dialog[open]")) run();
+  });
+  whenThemeChanges(draw);
+  fill(document.body, around.element);
+  start().catch(tell);
 }
 
-const renamed = ({ spending, policy }) => ({ Spending: spending, Policy: policy });
-
 function waiting() {
-  return h("section", { class: "card waiting", role: "status" }, h("div", { class: "progress" }), h("p", "Measuring. Replies come at a fixed time, so that time tells nothing."));
+  return h(
+    "section",
+    { class: "card waiting", role: "status" },
+    h("div", { class: "progress" }),
+    h("p", "Measuring. Replies come at a fixed time, so that time tells nothing."),
+  );
 }

@@ -10,7 +10,11 @@ export function completions(schema, functions) {
     if (context.state.sliceDoc(from - 1, from) === ".") return null; // the language knows what follows a table's name
     const written = context.state.doc.toString().toLowerCase();
     const named = schema.filter((table) => mentions(written, table.name.toLowerCase()));
-    return { from, options: [...(named.length ? named : schema).flatMap(columnsOf), ...calls], validFor: /^[\w"]*$/ };
+    return {
+      from,
+      options: [...(named.length ? named : schema).flatMap(columnsOf), ...calls],
+      validFor: /^[\w"]*$/,
+    };
   };
 }
 

@@ -1,4 +1,4 @@
-// The SQL that is understood, for colours and completion. Words that are columns more often than not (hour, year) aren't in it.
+// The SQL that is understood, for colours and completion. Words that are rather columns (hour, year) aren't in it.
 import { PostgreSQL, SQLDialect } from "@codemirror/lang-sql";
 
 const WORDS = `

@@ -49,9 +49,12 @@ export const ICONS = {
 export function segmented(label, choices, chosen, onchange) {
   const name = `choice-${(segmented.count = (segmented.count ?? 0) + 1)}`;
   const buttons = Object.entries(choices).map(([value, text]) =>
-    h("label",
+    h(
+      "label",
       h("input", { type: "radio", name, value, checked: value === chosen, onchange: () => onchange(value) }),
-      h("span", text)));
+      h("span", text),
+    ),
+  );
   return h("div", { class: "segmented", role: "radiogroup", "aria-label": label }, buttons);
 }
 

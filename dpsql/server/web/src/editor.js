@@ -29,13 +29,22 @@ const look = EditorView.theme({
     backgroundColor: "var(--selection) !important",
   },
   ".cm-tooltip": {
-    border: "1px solid var(--line-strong)", borderRadius: "8px", overflow: "hidden",
-    backgroundColor: "var(--raised)", color: "var(--ink)", boxShadow: "var(--shadow)",
+    border: "1px solid var(--line-strong)",
+    borderRadius: "8px",
+    overflow: "hidden",
+    backgroundColor: "var(--raised)",
+    color: "var(--ink)",
+    boxShadow: "var(--shadow)",
   },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "13px", maxHeight: "15rem" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": {
+    fontFamily: "var(--mono)",
+    fontSize: "13px",
+    maxHeight: "15rem",
+  },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "4px 10px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": {
-    backgroundColor: "var(--accent-soft)", color: "var(--ink)",
+    backgroundColor: "var(--accent-soft)",
+    color: "var(--ink)",
   },
   ".cm-completionMatchedText": { textDecoration: "none", color: "var(--accent)", fontWeight: "600" },
   ".cm-completionDetail": { color: "var(--ink-soft)", fontStyle: "normal", marginLeft: "1em" },
@@ -57,10 +66,16 @@ class Refused extends WidgetType {
 
   toDOM() {
     const { message, hint } = this.refusal;
-    return h("div", { class: "refusal", style: `--column: ${this.column}`, "data-testid": "refusal" },
-      h("div", { class: "refusal-box" },
+    return h(
+      "div",
+      { class: "refusal", style: `--column: ${this.column}`, "data-testid": "refusal" },
+      h(
+        "div",
+        { class: "refusal-box" },
         h("p", { class: "refusal-message" }, message),
-        hint && h("p", { class: "refusal-hint" }, hint)));
+        hint && h("p", { class: "refusal-hint" }, hint),
+      ),
+    );
   }
 
   ignoreEvent() {
@@ -85,7 +100,9 @@ function marksOf(state, refusal) {
   const line = state.doc.line(Math.min(Math.max(number, 1), state.doc.lines));
   const from = Math.min(line.from + codeUnits(line.text, column - 1), line.to);
   const to = Math.min(Math.max(from + codeUnits(line.text.slice(from - line.from), length), from), state.doc.length);
-  const marks = [Decoration.widget({ widget: new Refused(refusal, from - line.from), block: true, side: 1 }).range(line.to)];
+  const marks = [
+    Decoration.widget({ widget: new Refused(refusal, from - line.from), block: true, side: 1 }).range(line.to),
+  ];
   if (to > from) marks.unshift(Decoration.mark({ class: "refused" }).range(from, to));
   return Decoration.set(marks, true);
 }
@@ -131,12 +148,16 @@ export function editor({ text, onchange, onrun }) {
     },
     refuse: (refusal) => view.dispatch({ effects: refuse.of(refusal) }),
     know(schema, functions) {
-      const tables = Object.fromEntries(schema.map((t) => [t.name, t.columns.map((c) => ({ label: c.name, detail: c.type }))]));
+      const tables = Object.fromEntries(
+        schema.map((t) => [t.name, t.columns.map((c) => ({ label: c.name, detail: c.type }))]),
+      );
       const spoken = dialect(functions.filter((one) => one.kind === "aggregate").flatMap(callNames));
-      view.dispatch({ effects: language.reconfigure([
-        sql({ dialect: spoken, schema: tables, upperCaseKeywords: true }),
-        spoken.language.data.of({ autocomplete: completions(schema, functions) }),
-      ]) });
+      view.dispatch({
+        effects: language.reconfigure([
+          sql({ dialect: spoken, schema: tables, upperCaseKeywords: true }),
+          spoken.language.data.of({ autocomplete: completions(schema, functions) }),
+        ]),
+      });
     },
     focus: () => view.focus(),
   };

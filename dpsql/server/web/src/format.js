@@ -40,14 +40,21 @@ export function moment(value) {
 
 /** How the values of a column are written. ends: its intervals, by row, if it has noise. */
 export function writer(values, ends) {
-  if (!ends) return (value) => (value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  if (!ends)
+    return (value) => (value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value));
   const halves = ends.filter((w) => w && w[1] > w[0]).map((w) => (w[1] - w[0]) / 2);
   const whole = values.every((v) => v === null || Number.isInteger(number(v)));
-  const decimals = whole ? 0 : halves.length ? Math.min(Math.max(1 - Math.floor(Math.log10(Math.min(...halves))), 0), 12) : 4;
+  const decimals = whole
+    ? 0
+    : halves.length
+      ? Math.min(Math.max(1 - Math.floor(Math.log10(Math.min(...halves))), 0), 12)
+      : 4;
   return (value) => {
     const figure = number(value);
     if (figure === null) return value === null ? "too few" : String(value);
-    return figure.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "−");
+    return figure
+      .toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })
+      .replace("-", "−");
   };
 }
 
@@ -57,7 +64,8 @@ export function error(value, ends, write) {
   const [low, high] = ends;
   const figure = number(value);
   if (figure === null || high === null || low === null) return `${write(low)} to ${write(high)}`;
-  const below = figure - low, above = high - figure;
+  const below = figure - low,
+    above = high - figure;
   const rounding = Number.isInteger(figure) ? 1 : 1e-6 * (high - low);
   if (Math.abs(below - above) > rounding) return `${write(low)} to ${write(high)}`;
   return `± ${roundedUp(Math.max(below, above), write)}`;

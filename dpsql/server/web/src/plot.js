@@ -13,13 +13,31 @@ export function draw(points, { kind, x, y, by, width }) {
   const names = [...new Set(points.map((p) => p.x))];
   const options = {
     width,
-    style: { background: "transparent", color: colour("--ink-soft"), fontSize: "12px", fontFamily: "inherit", overflow: "visible" },
+    style: {
+      background: "transparent",
+      color: colour("--ink-soft"),
+      fontSize: "12px",
+      fontFamily: "inherit",
+      overflow: "visible",
+    },
     ariaLabel: `${y.name} over ${x.name}, with error bars`,
     color: many ? { domain, range: series, legend: true, label: by.name } : undefined,
   };
-  const value = { label: y.name, grid: true, nice: true, zero: kind === "bars", tickFormat: figure, ticks: 6 };
+  const value = {
+    label: y.name,
+    grid: true,
+    nice: true,
+    zero: kind === "bars",
+    tickFormat: figure,
+    ticks: 6,
+  };
   const key = { label: x.name, domain: x.ordered ? undefined : names, ...(x.dates ? { type: "utc" } : {}) };
-  if (x.ordered && kind === "bars") Object.assign(key, { type: "band", domain: [...names].sort((a, b) => a - b), tickFormat: ticks(names, x.dates) });
+  if (x.ordered && kind === "bars")
+    Object.assign(key, {
+      type: "band",
+      domain: [...names].sort((a, b) => a - b),
+      tickFormat: ticks(names, x.dates),
+    });
   if (x.ordered && !x.dates && kind !== "bars") Object.assign(key, { tickFormat: (d) => String(d) });
   if (across) {
     const rows = many && kind === "bars" ? names.length * domain.length : names.length;
@@ -29,7 +47,9 @@ export function draw(points, { kind, x, y, by, width }) {
       marginLeft: Math.min(190, 24 + 7 * Math.max(...names.map((n) => String(n).length))),
       marginRight: 24,
       x: value,
-      ...(many && kind === "bars" ? { fy: { ...key, padding: 0.15 }, y: { axis: null, domain } } : { y: { ...key, label: null } }),
+      ...(many && kind === "bars"
+        ? { fy: { ...key, padding: 0.15 }, y: { axis: null, domain } }
+        : { y: { ...key, label: null } }),
       marks: horizontal(points, kind, fill, many),
     });
   }
@@ -46,7 +66,12 @@ export function draw(points, { kind, x, y, by, width }) {
 }
 
 const figure = (value) =>
-  value.toLocaleString("en", { notation: Math.abs(value) >= 1e5 ? "compact" : "standard", maximumSignificantDigits: 6 }).replace("-", "−");
+  value
+    .toLocaleString("en", {
+      notation: Math.abs(value) >= 1e5 ? "compact" : "standard",
+      maximumSignificantDigits: 6,
+    })
+    .replace("-", "−");
 
 /** Labels that wouldn't fit side by side: then the chart is turned. */
 function tooWide(points, width, many) {
@@ -68,7 +93,16 @@ const ink = () => colour("--ink");
 
 function vertical(points, kind, fill, grouped) {
   const at = grouped ? { x: "by", fx: "x" } : { x: "x" };
-  const tip = Plot.tip(points, (grouped ? Plot.pointer : Plot.pointerX)({ ...at, y: "y", title: "tip", fill: colour("--raised"), stroke: colour("--line-strong") }));
+  const tip = Plot.tip(
+    points,
+    (grouped ? Plot.pointer : Plot.pointerX)({
+      ...at,
+      y: "y",
+      title: "tip",
+      fill: colour("--raised"),
+      stroke: colour("--line-strong"),
+    }),
+  );
   if (kind === "bars") {
     return [
       Plot.barY(points, { ...at, y: "y", fill, fillOpacity: 0.82, rx: 2 }),
@@ -80,7 +114,14 @@ function vertical(points, kind, fill, grouped) {
   if (kind === "lines") {
     return [
       Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill, z: "by", fillOpacity: 0.13, sort: "x" }),
-      Plot.ruleX(points, { x: "x", y1: "low", y2: "high", stroke: fill, strokeOpacity: 0.75, marker: "tick" }),
+      Plot.ruleX(points, {
+        x: "x",
+        y1: "low",
+        y2: "high",
+        stroke: fill,
+        strokeOpacity: 0.75,
+        marker: "tick",
+      }),
       Plot.lineY(points, { x: "x", y: "y", stroke: fill, z: "by", strokeWidth: 2, sort: "x" }),
       Plot.dot(points, { x: "x", y: "y", fill, r: 2.8 }),
       tip,
@@ -95,10 +136,19 @@ function vertical(points, kind, fill, grouped) {
 
 function horizontal(points, kind, fill, many) {
   const at = many && kind === "bars" ? { y: "by", fy: "x" } : { y: "x" };
-  const tip = Plot.tip(points, Plot.pointerY({ ...at, x: "y", title: "tip", fill: colour("--raised"), stroke: colour("--line-strong") }));
-  const bar = (stroke) => Plot.ruleY(points, { ...at, x1: "low", x2: "high", stroke, strokeWidth: 1.4, marker: "tick" });
+  const tip = Plot.tip(
+    points,
+    Plot.pointerY({ ...at, x: "y", title: "tip", fill: colour("--raised"), stroke: colour("--line-strong") }),
+  );
+  const bar = (stroke) =>
+    Plot.ruleY(points, { ...at, x1: "low", x2: "high", stroke, strokeWidth: 1.4, marker: "tick" });
   if (kind === "bars") {
-    return [Plot.barX(points, { ...at, x: "y", fill, fillOpacity: 0.82, rx: 2 }), bar(ink()), Plot.ruleX([0], { stroke: colour("--line-strong") }), tip];
+    return [
+      Plot.barX(points, { ...at, x: "y", fill, fillOpacity: 0.82, rx: 2 }),
+      bar(ink()),
+      Plot.ruleX([0], { stroke: colour("--line-strong") }),
+      tip,
+    ];
   }
   return [bar(fill), Plot.dot(points, { ...at, x: "y", fill, r: 4.5 }), tip];
 }
@@ -112,10 +162,24 @@ export function drawSpending(days, width) {
     width,
     height: 240,
     marginLeft: 50,
-    style: { background: "transparent", color: colour("--ink-soft"), fontSize: "12px", fontFamily: "inherit" },
+    style: {
+      background: "transparent",
+      color: colour("--ink-soft"),
+      fontSize: "12px",
+      fontFamily: "inherit",
+    },
     ariaLabel: "ε spent on each day, by analyst",
-    color: { domain: names, range: Array.from({ length: 10 }, (_, i) => colour(`--series-${i + 1}`)), legend: true },
-    x: { type: "band", label: null, domain, tickFormat: (day) => (domain.indexOf(day) % step ? "" : day.slice(5)) },
+    color: {
+      domain: names,
+      range: Array.from({ length: 10 }, (_, i) => colour(`--series-${i + 1}`)),
+      legend: true,
+    },
+    x: {
+      type: "band",
+      label: null,
+      domain,
+      tickFormat: (day) => (domain.indexOf(day) % step ? "" : day.slice(5)),
+    },
     y: { label: "ε", grid: true },
     marks: [
       Plot.barY(days, { x: "day", y: "epsilon", fill: "name", tip: { fill: colour("--raised") } }),
@@ -126,9 +190,12 @@ export function drawSpending(days, width) {
 
 const FEWEST_DAYS = 21;
 
-/** Every day from the first to the last of these, and no fewer than three weeks: a bar is a day, not the whole width. */
+/** Every day from the first to the last of these, and no fewer than three weeks: a bar is no wider than a day. */
 function calendar(days) {
-  const DAY = 86400e3, last = Date.parse(days.at(-1));
+  const DAY = 86400e3,
+    last = Date.parse(days.at(-1));
   const first = Math.min(Date.parse(days[0]), last - (FEWEST_DAYS - 1) * DAY);
-  return Array.from({ length: Math.round((last - first) / DAY) + 1 }, (_, i) => new Date(first + i * DAY).toISOString().slice(0, 10));
+  return Array.from({ length: Math.round((last - first) / DAY) + 1 }, (_, i) =>
+    new Date(first + i * DAY).toISOString().slice(0, 10),
+  );
 }

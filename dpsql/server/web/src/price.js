@@ -6,15 +6,28 @@ const LEAST = 0.01;
 
 /** The panel: { element, epsilon(), quoted(quote), refused(refusal), priced(table), pending(), empty(), budget(b) }. */
 export function pricePanel({ onepsilon }) {
-  let total = 1, most = 1, chosen = null, fixed = false, table = null, now = null;
+  let total = 1,
+    most = 1,
+    chosen = null,
+    fixed = false,
+    table = null,
+    now = null;
 
   const slider = h("input", {
-    type: "range", id: "epsilon-slider", min: 0, max: 1000, step: 1,
+    type: "range",
+    id: "epsilon-slider",
+    min: 0,
+    max: 1000,
+    step: 1,
     "aria-label": "ε to spend, from little and noisy to much and accurate",
     oninput: () => choose(fromSlider(), slider),
   });
   const field = h("input", {
-    type: "text", inputmode: "decimal", class: "epsilon-field", "aria-label": "ε to spend", autocomplete: "off",
+    type: "text",
+    inputmode: "decimal",
+    class: "epsilon-field",
+    "aria-label": "ε to spend",
+    autocomplete: "off",
     onchange: () => (Number(field.value) > 0 ? choose(Number(field.value), field) : show()),
   });
   const figures = h("div", { class: "figures" });
@@ -23,17 +36,28 @@ export function pricePanel({ onepsilon }) {
   const inSql = h("p", { class: "note", hidden: true }, "ε is set in the SQL.");
   const status = h("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
 
-  const element = h("section", { class: "card price", "aria-labelledby": "price-title" },
+  const element = h(
+    "section",
+    { class: "card price", "aria-labelledby": "price-title" },
     h("h2", { id: "price-title" }, "Price"),
     figures,
-    h("div", { class: "slider" },
+    h(
+      "div",
+      { class: "slider" },
       h("div", { class: "slider-head" }, h("span", "ε of this query"), field),
       slider,
-      h("div", { class: "slider-ends", "aria-hidden": "true" }, h("span", "cheap, noisy"), h("span", "dear, accurate")),
-      inSql),
+      h(
+        "div",
+        { class: "slider-ends", "aria-hidden": "true" },
+        h("span", "cheap, noisy"),
+        h("span", "dear, accurate"),
+      ),
+      inSql,
+    ),
     errors,
     h("details", { class: "price-table", open: true }, h("summary", "What accuracy costs"), prices),
-    status);
+    status,
+  );
 
   function fromSlider() {
     const share = slider.value / 1000;
@@ -64,17 +88,49 @@ export function pricePanel({ onepsilon }) {
     const lines = table.filter((line) => !now || Math.abs(line.epsilon - now.epsilon) > 1e-9);
     if (now) lines.push(now); // the ε that is chosen has a line of its own
     lines.sort((a, b) => a.epsilon - b.epsilon);
-    fill(prices, h("table",
-      h("thead", h("tr", h("th", { scope: "col" }, "ε"), names.map((n) => h("th", { scope: "col" }, `± ${n}`)), h("th", { scope: "col" }, "fits"))),
-      h("tbody", lines.map((line) => h("tr", {
-        class: [line === now && "chosen", line.fits === 0 && "too-dear"].filter(Boolean).join(" ") || null,
-        "aria-current": line === now ? "true" : null,
-      },
-        h("th", { scope: "row" }, h("button", {
-          type: "button", disabled: fixed, "aria-label": `spend ε ${amount(line.epsilon)}`, onclick: () => choose(line.epsilon),
-        }, amount(line.epsilon))),
-        names.map((n) => h("td", short(line.errors[n]))),
-        h("td", fits(line.fits)))))));
+    fill(
+      prices,
+      h(
+        "table",
+        h(
+          "thead",
+          h(
+            "tr",
+            h("th", { scope: "col" }, "ε"),
+            names.map((n) => h("th", { scope: "col" }, `± ${n}`)),
+            h("th", { scope: "col" }, "fits"),
+          ),
+        ),
+        h(
+          "tbody",
+          lines.map((line) =>
+            h(
+              "tr",
+              {
+                class: [line === now && "chosen", line.fits === 0 && "too-dear"].filter(Boolean).join(" ") || null,
+                "aria-current": line === now ? "true" : null,
+              },
+              h(
+                "th",
+                { scope: "row" },
+                h(
+                  "button",
+                  {
+                    type: "button",
+                    disabled: fixed,
+                    "aria-label": `spend ε ${amount(line.epsilon)}`,
+                    onclick: () => choose(line.epsilon),
+                  },
+                  amount(line.epsilon),
+                ),
+              ),
+              names.map((n) => h("td", short(line.errors[n]))),
+              h("td", fits(line.fits)),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   return {
@@ -99,22 +155,50 @@ export function pricePanel({ onepsilon }) {
       element.classList.remove("pending");
       const after = quote.left_after;
       const errorOf = Object.fromEntries((quote.expected ?? []).map((one) => [one.name, one.error]));
-      now = { epsilon: quote.request.epsilon ?? quote.price.epsilon, errors: errorOf, fits: quote.fits?.more };
+      now = {
+        epsilon: quote.request.epsilon ?? quote.price.epsilon,
+        errors: errorOf,
+        fits: quote.fits?.more,
+      };
       if (now.epsilon === 0) now = null;
       drawTable();
-      fill(figures,
-        figure("costs", quote.stored ? "nothing" : guarantee(quote.price), quote.stored ? "your earlier answer is kept" : null),
-        figure("would leave", after ? `ε ${amount(after.epsilon)}` : "doesn't fit", `of ε ${amount(total)}`, after ? null : "bad"));
+      fill(
+        figures,
+        figure(
+          "costs",
+          quote.stored ? "nothing" : guarantee(quote.price),
+          quote.stored ? "your earlier answer is kept" : null,
+        ),
+        figure(
+          "would leave",
+          after ? `ε ${amount(after.epsilon)}` : "doesn't fit",
+          `of ε ${amount(total)}`,
+          after ? null : "bad",
+        ),
+      );
       fill(errors, expected(quote));
       const said = (quote.expected ?? []).map((one) => `${one.name} plus or minus ${one.text}`).join(", ");
       status.textContent = `costs ${quote.stored ? "nothing" : guarantee(quote.price)}. ${said}`;
     },
     refused(refusal) {
       element.classList.remove("pending");
-      fill(figures, h("div", { class: "refused-note" },
-        h("strong", refusal.kind === "BudgetError" ? "Over budget" : refusal.status && refusal.status < 500 ? "Can't be answered as written" : "No price"),
-        h("p", refusal.message),
-        refusal.hint && !refusal.span && h("p", { class: "note hint" }, refusal.hint))); // else it is under its words
+      fill(
+        figures,
+        h(
+          "div",
+          { class: "refused-note" },
+          h(
+            "strong",
+            refusal.kind === "BudgetError"
+              ? "Over budget"
+              : refusal.status && refusal.status < 500
+                ? "Can't be answered as written"
+                : "No price",
+          ),
+          h("p", refusal.message),
+          refusal.hint && !refusal.span && h("p", { class: "note hint" }, refusal.hint),
+        ),
+      ); // else it is under its words
       fill(errors);
       status.textContent = `refused: ${refusal.message}. ${refusal.hint ?? ""}`;
       table = now = null;
@@ -127,7 +211,10 @@ export function pricePanel({ onepsilon }) {
     },
     empty() {
       element.classList.remove("pending");
-      fill(figures, h("p", { class: "note" }, "Write a query: its price and its error are shown before anything is spent."));
+      fill(
+        figures,
+        h("p", { class: "note" }, "Write a query: its price and its error are shown before anything is spent."),
+      );
       fill(errors);
       table = now = null;
       drawTable();
@@ -136,7 +223,13 @@ export function pricePanel({ onepsilon }) {
 }
 
 function figure(label, value, more, tone) {
-  return h("div", { class: `figure ${tone ?? ""}` }, h("span", { class: "figure-label" }, label), h("strong", value), more && h("span", { class: "note" }, more));
+  return h(
+    "div",
+    { class: `figure ${tone ?? ""}` },
+    h("span", { class: "figure-label" }, label),
+    h("strong", value),
+    more && h("span", { class: "note" }, more),
+  );
 }
 
 function fits(times) {
@@ -150,9 +243,26 @@ function expected(quote) {
   if (!lines.length) return [];
   return [
     h("h3", "Expected error"),
-    h("dl", lines.map((one) => h("div", h("dt", one.name), h("dd", one.text === "?" ? "known with the answer" : `± ${one.text}`,
-      one.rows && h("span", { class: "note" }, ` in groups of ${one.rows.toLocaleString("en")}`))))),
+    h(
+      "dl",
+      lines.map((one) =>
+        h(
+          "div",
+          h("dt", one.name),
+          h(
+            "dd",
+            one.text === "?" ? "known with the answer" : `± ${one.text}`,
+            one.rows && h("span", { class: "note" }, ` in groups of ${one.rows.toLocaleString("en")}`),
+          ),
+        ),
+      ),
+    ),
     h("p", { class: "note" }, "All cells at once, with 95% confidence."),
-    quote.cuts?.length > 0 && h("ul", { class: "cuts" }, quote.cuts.map((cut) => h("li", cut))),
+    quote.cuts?.length > 0 &&
+      h(
+        "ul",
+        { class: "cuts" },
+        quote.cuts.map((cut) => h("li", cut)),
+      ),
   ];
 }

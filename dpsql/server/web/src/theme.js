@@ -28,11 +28,18 @@ export function whenThemeChanges(call) {
 
 /** The button that changes it. */
 export function themeButton() {
-  return h("button", {
-    type: "button", class: "icon-button", title: "Light or dark", "aria-label": "change between light and dark",
-    onclick: () => {
-      localStorage.setItem(KEY, isDark() ? "light" : "dark");
-      apply();
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button",
+      title: "Light or dark",
+      "aria-label": "change between light and dark",
+      onclick: () => {
+        localStorage.setItem(KEY, isDark() ? "light" : "dark");
+        apply();
+      },
     },
-  }, icon(ICONS.moon));
+    icon(ICONS.moon),
+  );
 }

@@ -21,6 +21,7 @@ from dpsql.server.core import Core
 from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
 from dpsql.server.login import COOKIE, HOURS, Logins
+from dpsql.server.oidc import Issuer
 from dpsql.server.page import NOT_BUILT, PAGE
 from dpsql.server.replies import (
     answer_reply,
@@ -34,7 +35,7 @@ from dpsql.server.replies import (
     status_of,
     usual_reply,
 )
-from dpsql.server.tokens import Tokens, Who, unknown
+from dpsql.server.tokens import Everybody, Tokens, Who, unknown
 
 T = TypeVar("T")
 Handler = Callable[["Http", Request], Awaitable[Response]]
@@ -56,6 +57,8 @@ class Http:
         self.core = core
         self.tokens = tokens or Tokens(core.settings.tokens)
         self.logins = Logins(self.tokens)
+        oidc = core.settings.oidc
+        self.everybody = Everybody(self.tokens, None if oidc is None else Issuer(oidc))
         most = core.settings.max_running + 32  # explanations and the like beside queries that wait for their time
         self._threads = anyio.CapacityLimiter(most)
 
@@ -89,7 +92,7 @@ class Http:
             scheme, _, token = header.partition(" ")
             if scheme.lower() != "bearer" or not token.strip():
                 raise unknown()
-            return await self.run(self.tokens.who, token.strip())
+            return await self.run(self.everybody.who, token.strip())
         cookie = request.cookies.get(COOKIE)
         if cookie is None:
             raise unknown()

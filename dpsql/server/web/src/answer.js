@@ -23,6 +23,7 @@ export function answerCard(answer, { sql, replayed = false }) {
       "header",
       { class: "card-head" },
       h("h2", { tabindex: -1 }, "Answer"),
+      h("span", { class: "chip older-chip" }, "to an earlier query"),
       h("span", { class: `chip ${free ? "good" : ""}` }, why),
       h("span", { class: "note" }, `${rows.length.toLocaleString("en")} row${rows.length === 1 ? "" : "s"}`),
       receipt.id && downloads(receipt.id),

@@ -48,6 +48,7 @@ export function showApp(me, onleave) {
 
   function typed(text) {
     sessionStorage.setItem(DRAFT, text);
+    markOlder();
     quotes.typed();
   }
 
@@ -107,9 +108,15 @@ export function showApp(me, onleave) {
     fill(result, shown ? shown.answers.map((one) => answerCard(one, shown.about)) : welcome(examples, sql));
   }
 
+  /** An answer that is still seen while another query is written is no answer to that. */
+  function markOlder() {
+    result.classList.toggle("older", Boolean(shown) && sql.text() !== shown.about.sql);
+  }
+
   function show(answers, about) {
     shown = { answers, about };
     draw();
+    markOlder();
     const title = result.querySelector("h2");
     title.focus({ preventScroll: true });
     const below = title.getBoundingClientRect().top > innerHeight * 0.8;

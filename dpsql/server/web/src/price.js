@@ -33,6 +33,7 @@ export function pricePanel({ onepsilon }) {
   const figures = h("div", { class: "figures" });
   const errors = h("div", { class: "errors" });
   const prices = h("div", { class: "prices" });
+  const accuracy = h("details", { class: "price-table", open: true }, h("summary", "What accuracy costs"), prices);
   const inSql = h("p", { class: "note", hidden: true }, "ε is set in the SQL.");
   const status = h("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
 
@@ -55,7 +56,7 @@ export function pricePanel({ onepsilon }) {
       inSql,
     ),
     errors,
-    h("details", { class: "price-table", open: true }, h("summary", "What accuracy costs"), prices),
+    accuracy,
     status,
   );
 
@@ -146,14 +147,15 @@ export function pricePanel({ onepsilon }) {
     /** Does the SQL say itself what it spends? */
     fix(is) {
       fixed = is;
-      slider.disabled = field.disabled = is;
+      slider.disabled = field.disabled = accuracy.hidden = is;
       inSql.hidden = !is;
-      drawTable();
+      show();
     },
     pending: () => element.classList.add("pending"),
     quoted(quote) {
       element.classList.remove("pending");
       const after = quote.left_after;
+      if (fixed) field.value = amount(quote.price.epsilon);
       const errorOf = Object.fromEntries((quote.expected ?? []).map((one) => [one.name, one.error]));
       now = {
         epsilon: quote.request.epsilon ?? quote.price.epsilon,

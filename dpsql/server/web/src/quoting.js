@@ -50,7 +50,7 @@ export function quoting(sql, price) {
         latest = { ...found, request: body };
         sql.refuse(null);
         price.quoted(latest);
-        askPrices(body.sql);
+        if (body.epsilon !== undefined) askPrices(body.sql); // else the SQL has settled it
       }),
       failed: current((refusal) => {
         pricedFor = null;

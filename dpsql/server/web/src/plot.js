@@ -43,9 +43,10 @@ export function draw(points, { kind, x, y, by, width }) {
     const rows = many && kind === "bars" ? names.length * domain.length : names.length;
     return Plot.plot({
       ...options,
-      height: 50 + rows * (rows > 30 ? 18 : 26) + (many ? 10 : 0),
+      height: 70 + rows * (rows > 30 ? 18 : 26) + (many ? 10 : 0),
       marginLeft: Math.min(190, 24 + 7 * Math.max(...names.map((n) => String(n).length))),
       marginRight: 24,
+      marginBottom: 44,
       x: value,
       ...(many && kind === "bars"
         ? { fy: { ...key, padding: 0.15 }, y: { axis: null, domain } }
@@ -57,6 +58,7 @@ export function draw(points, { kind, x, y, by, width }) {
   return Plot.plot({
     ...options,
     height: 300,
+    marginTop: 28,
     marginLeft: 56,
     marginBottom: 42,
     y: value,

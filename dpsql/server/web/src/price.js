@@ -33,7 +33,12 @@ export function pricePanel({ onepsilon }) {
   const figures = h("div", { class: "figures" });
   const errors = h("div", { class: "errors" });
   const prices = h("div", { class: "prices" });
-  const accuracy = h("details", { class: "price-table", open: true }, h("summary", "What accuracy costs"), prices);
+  const accuracy = h(
+    "details",
+    { class: "price-table", open: innerWidth > 760 },
+    h("summary", "What accuracy costs"),
+    prices,
+  );
   const inSql = h("p", { class: "note", hidden: true }, "ε is set in the SQL.");
   const status = h("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
 

@@ -28,8 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
 
 
-LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours", "test_random",
-           "test_disk", "test_walks", "test_neighbours")  # fmt: skip
+LONGEST = ("test_quality", "test_browser", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours",
+           "test_random", "test_disk", "test_walks", "test_neighbours")  # fmt: skip
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 

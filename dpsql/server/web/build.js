@@ -15,6 +15,7 @@ const { metafile } = await build({
   outdir: join(dist, "assets"),
   bundle: true,
   splitting: true, // the chart's library is loaded when there is a chart
+  chunkNames: "[name]", // the same name each time: what a build folder has of an earlier one is replaced
   format: "esm",
   target: "es2022",
   minify: true,

@@ -18,7 +18,7 @@ from servers import Server, make_policy
 from services import needs
 
 from dpsql.policy.settings import Duration
-from dpsql.server.page import ensure_built
+from dpsql.server.page import ensure_built, is_built
 from dpsql.server.tokens import Who
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -44,7 +44,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with its page."""
-    needs("npm")
+    if not is_built():
+        needs("npm")
     assert ensure_built() is None
     found = Server(make_policy(tmp_path_factory.mktemp("page")), reply_after=REPLY_AFTER)
     yield found

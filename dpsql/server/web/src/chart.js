@@ -25,11 +25,11 @@ export function chart(answer) {
   const auto = h("span", { class: "note" });
 
   const redraw = async () => {
-    const kind = settings.kind === "auto" ? picked(settings) : settings.kind;
+    const kind = settings.kind === "auto" ? picked(settings, keys) : settings.kind;
     auto.textContent = settings.kind === "auto" ? kind : "";
     const { draw } = await import("./plot.js");
     const paint = () =>
-      fill(place, draw(points(answer, settings, others), { ...settings, kind, width: place.clientWidth || 640 }));
+      fill(place, draw(points(answer, settings, keys), { ...settings, kind, width: place.clientWidth || 640 }));
     paint();
     redraw.paint = paint;
   };
@@ -114,9 +114,9 @@ function describe(answer, name, at) {
   };
 }
 
-/** The kind of chart that suits the columns. */
-function picked({ x, y, by }) {
-  if (x.ordered && (by === null || by !== x)) return "lines";
+/** The kind of chart that suits the columns. A line has one value at each place: no key is left over. */
+function picked({ x, y, by }, keys) {
+  if (x.ordered && keys.every((one) => one === x || one === by)) return "lines";
   return y.whole && x.distinct <= MOST_BARS ? "bars" : "dots";
 }
 
@@ -124,8 +124,8 @@ const label = (value) =>
   value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
 /** Points with their error bars. Keys that are neither axis nor colour go into the labels. */
-function points(answer, { x, y, by }, others) {
-  const extra = x.ordered ? [] : others.filter((one) => one !== by && one !== x);
+function points(answer, { x, y, by }, keys) {
+  const extra = x.ordered ? [] : keys.filter((one) => one !== by && one !== x);
   return answer.rows.flatMap((row, i) => {
     const value = number(row[y.at]);
     if (value === null || (x.ordered && row[x.at] === null)) return [];

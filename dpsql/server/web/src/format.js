@@ -42,7 +42,7 @@ export function moment(value) {
 export function writer(values, ends) {
   if (!ends)
     return (value) => (value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value));
-  const halves = ends.filter((w) => w && w[1] > w[0]).map((w) => (w[1] - w[0]) / 2);
+  const halves = ends.filter((w) => w && w[0] !== null && w[1] !== null && w[1] > w[0]).map((w) => (w[1] - w[0]) / 2);
   const whole = values.every((v) => v === null || Number.isInteger(number(v)));
   const decimals = whole
     ? 0
@@ -63,7 +63,9 @@ export function error(value, ends, write) {
   if (!ends) return value === null ? "" : "unknown";
   const [low, high] = ends;
   const figure = number(value);
-  if (figure === null || high === null || low === null) return `${write(low)} to ${write(high)}`;
+  if (high === null || low === null)
+    return `${low === null ? "−∞" : write(low)} to ${high === null ? "∞" : write(high)}`;
+  if (figure === null) return `${write(low)} to ${write(high)}`;
   const below = figure - low,
     above = high - figure;
   const rounding = Number.isInteger(figure) ? 1 : 1e-6 * (high - low);

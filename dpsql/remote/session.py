@@ -232,7 +232,8 @@ def _error(reply: Any, body: object) -> Error:
         told = json.loads(reply.content)
         kind = KINDS[told["kind"]]
         span = None if told["span"] is None else Span(**told["span"])
-        found = kind(told["message"], code=told["code"], hint=told["hint"], span=span)
+        message, which = told["message"], told["code"]
+        found = kind(message, code=which, hint=told["hint"], span=span)
         if isinstance(found, ServerError):
             found.incident = told.get("incident")
     except (ValueError, KeyError, TypeError):

@@ -79,6 +79,7 @@ class Core:
         self.engine = engine
         self.settings = settings
         self.audit = audit or Audit(settings.audit)
+        engine.ledger.watch(self.audit.witness)
         self._slots = Slots(settings.max_running, settings.max_running_each)
         self._buckets = Buckets(settings.rate)
         self._flights = Flights()
@@ -223,7 +224,9 @@ class Core:
         if key is None:
             return ask()
         request = hash_of(repr((event, sql, sorted(options.items(), key=lambda one: one[0]))))
-        return self._flights.once(who.name, key, request, ask, 2 * self.settings.seconds, _is_small)
+        patience = 2 * self.settings.seconds
+        found: T = self._flights.once(who.name, key, request, ask, patience, _is_small)
+        return found
 
     def _asked(self, event: str, who: Who, sql: str, options: Options, ask: Callable[[Session, Options], T]) -> T:
         """Ask about a query: a slot, options that were checked, an error that may leave, and a line in the log."""
@@ -280,7 +283,7 @@ class Core:
 def _is_small(found: Any) -> bool:
     """Is an answer, or are answers, small enough to be kept in memory for an hour?"""
     answers: list[Answer] = found if isinstance(found, list) else [found]
-    return sum(answer.table.nbytes for answer in answers) <= LARGEST_KEPT
+    return sum(int(answer.table.nbytes) for answer in answers) <= LARGEST_KEPT
 
 
 def _records(answer: Answer) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ Every test also asserts that nothing was asked of another host and that the brow
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 from servers import Server, make_policy
 from services import needs
 
@@ -26,6 +27,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 COUNT = "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city"
 PATIENCE = 60_000  # milliseconds, on a machine that has much else to do
 expect.set_options(timeout=PATIENCE)
+LOST = "net::ERR_FAILED"  # as the console tells of a reply that a test has thrown away
 REPLY_AFTER = Duration(Fraction(2), "2s")  # a slow machine has to be done by then
 PEOPLE = {who.name: who for who in (Who("ann", "analyst"), Who("bob", "analyst"), Who("steve", "steward"))}
 OpenPage = Callable[..., Page]
@@ -58,7 +60,7 @@ def open_page(browser: Browser, served: Server) -> Iterator[OpenPage]:
     contexts, heard = [], list[str]()
 
     def listen(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and LOST not in message.text:  # which only one test brings about
             heard.append(f"console: {message.text}")
 
     def open_(name: str | None = "ann", **named: Any) -> Page:
@@ -183,6 +185,25 @@ def test_the_keyboard_is_enough(open_page: OpenPage) -> None:
     expect(page.get_by_test_id("answer")).to_contain_text("cost ε 0.5")
     page.keyboard.press("Control+Enter")  # free now: nothing is asked
     expect(page.get_by_test_id("answer")).to_contain_text("free: stored")
+
+
+def test_a_reply_that_is_lost_is_fetched_again_and_paid_once(open_page: OpenPage) -> None:
+    page = open_page()
+    before, thrown = left(page), list[str]()
+
+    def lose(route: Route) -> None:
+        if thrown:
+            route.continue_()
+        else:
+            thrown.append(route.fetch().text())
+            route.abort()
+
+    page.route("**/v1/query?*", lose)
+    write(page, "SELECT COUNT(*) AS n FROM visits WHERE minutes > 55")
+    costs(page, "ε 0.5")
+    spend(page)
+    assert json.loads(thrown[0])["cost"]["epsilon"] == 0.5
+    expect(page.locator(".meter-text")).to_contain_text(f"ε {before - 0.5:.4g}")
 
 
 def test_a_chart_follows_the_columns_and_can_be_changed(open_page: OpenPage) -> None:

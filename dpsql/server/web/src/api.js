@@ -8,6 +8,7 @@ export class Refusal extends Error {
   }
 }
 
+const UNREACHABLE = "unreachable";
 let onLoggedOut = () => {};
 
 /** Call this when the server no longer knows who asks. */
@@ -35,7 +36,7 @@ export async function ask(path, body, headers = {}) {
     reply = await fetch(`${path}?errors=inside`, { ...options, credentials: "same-origin" });
   } catch {
     throw new Refusal({
-      code: "unreachable",
+      code: UNREACHABLE,
       message: "the server can't be reached",
       hint: "is it still running?",
     });
@@ -82,7 +83,14 @@ export function lane() {
   };
 }
 
-/** A key by which a lost reply is found again: random, also where the page came without TLS. */
-export function idempotencyKey() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+/** Ask for what is paid. A reply that is lost on its way is fetched again, by a random key: nothing is paid twice. */
+export async function askOnce(path, body) {
+  const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID isn't there where the page came without TLS
+  const headers = { "Idempotency-Key": Array.from(bytes, (one) => one.toString(16).padStart(2, "0")).join("") };
+  try {
+    return await ask(path, body, headers);
+  } catch (error) {
+    if (error.code !== UNREACHABLE) throw error;
+    return ask(path, body, headers);
+  }
 }

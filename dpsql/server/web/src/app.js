@@ -1,5 +1,5 @@
 // The page of somebody who is logged in: editor, price, answer; side bar; a steward's views.
-import { ask, idempotencyKey } from "./api.js";
+import { ask, askOnce } from "./api.js";
 import { answerCard } from "./answer.js";
 import { confirmSpending } from "./confirm.js";
 import { fill, h, icon, ICONS } from "./dom.js";
@@ -65,7 +65,7 @@ export function showApp(me, onleave) {
     try {
       if (!(await agreed(await quotes.quote(body)))) return;
       fill(result, waiting());
-      show([await ask("/v1/query", body, { "Idempotency-Key": idempotencyKey() })], { sql: body.sql });
+      show([await askOnce("/v1/query", body)], { sql: body.sql });
     } catch (refusal) {
       draw();
       if (refusal.span) sql.refuse(refusal);

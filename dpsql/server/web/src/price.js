@@ -39,6 +39,8 @@ export function pricePanel({ onepsilon }) {
     h("summary", "What accuracy costs"),
     prices,
   );
+  const text = h("pre", { tabindex: 0, "aria-label": "the whole explanation" });
+  const whole = h("details", { class: "price-table whole", hidden: true }, h("summary", "How it is measured"), text);
   const inSql = h("p", { class: "note", hidden: true }, "ε is set in the SQL.");
   const status = h("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
 
@@ -62,6 +64,7 @@ export function pricePanel({ onepsilon }) {
     ),
     errors,
     accuracy,
+    whole,
     status,
   );
 
@@ -161,6 +164,8 @@ export function pricePanel({ onepsilon }) {
       element.classList.remove("pending");
       const after = quote.left_after;
       if (fixed) field.value = amount(quote.price.epsilon);
+      whole.hidden = !quote.text;
+      fill(text, quote.text);
       const errorOf = Object.fromEntries((quote.expected ?? []).map((one) => [one.name, one.error]));
       now = {
         epsilon: quote.request.epsilon ?? quote.price.epsilon,
@@ -207,6 +212,7 @@ export function pricePanel({ onepsilon }) {
         ),
       ); // else it is under its words
       fill(errors);
+      whole.hidden = true;
       status.textContent = `refused: ${refusal.message}. ${refusal.hint ?? ""}`;
       table = now = null;
       drawTable();
@@ -223,6 +229,7 @@ export function pricePanel({ onepsilon }) {
         h("p", { class: "note" }, "Write a query: its price and its error are shown before anything is spent."),
       );
       fill(errors);
+      whole.hidden = true;
       table = now = null;
       drawTable();
     },

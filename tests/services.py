@@ -1,6 +1,6 @@
 """What some tests need beside Python: a browser, npm, Java, a Postgres client.
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture(scope="module")
     def browser(): ...
         chromium = needs("chromium")     # the path of the program
 

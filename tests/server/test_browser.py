@@ -33,9 +33,9 @@ PEOPLE = {who.name: who for who in (Who("ann", "analyst"), Who("bob", "analyst")
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
+    """One browser for all tests here, and no longer: while it is there, this thread can run no other event loop."""
     chromium = needs("chromium")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with its page."""
     if not is_built():

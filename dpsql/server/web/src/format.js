@@ -11,9 +11,14 @@ export function short(value) {
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 }
 
+/** The δ of a price, in two digits. */
+export function delta(cost) {
+  return `δ ${Number(cost.delta).toExponential(1)}`;
+}
+
 /** A guarantee or a price: ε, and δ where there is one. */
 export function guarantee(cost) {
-  return `ε ${amount(cost.epsilon)}${cost.delta ? `, δ ${Number(cost.delta).toExponential(1)}` : ""}`;
+  return `ε ${amount(cost.epsilon)}${cost.delta ? `, ${delta(cost)}` : ""}`;
 }
 
 /** A share: 4%, 0.4%. */

@@ -1,6 +1,6 @@
 // What the query would cost, how far off its answer would be, and what would be left: while it is written.
 import { fill, h } from "./dom.js";
-import { amount, guarantee, short } from "./format.js";
+import { amount, delta, guarantee, short } from "./format.js";
 
 const LEAST = 0.01;
 
@@ -176,11 +176,9 @@ export function pricePanel({ onepsilon }) {
       drawTable();
       fill(
         figures,
-        figure(
-          "costs",
-          quote.stored ? "nothing" : guarantee(quote.price),
-          quote.stored ? "your earlier answer is kept" : null,
-        ),
+        quote.stored
+          ? figure("costs", "nothing", "your earlier answer is kept")
+          : figure("costs", `ε ${amount(quote.price.epsilon)}`, quote.price.delta > 0 && delta(quote.price)),
         figure(
           "would leave",
           after ? `ε ${amount(after.epsilon)}` : "doesn't fit",

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
         LedgerError,
         PolicyError,
         PrivacyError,
+        ServerError,
         Span,
         SQLError,
     )
     from dpsql.policy.model import Policy
     from dpsql.quote.model import Quote
-    from dpsql.session import Engine, Session, connect
+    from dpsql.remote.connect import connect
+    from dpsql.session import Engine, Session
 
 __version__ = VERSION
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "PrivacyError",
     "Quote",
     "SQLError",
+    "ServerError",
     "Session",
     "Span",
     "connect",
@@ -51,7 +54,7 @@ _LAZY = {
     "Quote": "dpsql.quote.model",
     "Engine": "dpsql.session",
     "Session": "dpsql.session",
-    "connect": "dpsql.session",
+    "connect": "dpsql.remote.connect",
     "verify": "dpsql.answer.receipts",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden_files import Case, rewrite
+from services import left_out
 from support import WHOLE, Connect
 
 import dpsql
@@ -28,8 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
 
 
-LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours", "test_random",
-           "test_disk", "test_walks", "test_neighbours", "test_pages")  # fmt: skip
+LONGEST = ("test_quality", "test_browser", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours",
+           "test_random", "test_disk", "test_walks", "test_neighbours", "test_pages")  # fmt: skip
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 
@@ -54,6 +55,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = kept
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
 
 
 def has_limits(policy: dict[str, Any]) -> bool:

@@ -34,7 +34,8 @@ MODULE = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*\w+\.py)\b")
 def texts() -> dict[str, str]:
     """Every file that may cite something, by its name from the root; not this one, which cites what isn't there."""
     inside = (p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in KINDS)
-    found = [p for p in [*ROOT.glob("*.md"), *inside] if p.resolve() != Path(__file__).resolve()]
+    ours = (p for p in [*ROOT.glob("*.md"), *inside] if "node_modules" not in p.parts)
+    found = [p for p in ours if p.resolve() != Path(__file__).resolve()]
     return {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in sorted(found)}
 
 

@@ -32,7 +32,7 @@ from dpsql.accounting.claims import Claims, Overtaken, Watch
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
-from dpsql.accounting.journal import Journal, Writer, account_event
+from dpsql.accounting.journal import Journal, Witness, Writer, account_event
 from dpsql.accounting.store import Store, located
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.versions import Sight
@@ -92,6 +92,13 @@ class Ledger:
     def close(self) -> None:
         """Close the file. Nothing is pending: what was reserved or recorded was durable when that returned."""
         self._store.close()
+
+    def watch(self, witness: Witness) -> None:
+        """Have every event told to a witness, from now on: on its disk before anything that was paid for is computed.
+
+        Where that fails the price stays recorded, and nothing is answered.
+        """
+        self._journal.witness = witness
 
     @property
     def _store(self) -> Store:
@@ -260,9 +267,17 @@ class Ledger:
             beside = kept if receipt.id in state.stored_by_receipt else []
             stored.record(writer, len(state.stored) + 1, "answered", clock.now(), receipt.id, beside)
 
-    def stored(self, key: bytes) -> list[tuple[str, Kept]]:
-        """What was released under this key, the newest first, each with the id of the spend that paid for it."""
-        return stored.releases(self._journal, key)
+    def stored(self, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
+        """What was released under this key, the newest first, each with the id of the spend that paid for it.
+
+        owner: what this analyst paid for, alone.
+        """
+        return stored.releases(self._journal, key, owner)
+
+    def owner(self, id: str) -> str | None:
+        """Who paid for the spend with this very id; None where there is none."""
+        with self._journal.reading():
+            return self._journal.state.owners.get(id)
 
     def has_stored(self) -> bool:
         """Is anything kept that later queries could be answered from?"""
@@ -298,15 +313,20 @@ class Ledger:
         entry = self.entry(id)
         return entry, stored.of_receipt(self._journal, entry.id)
 
-    def left(self, quota: Quota | None) -> Cost:
-        """What may still be spent: of the account, and of the quota where that is less."""
+    def left(self, quota: Quota | None, price: Cost | None = None) -> Cost:
+        """What may still be spent, of the account, and of the quota where that is less; price: if it were paid first.
+
+        A price that doesn't fit leaves nothing.
+        """
+        first = self._account.filter.nothing if price is None else price
         with self._journal.reading():  # one for both: they are of the same moment
-            balance = self._balance()
-            left = balance.remaining
+            self._agree()
+            period = self._now(clock.now())
+            left = self._account.filter.remaining(self._sum(period) + first)
             if quota is None:
                 return left
             share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
-            mine = share.remaining(self._sum(balance.period, quota.counts))
+            mine = share.remaining(self._sum(period, quota.counts) + first)
         tighter = mine.epsilon < left.epsilon if left.rho is None else (mine.rho or 0) < left.rho
         return Cost(mine.epsilon, left.delta, mine.rho, left.parts) if tighter else left
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dpsql.cli.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
+from dpsql.explain.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
 from dpsql.cli.main import __doc__ as exit_codes
 from dpsql.cli.main import cli
 from dpsql.core.frozen import dataclass

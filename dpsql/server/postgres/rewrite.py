@@ -1,0 +1,301 @@
+"""Queries of catalogs, in Postgres' SQL, as SQL for the twin that holds what the catalogs hold.
+
+Only what is known goes there: relations of the catalogs, functions that are listed here, and constants. Everything else
+isn't a query of the catalogs, and is the core's to answer or to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.core.frozen import dataclass
+from dpsql.server.postgres.functions import FUNCTIONS, SYSTEM_OIDS
+from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
+from dpsql.sql.dialect import DIALECT
+
+MAX_LENGTH = 100_000  # characters of a query; those of clients have up to 10,000
+PG, INFO = "pg", "info"  # what the twin calls the schemas
+_POSTGRES = Dialect.get_or_raise("postgres")
+_OID = exp.DataType(this=exp.DType.UINT)
+_FORBIDDEN = (exp.DML, exp.DDL, exp.Into, exp.Command, exp.Set, exp.Use, exp.Attach, exp.Pragma)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a query can ask about its own connection."""
+
+    user: str
+    database: str
+    version: str
+    settings: Mapping[str, str]
+
+
+class NotOurs(Exception):
+    """This isn't a query of the catalogs."""
+
+
+def parsed(sql: str, tables: frozenset[str]) -> exp.Query | None:
+    """The tree of a query that only asks catalogs or constants; None for anything else.
+
+    tables: the policy's, in lower case. A table of theirs is never looked for in the catalogs.
+    """
+    if len(sql) > MAX_LENGTH:
+        return None
+    try:
+        tokens = _POSTGRES.tokenize(sql)
+        found = _POSTGRES.parse(_simplified(sql, tokens))
+        if len(found) != 1 or not isinstance(found[0], exp.Query):
+            return None
+        _require_ours(found[0], tables)
+    except (ParseError, TokenError, NotOurs, RecursionError):
+        return None
+    return found[0]
+
+
+def for_twin(tree: exp.Query, session: Session, values: Sequence[exp.Expr]) -> str:
+    """A parsed query in the twin's SQL, with values for its parameters."""
+    copy = tree.copy()
+    for select in copy.find_all(exp.Select):
+        select.set("expressions", [_with_name(one) for one in select.expressions])
+    hidden = frozenset(cte.alias_or_name.lower() for cte in copy.find_all(exp.CTE))
+    root: exp.Expr = exp.Paren(this=copy)  # so that every node has a parent
+    for change in (lambda node: _valued(node, values), lambda node: _changed(node, session, hidden)):
+        for node in reversed(list(copy.walk())):  # what is inside first
+            changed = change(node)
+            if changed is not node:
+                node.replace(changed)
+    return root.this.sql(dialect=DIALECT)  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- words that the parser doesn't know
+
+
+def _simplified(sql: str, tokens: Sequence[Token]) -> str:
+    """The text without pg_catalog before names, COLLATE, and OPERATOR() around operators; oid[] as a list of numbers."""
+    cuts: list[tuple[int, int, str]] = []
+    i = 0
+    while i < len(tokens):
+        word = tokens[i].text.lower()
+        following = [t.text.lower() for t in tokens[i + 1 : i + 6]]
+        literal = tokens[i].token_type in (TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.HEREDOC_STRING)
+        size, put = 0, ""
+        if literal:
+            pass
+        elif word == "operator" and following[:3] == ["(", "pg_catalog", "."] and following[4:5] == [")"]:
+            size, put = 6, tokens[i + 4].text
+        elif word == "collate":
+            size = 4 if following[1:2] == ["."] else 2
+        elif word == "pg_catalog" and following[:1] == ["."]:
+            size = 2
+        elif word == "information_schema" and following[:1] == ["."] and following[1:2]:
+            size = 2 if following[1] not in INFORMATION_SCHEMA else 0
+        elif word in ("oid", "regtype", "regclass", "name") and following[:2] == ["[", "]"] and i and tokens[i - 1].text == "::":
+            size, put = 1, "text" if word == "name" else "bigint"
+        if size:
+            end = tokens[min(i + size, len(tokens)) - 1].end + 1
+            cuts.append((tokens[i].start, end, put))
+            i += size
+        else:
+            i += 1
+    pieces, last = [], 0
+    for start, end, put in cuts:
+        pieces += [sql[last:start], put]
+        last = end
+    return "".join([*pieces, sql[last:]])
+
+
+# ---------------------------------------------------------------- what may be asked
+
+
+def _require_ours(tree: exp.Query, tables: frozenset[str]) -> None:
+    named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    for node in tree.walk():
+        if isinstance(node, _FORBIDDEN):
+            raise NotOurs
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            schema, name = node.db.lower(), node.name.lower()
+            if node.catalog or not (
+                (not schema and name in named)
+                or (schema == "information_schema" and name in INFORMATION_SCHEMA)
+                or (not schema and name in PG_CATALOG and name not in tables)
+            ):
+                raise NotOurs
+        elif isinstance(node, exp.Table) and not isinstance(node.this, exp.ExplodingGenerateSeries | exp.Anonymous):
+            raise NotOurs
+        elif isinstance(node, exp.Anonymous) and node.name.lower() not in FUNCTIONS:
+            raise NotOurs
+        elif isinstance(node, exp.Column) and node.name.lower().startswith("dpsql"):
+            raise NotOurs
+
+
+# ---------------------------------------------------------------- into the twin's SQL
+
+
+def _with_name(node: exp.Expr) -> exp.Expr:
+    """An output column under the name that Postgres gives it: a function's, or ?column?."""
+    if isinstance(node, exp.Alias | exp.Aliases | exp.Star | exp.Column | exp.Dot):
+        return node
+    inner: Any = node
+    while isinstance(inner, exp.Cast | exp.Paren | exp.Window | exp.Filter | exp.Bracket | exp.Collate):
+        inner = inner.this
+    name = _POSTGRES_NAMES.get(type(inner), "?column?")
+    if isinstance(inner, exp.Column | exp.Anonymous):
+        name = inner.name.lower()
+    elif isinstance(inner, exp.Func) and name == "?column?":
+        name = inner.sql_name().lower()
+    return exp.alias_(node, name, quoted=True)
+
+
+_POSTGRES_NAMES = {
+    exp.CurrentVersion: "version",
+    exp.CurrentDatabase: "current_database",
+    exp.CurrentTimestamp: "now",
+    exp.GroupConcat: "string_agg",
+    exp.Boolean: "bool",
+    exp.And: "?column?",
+    exp.Or: "?column?",
+    exp.If: "case",
+}
+
+
+def _valued(node: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
+    if isinstance(node, exp.Parameter) and isinstance(node.this, exp.Literal) and node.this.name.isdigit():
+        place = int(node.this.name)
+        if not 1 <= place <= len(values):
+            raise NotOurs
+        return values[place - 1].copy()
+    return node
+
+
+def _changed(node: exp.Expr, session: Session, hidden: frozenset[str]) -> exp.Expr:
+    """hidden: names of CTEs."""
+    if isinstance(node, exp.Table):
+        return _table(node, hidden)
+    change = _CHANGES.get(type(node))
+    return node if change is None else change(node, session)
+
+
+def _table(node: Any, hidden: frozenset[str]) -> exp.Expr:
+    """A relation of a catalog, where the twin has it. A CTE of the same name hides it."""
+    if not isinstance(node.this, exp.Identifier):
+        return _function_as_table(node)
+    if node.db:
+        node.set("db", exp.to_identifier(INFO))
+    elif node.name.lower() not in hidden:
+        node.set("db", exp.to_identifier(PG))
+    node.set("this", exp.to_identifier(node.name.lower()))
+    return node  # type: ignore[no-any-return]
+
+
+def _function_as_table(node: Any) -> exp.Expr:
+    """FROM generate_series(…) AS g: the column is called like the table."""
+    alias = node.args.get("alias")
+    if alias is not None and not alias.args.get("columns"):
+        alias.set("columns", [alias.this.copy()])
+    return node  # type: ignore[no-any-return]
+
+
+def _text(value: str) -> exp.Expr:
+    return exp.Literal.string(value)
+
+
+def _named(node: Any, session: Session) -> exp.Expr:
+    """Functions by name: those that ask about the connection, and those that are written otherwise in the twin."""
+    name = node.name.lower()
+    first = node.expressions[0] if node.expressions else None
+    if name == "current_setting":
+        asked = first.name.lower() if isinstance(first, exp.Literal) else ""
+        return _text(session.settings[asked]) if asked in session.settings else exp.Null()
+    if name == "set_config":
+        asked = first.name.lower() if isinstance(first, exp.Literal) else "dpsql."
+        if asked.startswith("dpsql."):
+            raise NotOurs  # SET says it, and nothing else
+        return node.expressions[1] if len(node.expressions) > 1 else exp.Null()  # type: ignore[no-any-return]
+    if name in ("getpgusername", "current_role"):
+        return _text(session.user)
+    if name == "_pg_expandarray":
+        return exp.Explode(this=exp.Anonymous(this="pg_expanded", expressions=node.expressions))
+    if name == "all" and first is not None:
+        return exp.All(this=exp.Paren(this=first))
+    return exp.Anonymous(this=name, expressions=node.expressions)
+
+
+def _column(node: Any, session: Session) -> exp.Expr:
+    name = node.name.lower()
+    if name in ("user", "current_role") and not node.table and not node.this.quoted:
+        return _text(session.user)
+    if name in ("tableoid", "xmin", "ctid"):
+        relation = _relation_of(node)
+        return exp.Literal.number(SYSTEM_OIDS.get(relation, 0) if name == "tableoid" else 1)
+    return node  # type: ignore[no-any-return]
+
+
+def _relation_of(node: Any) -> str:
+    """The relation that a qualified column belongs to, by its alias in the same query."""
+    scope = node.find_ancestor(exp.Select)
+    for table in scope.find_all(exp.Table) if scope is not None else ():
+        if table.alias_or_name.lower() == node.table.lower():
+            return str(table.name.lower())
+    return ""
+
+
+def _cast(node: Any, _: Session) -> exp.Expr:
+    """A cast to a type that the twin lacks: names and one-letter texts are texts, numbers of the catalog's are such."""
+    to = node.to
+    if isinstance(to, exp.ObjectIdentifier):
+        return _object(node, to.name.upper())
+    kind = to.sql(dialect="postgres").lower().strip('"')
+    if kind in ("name", "char", "bpchar", "text", "varchar", "inet", "cstring") or to.this == exp.DType.USERDEFINED:
+        node.set("to", exp.DataType.build("text"))
+        if kind in ("xid", "cid"):
+            node.set("to", exp.DataType.build("bigint"))
+    elif to.this == exp.DType.ARRAY and isinstance(node.this, exp.Literal) and node.this.is_string:
+        return exp.Anonymous(this="pg_array", expressions=[node.this]) if kind.startswith(("text", "varchar")) else node
+    return node  # type: ignore[no-any-return]
+
+
+def _object(node: Any, kind: str) -> exp.Expr:
+    """Casts of names to numbers of the catalog's and back: 't'::regclass is a number, c.oid::regclass a name."""
+    value = node.this
+    inner = value.unnest() if isinstance(value, exp.Paren) else value
+    if kind == "OID":
+        return exp.cast(value, _OID) if not isinstance(inner, exp.Subquery | exp.Anonymous) else value  # type: ignore[no-any-return]
+    if kind in ("REGPROC", "REGPROCEDURE", "REGOPER", "REGOPERATOR", "REGROLE", "REGCONFIG"):
+        return exp.cast(value, "text")
+    finder = {"REGCLASS": "pg_class_named", "REGTYPE": "pg_type_named", "REGNAMESPACE": "pg_namespace_named"}.get(kind)
+    if finder is None:
+        raise NotOurs
+    is_text = isinstance(inner, exp.Literal) and inner.is_string and not inner.name.isdigit()
+    is_text = is_text or isinstance(inner, exp.DPipe | exp.Concat)
+    if isinstance(inner, exp.Cast) and inner.to.this in exp.DataType.TEXT_TYPES:
+        is_text = True
+    name = finder if is_text else finder.replace("_named", "_name")
+    return exp.Anonymous(this=name, expressions=[value])
+
+
+def _any(node: Any, _: Session) -> exp.Expr:
+    """= ANY('{a,b}'): the text is an array."""
+    inner = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        node.set("this", exp.Paren(this=exp.Anonymous(this="pg_array", expressions=[inner])))
+    return node  # type: ignore[no-any-return]
+
+
+_CHANGES: dict[type, Callable[[Any, Session], exp.Expr]] = {
+    exp.Anonymous: _named,
+    exp.Column: _column,
+    exp.Cast: _cast,
+    exp.Any: _any,
+    exp.CurrentDatabase: lambda _, s: _text(s.database),
+    exp.CurrentCatalog: lambda _, s: _text(s.database),
+    exp.CurrentUser: lambda _, s: _text(s.user),
+    exp.SessionUser: lambda _, s: _text(s.user),
+    exp.CurrentVersion: lambda _, s: _text(s.version),
+    exp.CurrentSchema: lambda _, s: _text("public"),
+}

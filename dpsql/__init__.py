@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         LedgerError,
         PolicyError,
         PrivacyError,
+        ServerError,
         Span,
         SQLError,
     )
@@ -39,6 +40,7 @@ __all__ = [
     "PrivacyError",
     "Quote",
     "SQLError",
+    "ServerError",
     "Session",
     "Span",
     "connect",

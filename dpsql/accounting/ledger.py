@@ -298,15 +298,20 @@ class Ledger:
         entry = self.entry(id)
         return entry, stored.of_receipt(self._journal, entry.id)
 
-    def left(self, quota: Quota | None) -> Cost:
-        """What may still be spent: of the account, and of the quota where that is less."""
+    def left(self, quota: Quota | None, price: Cost | None = None) -> Cost:
+        """What may still be spent, of the account, and of the quota where that is less; price: if it were paid first.
+
+        A price that doesn't fit leaves nothing.
+        """
+        first = self._account.filter.nothing if price is None else price
         with self._journal.reading():  # one for both: they are of the same moment
-            balance = self._balance()
-            left = balance.remaining
+            self._agree()
+            period = self._now(clock.now())
+            left = self._account.filter.remaining(self._sum(period) + first)
             if quota is None:
                 return left
             share = make_filter(self._account.accountant, quota.epsilon, self._account.delta)
-            mine = share.remaining(self._sum(balance.period, quota.counts))
+            mine = share.remaining(self._sum(period, quota.counts) + first)
         tighter = mine.epsilon < left.epsilon if left.rho is None else (mine.rho or 0) < left.rho
         return Cost(mine.epsilon, left.delta, mine.rho, left.parts) if tighter else left
 

@@ -29,8 +29,10 @@ from dpsql.cli.price import price
 from dpsql.cli.query import query
 from dpsql.cli.refresh import refresh
 from dpsql.cli.run import run
+from dpsql.cli.serve import serve
 from dpsql.cli.shell.command import shell
 from dpsql.cli.stop import begin, ignore, install, received, stopped
+from dpsql.cli.token import token
 from dpsql.cli.verify import verify
 from dpsql.core.errors import Error
 
@@ -97,7 +99,10 @@ def cli() -> None:
     """
 
 
-for _command in (demo, init, query, run, shell, explain, price, check, refresh, budget, functions, verify, key):
+COMMANDS = (
+    demo, init, query, run, shell, explain, price, check, refresh, budget, functions, verify, key, serve, token,
+)  # fmt: skip
+for _command in COMMANDS:
     cli.add_command(_command)
 
 

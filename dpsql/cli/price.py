@@ -28,26 +28,13 @@ def price(sql: str | None, file: str | None, policy: str, as_json: bool, analyst
     with opened(policy, analyst) as session:
         quotes = session.prices(text, **given(options))
         if as_json:
-            click.echo(json.dumps([_as_dict(q) for q in quotes], ensure_ascii=False, indent=2, allow_nan=False))
+            from dpsql.explain.expected import price_line
+
+            click.echo(json.dumps([price_line(q) for q in quotes], ensure_ascii=False, indent=2, allow_nan=False))
         else:
             for line in lines(quotes):
                 click.echo(line)
         click.echo("nothing was spent", err=True)
-
-
-def _as_dict(quote: Quote) -> dict[str, Any]:
-    from dpsql.explain.expected import expected
-
-    return {
-        "epsilon": float(quote.epsilon),
-        "errors": {one.name: one.error for one in expected(quote)},
-        "cost": {
-            "epsilon": float(quote.price.epsilon),
-            "delta": float(quote.price.delta),
-            "rho": None if quote.price.rho is None else float(quote.price.rho),
-        },
-        "fits": None if quote.fits is None else quote.fits.more,
-    }
 
 
 def lines(quotes: Sequence[Quote]) -> list[str]:

@@ -7,6 +7,7 @@
     ├── PolicyError    the policy file, or a job's, is wrong                                             exit 5
     ├── LedgerError    the ledger can't be used                                                          exit 5
     ├── DataError      a source can't be read, or the engine failed on it; a receipt doesn't hold        exit 6
+    ├── ServerError    a server doesn't know who asks, has too much to do, or failed                     exit 1
     └── ExtraError     a library of an optional extra isn't installed (also an ImportError)              exit 2
 
 No message holds anything computed from a private row. EngineError is none of them: it says why an engine refused a
@@ -168,6 +169,12 @@ class DataError(Error):
     """A source can't be read, or the engine failed on it (the message is then constant)."""
 
     exit_code = 6
+
+
+class ServerError(Error):
+    """A server doesn't know who asks, has too much to do, or failed; of a failure only an incident's id is told."""
+
+    incident: str | None = None
 
 
 class ExtraError(Error, ImportError):

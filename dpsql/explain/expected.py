@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import Facts, as_dict
 from dpsql.quote.model import Quote
@@ -50,3 +52,14 @@ def _expected(name: str, error: Facts | None) -> Expected:
 def short(error: float) -> str:
     """An error in three digits."""
     return f"{error:,.0f}" if error >= 1000 else f"{error:.3g}"
+
+
+def price_line(quote: Quote) -> dict[str, Any]:
+    """One line of a table of prices: ε, the error to expect, what it costs, and how often it fits."""
+    rho = None if quote.price.rho is None else float(quote.price.rho)
+    return {
+        "epsilon": float(quote.epsilon),
+        "errors": {one.name: one.error for one in expected(quote)},
+        "cost": {"epsilon": float(quote.price.epsilon), "delta": float(quote.price.delta), "rho": rho},
+        "fits": None if quote.fits is None else quote.fits.more,
+    }

@@ -1,0 +1,62 @@
+"""dpsql serve: a team can ask, and nobody needs the files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from dpsql.cli.options import policy_option
+
+
+@click.command()
+@click.option(
+    "--config", metavar="FILE", help="The server's settings (default: server.toml beside the policy, if any)."
+)
+@click.option(
+    "--host", metavar="ADDRESS", help="Where it listens (default: 127.0.0.1, which only this machine reaches)."
+)
+@click.option("--port", metavar="N", help="The port (default: 8642; 0: any that is free).")
+@click.option("--open/--no-open", "browser", default=None, help="Open the page in a browser (default: on a terminal).")
+@policy_option
+def serve(policy: str, config: str | None, host: str | None, port: str | None, browser: bool | None) -> None:
+    """Serve a policy: a web page and an HTTP API for people who must not see the data.
+
+    On a loopback address it prints a link that logs in once. Others are let in by tokens: `dpsql token add NAME`.
+    """
+    from dpsql.core.extras import extra
+
+    for module in ("uvicorn", "starlette", "joserfc", "httpx"):
+        extra(module, "server", "dpsql serve")
+    from dpsql.server.serve import serve as run
+    from dpsql.server.settings import read_settings
+    from dpsql.server.tokens import Who
+    from dpsql.session import Engine
+
+    beside = Path(policy).absolute().parent / "server.toml"
+    file = Path(config) if config is not None else beside if beside.exists() else None
+    settings = read_settings(file, Path(policy), os.environ, {"host": host, "port": port})
+
+    def ready(address: str, secret: str | None) -> None:
+        click.echo(f"dpsql serves {policy} at {address}", err=True)
+        if secret is None:
+            return
+        link = f"{address}/#login={secret}"
+        click.echo(f"log in once as {who.name}, a steward: {link}", err=True)
+        if browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY")):
+            click.launch(link)
+
+    who = Who(_user(), "steward")
+    with Engine.open(policy) as engine:
+        run(engine, settings, ready=ready, link=who if settings.is_local else None)
+
+
+def _user() -> str:
+    """The name of whoever started it: he can read the files anyway."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "steward"

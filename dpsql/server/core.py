@@ -1,0 +1,282 @@
+"""The core: who + text + options -> answer. Every protocol goes through it, so that every rule exists once.
+
+It is the only caller of sessions. Its methods block; they raise dpsql's errors and nothing else: what isn't one of
+them, and what would name a file, is told by the id of an incident (failures.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from fractions import Fraction
+from time import monotonic
+from typing import Any, TypeVar
+
+from dpsql.accounting.account import Entry
+from dpsql.accounting.opening import quota
+from dpsql.answer.model import Answer
+from dpsql.core.cost import Cost
+from dpsql.core.errors import Error, ServerError
+from dpsql.core.frozen import dataclass
+from dpsql.explain.explanation import Explanation
+from dpsql.options import REMOVED, Request
+from dpsql.server.audit import Audit, hash_of
+from dpsql.server.failures import for_the_log, new_incident, outward
+from dpsql.server.limits import Buckets, Kind, Slots
+from dpsql.server.settings import Settings
+from dpsql.server.tokens import Who
+from dpsql.session import Engine, Session
+
+__all__ = ["Budget", "Core", "Outlook", "Who"]
+
+T = TypeVar("T")
+Options = Mapping[str, Any]
+WARN_AT = Fraction(4, 5)  # of a budget that is spent
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one analyst may spend: his quota where he has one, else the account's total; and what he has spent."""
+
+    total: Cost
+    spent: Cost
+    """By this analyst."""
+    remaining: Cost
+    """What he could spend now: of the account, and of his quota where that is less."""
+    quota: Fraction | None
+    period: str
+
+    @property
+    def warning(self) -> str | None:
+        """What to say when four fifths are gone."""
+        total, left = self.total.rho or self.total.epsilon, self.remaining.rho or self.remaining.epsilon
+        if self.total.rho is not None:
+            left = self.remaining.rho or Fraction(0)
+        if left > total * (1 - WARN_AT):
+            return None
+        return f"{float(1 - left / total):.0%} of the budget is spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What an explained query would do to the budget. stored: it is free, because a stored release answers it."""
+
+    stored: bool
+    left: Cost
+    left_after: Cost | None
+    """None: it doesn't fit."""
+
+
+class Core:
+    """An engine, answered for everybody who is known. Thread-safe."""
+
+    def __init__(self, engine: Engine, settings: Settings, audit: Audit | None = None) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.audit = audit or Audit(settings.audit)
+        self._slots = Slots(settings.max_running, settings.max_running_each)
+        self._buckets = Buckets(settings.rate)
+
+    def query(self, who: Who, sql: str, options: Options) -> Answer:
+        """Answer a query. What it costs is on disk before a row is read."""
+        return self._asked("query", who, sql, options, lambda session, asked: session.query(sql, **asked))
+
+    def batch(self, who: Who, sql: str, options: Options) -> list[Answer]:
+        """Answer several statements with one price for all."""
+        return self._asked("batch", who, sql, options, lambda session, asked: session.batch(sql, **asked))
+
+    def explain(self, who: Who, sql: str, options: Options) -> Explanation:
+        """Everything about a query's noise and price; spends nothing."""
+        return self._asked("explain", who, sql, options, lambda session, asked: session.explain(sql, **asked))
+
+    def prices(self, who: Who, sql: str, options: Options) -> list[Explanation]:
+        """Quotes for a query at several ε; spends nothing."""
+        return self._asked("prices", who, sql, options, lambda session, asked: session.prices(sql, **asked))
+
+    def free(self, who: Who, sql: str, options: Options) -> Answer | None:
+        """The answer where it costs nothing; None where it would cost."""
+        return self._asked("free", who, sql, options, lambda session, asked: session.free(sql, **asked))
+
+    def outlook(self, who: Who, explained: Explanation, *, fresh: bool = False) -> Outlook:
+        """What an explained query would do to this analyst's budget."""
+
+        def look(session: Session) -> Outlook:
+            left, mine = self._left(who), quota(self.engine.policy, who.name)
+            stored = not fresh and session.is_stored(explained)
+            fits = stored or explained.fits is None or explained.fits.more != 0
+            after = left if stored else self.engine.ledger.left(mine, explained.price)
+            return Outlook(stored, left, after if fits else None)
+
+        return self._told("outlook", who, look)
+
+    def schema(self, who: Who) -> list[dict[str, Any]]:
+        """The policy's tables and columns: what there is to ask."""
+
+        def tables(session: Session) -> list[dict[str, Any]]:
+            found = _records(session.query("SHOW TABLES"))
+            for table in found:
+                quoted = '"' + str(table["name"]).replace('"', '""') + '"'
+                described = _records(session.query(f"DESCRIBE {quoted}"))
+                table["columns"] = [
+                    {"name": c.pop("column_name"), "type": c.pop("column_type"), **c} for c in described
+                ]
+            return found
+
+        return self._told("schema", who, tables)
+
+    def functions(self) -> list[dict[str, str]]:
+        """Every aggregate and scalar function that is understood."""
+        from dpsql.explain.functions import listed
+
+        return listed()
+
+    def budget(self, who: Who) -> Budget:
+        """What this analyst has spent and may still spend."""
+
+        def look(_: Session) -> Budget:
+            ledger = self.engine.ledger
+            balance, own = ledger.balance, quota(self.engine.policy, who.name)
+            spent = balance.analysts.get(who.name, ledger.account.filter.shown(ledger.account.filter.nothing))
+            limit = None if own is None else own.epsilon
+            return Budget(balance.total, spent, self._left(who), limit, balance.period)
+
+        return self._told("budget", who, look)
+
+    def history(self, who: Who) -> list[Entry]:
+        """The spends of this analyst, oldest first; a steward sees all."""
+
+        def look(_: Session) -> list[Entry]:
+            return [e for e in self.engine.ledger.history() if who.role == "steward" or e.analyst == who.name]
+
+        return self._told("history", who, look)
+
+    def replay(self, who: Who, receipt_id: str) -> list[Answer]:
+        """The answers that left under a receipt of this analyst's own (a steward: of anybody's), once more."""
+        return self._told("replay", who, lambda session: session.replays(receipt_id))
+
+    def spending(self, who: Who) -> list[tuple[str, str, Cost, int]]:
+        """For stewards: day, analyst, what was spent and by how many releases; the oldest first."""
+        self._require_steward(who)
+
+        def look(_: Session) -> list[tuple[str, str, Cost, int]]:
+            filter_ = self.engine.ledger.account.filter
+            found: dict[tuple[str, str], tuple[Cost, int]] = {}
+            for entry in self.engine.ledger.history():
+                before, count = found.get((entry.time[:10], entry.analyst), (filter_.nothing, 0))
+                found[entry.time[:10], entry.analyst] = before + entry.cost, count + 1
+            return [(day, name, filter_.shown(cost), n) for (day, name), (cost, n) in found.items()]
+
+        return self._told("spending", who, look)
+
+    def policy_text(self, who: Who) -> str:
+        """For stewards: the policy as it is written."""
+        self._require_steward(who)
+
+        def read(_: Session) -> str:
+            path = self.engine.policy.path
+            return "" if path is None else path.read_text(encoding="utf-8")
+
+        return self._told("policy", who, read)
+
+    def is_ready(self) -> bool:
+        """Does the ledger open, and is the data the version that it records?"""
+        try:
+            self.engine.ledger.left(None)
+            return not self.engine.is_behind() or self.engine.policy.on_change == "accept"
+        except Exception:
+            return False
+
+    def close(self) -> None:
+        """End it; nothing is under way any more. The engine stays whoever's it is."""
+        self.audit.close()
+
+    def _require_steward(self, who: Who) -> None:
+        if who.role != "steward":
+            raise ServerError("this is for stewards", code="forbidden", hint="ask the steward")
+
+    # ---------------------------------------------------------------- the rules, each once
+
+    def _asked(self, event: str, who: Who, sql: str, options: Options, ask: Callable[[Session, Options], T]) -> T:
+        """Ask about a query: a slot, options that were checked, an error that may leave, and a line in the log."""
+        kind: Kind = "query" if event in ("query", "batch") else "explain"
+        with self._audited(event, who, sql=hash_of(sql)) as told:
+            self._buckets.take(who.name)
+            asked = checked_options(options)
+            with self._slots.taken(who.name, kind), self.engine.session(who.name) as session:
+                try:
+                    found = ask(session, asked)
+                finally:
+                    if session.charged is not None:
+                        told |= {"receipt": session.charged.id}
+                return found
+
+    def _told(self, event: str, who: Who, ask: Callable[[Session], T]) -> T:
+        """Tell what is there already: no slot, nothing is paid."""
+        with self._audited(event, who):
+            self._buckets.take(who.name)
+            with self.engine.session(who.name) as session:
+                return ask(session)
+
+    @contextmanager
+    def _audited(self, event: str, who: Who, **facts: object) -> Iterator[dict[str, object]]:
+        """A line in the log at the end, however it ends; and errors as they may leave."""
+        begun, told = monotonic(), dict(facts)
+        try:
+            yield told
+        except BaseException as error:
+            incident = new_incident()
+            outside = outward(error, incident)
+            told |= {"outcome": outside.code, "error": for_the_log(error)}
+            if isinstance(outside, ServerError) and outside.incident:
+                told |= {"incident": incident}
+            self._log(event, who, begun, told)
+            if not isinstance(error, Exception):
+                raise
+            raise outside from None
+        self._log(event, who, begun, {"outcome": "done", **told})
+
+    def _log(self, event: str, who: Who, begun: float, told: Mapping[str, object]) -> None:
+        seconds = round(monotonic() - begun, 6)
+        self.audit.write(event, {"analyst": who.name, "role": who.role, **told, "seconds": seconds})
+
+    def _left(self, who: Who) -> Cost:
+        return self.engine.ledger.left(quota(self.engine.policy, who.name))
+
+
+def _records(answer: Answer) -> list[dict[str, Any]]:
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+_NUMBER, _LIMIT = (str, int, float, Fraction), (int, str)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "epsilon": _NUMBER,
+    "delta": _NUMBER,
+    "max_rows": _LIMIT,
+    "max_rows_per_group": _LIMIT,
+    "max_groups": _LIMIT,
+    "mechanism": (str,),
+    "fresh": (bool,),
+    "accuracy": _NUMBER,
+    "confidence": (int, float),
+    "params": (list, tuple, dict),
+}
+assert _KINDS.keys() == {f.name for f in fields(Request)}
+
+
+def checked_options(options: Options) -> dict[str, Any]:
+    """The options of a request that were said, each of its kind; who asks is never one of them."""
+    for name, value in options.items():
+        if name in REMOVED:
+            continue
+        if name not in _KINDS:
+            hint = "who asks is known by the token" if name in ("analyst", "name", "user", "role") else None
+            raise _bad(f"{name!r} isn't an option of a query", hint or f"known are {', '.join(_KINDS)}")
+        wrong = isinstance(value, bool) and bool not in _KINDS[name]
+        if value is not None and (wrong or not isinstance(value, _KINDS[name])):
+            raise _bad(f"the option {name} can't be {type(value).__name__}", "see /openapi.json for what it may be")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _bad(message: str, hint: str) -> Error:
+    return ServerError(message, code="bad-request", hint=hint)

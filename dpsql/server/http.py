@@ -1,0 +1,292 @@
+"""The HTTP API: routes over the core, and the page's files. Whatever isn't about HTTP is in core.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dpsql.answer.model import Answer
+from dpsql.answer.render import encode_all
+from dpsql.core.errors import Error, ServerError
+from dpsql.server.core import Core
+from dpsql.server.failures import new_incident, outward
+from dpsql.server.guard import Guard
+from dpsql.server.login import COOKIE, HOURS, Logins
+from dpsql.server.replies import (
+    answer_reply,
+    budget_reply,
+    cost_reply,
+    error_reply,
+    explain_reply,
+    history_reply,
+    prices_reply,
+    status_of,
+)
+from dpsql.server.tokens import Tokens, Who, unknown
+
+T = TypeVar("T")
+Handler = Callable[["Http", Request], Awaitable[Response]]
+
+PAGE = Path(__file__).parent / "web" / "dist"
+NOT_BUILT = "the page isn't built: run `npm ci && npm run build` in dpsql/server/web; the API works without it\n"
+FORMATS = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+}
+
+
+class Http:
+    """The API in front of one core."""
+
+    def __init__(self, core: Core, tokens: Tokens | None = None) -> None:
+        self.core = core
+        self.tokens = tokens or Tokens(core.settings.tokens)
+        self.logins = Logins(self.tokens)
+        most = core.settings.max_running + 32  # explanations and the like beside queries that wait for their time
+        self._threads = anyio.CapacityLimiter(most)
+
+    def app(self) -> Any:
+        """The ASGI application."""
+        routes: list[Route | Mount] = [
+            Route(path, partial(self._answered, handler), methods=[method]) for method, path, handler in ROUTES
+        ]
+        if (PAGE / "assets").is_dir():
+            routes.append(Mount("/assets", StaticFiles(directory=PAGE / "assets")))
+        return Guard(Starlette(routes=routes), self.core.settings)
+
+    async def _answered(self, handler: Handler, request: Request) -> Response:
+        """What a handler replies, or its error: nothing else leaves."""
+        try:
+            return await handler(self, request)
+        except Exception as error:
+            return error_response(outward(error, new_incident()))
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run something that blocks in a thread. Whoever goes away meanwhile has paid all the same."""
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._threads)
+
+    async def who(self, request: Request) -> Who:
+        """Who asks, by the token or the cookie; both are never looked at together."""
+        header = request.headers.get("authorization")
+        if header is not None:
+            scheme, _, token = header.partition(" ")
+            if scheme.lower() != "bearer" or not token.strip():
+                raise unknown()
+            return await self.run(self.tokens.who, token.strip())
+        cookie = request.cookies.get(COOKIE)
+        if cookie is None:
+            raise unknown()
+        return await self.run(self.logins.who, cookie)
+
+    # ---------------------------------------------------------------- queries
+
+    async def query(self, request: Request) -> Response:
+        who = await self.who(request)
+        sql, options = await asked(request)
+        answer = await self.run(self.core.query, who, sql, options)
+        return await self._sent(request, who, [answer])
+
+    async def batch(self, request: Request) -> Response:
+        who = await self.who(request)
+        sql, options = await asked(request)
+        answers = await self.run(self.core.batch, who, sql, options)
+        return await self._sent(request, who, answers, listed=True)
+
+    async def explain(self, request: Request) -> Response:
+        who = await self.who(request)
+        sql, options = await asked(request)
+
+        def work() -> Any:
+            found = self.core.explain(who, sql, options)
+            return explain_reply(found, self.core.outlook(who, found, fresh=bool(options.get("fresh"))))
+
+        return JSONResponse(await self.run(work))
+
+    async def prices(self, request: Request) -> Response:
+        who = await self.who(request)
+        sql, options = await asked(request)
+        return JSONResponse(await self.run(lambda: prices_reply(self.core.prices(who, sql, options))))
+
+    async def answer(self, request: Request) -> Response:
+        who = await self.who(request)
+        id = request.path_params["id"]
+        answers = await self.run(self.core.replay, who, id)
+        return await self._sent(request, who, answers)
+
+    async def _sent(self, request: Request, who: Who, answers: Sequence[Answer], *, listed: bool = False) -> Response:
+        """Answers in the format that was asked for."""
+        format_ = format_of(request)
+
+        def encoded() -> bytes:
+            if format_ == "json":
+                shown = [answer_reply(one) for one in answers]
+                return json.dumps(shown if listed or len(shown) > 1 else shown[0], allow_nan=False).encode()
+            if len(answers) > 1 and format_ != "csv":
+                raise ServerError(f"{format_} holds one answer", code="bad-request", hint="ask for json or csv")
+            return encode_all(answers, format_)
+
+        receipt = answers[0].receipt.id
+        headers = {"X-Dpsql-Receipt": receipt} if receipt else {}
+        if format_ != "json":
+            headers["Content-Disposition"] = f'attachment; filename="{receipt[:8] or "answer"}.{format_}"'
+        return Response(await self.run(encoded), media_type=FORMATS[format_], headers=headers)
+
+    # ---------------------------------------------------------------- what there is
+
+    async def schema(self, request: Request) -> Response:
+        who = await self.who(request)
+        return JSONResponse({"tables": await self.run(self.core.schema, who)})
+
+    async def functions(self, request: Request) -> Response:
+        await self.who(request)
+        return JSONResponse({"functions": await self.run(self.core.functions)})
+
+    async def budget(self, request: Request) -> Response:
+        who = await self.who(request)
+        return JSONResponse(budget_reply(await self.run(self.core.budget, who)))
+
+    async def history(self, request: Request) -> Response:
+        who = await self.who(request)
+        entries = await self.run(self.core.history, who)
+        return JSONResponse({"history": history_reply(entries, names=who.role == "steward")})
+
+    async def spending(self, request: Request) -> Response:
+        who = await self.who(request)
+        found = await self.run(self.core.spending, who)
+        shown = [{"time": t, "analyst": a or None, "cost": cost_reply(c), "releases": n} for t, a, c, n in found]
+        return JSONResponse({"spending": shown})
+
+    async def policy(self, request: Request) -> Response:
+        who = await self.who(request)
+        return JSONResponse({"policy": await self.run(self.core.policy_text, who)})
+
+    # ---------------------------------------------------------------- who
+
+    async def me(self, request: Request) -> Response:
+        who = await self.who(request)
+        budget = await self.run(self.core.budget, who)
+        told = {"name": who.name, "role": who.role, "remaining": cost_reply(budget.remaining)}
+        return JSONResponse({**told, "warning": budget.warning})
+
+    async def login(self, request: Request) -> Response:
+        body = await body_of(request, ("token",))
+        token = body.get("token")
+        if not isinstance(token, str):
+            raise unknown()
+        cookie, who = await self.run(self.logins.enter, token)
+        reply = JSONResponse({"name": who.name, "role": who.role})
+        settings = self.core.settings
+        reply.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=HOURS * 3600,
+            httponly=True,
+            samesite="strict",
+            secure=settings.has_tls or settings.behind_proxy,
+        )
+        return reply
+
+    async def logout(self, request: Request) -> Response:
+        if (cookie := request.cookies.get(COOKIE)) is not None:
+            self.logins.leave(cookie)
+        reply = Response(status_code=204)
+        reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return reply
+
+    # ---------------------------------------------------------------- the process and the page
+
+    async def healthz(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(self, request: Request) -> Response:
+        ready = await self.run(self.core.is_ready)
+        return PlainTextResponse("ready\n" if ready else "not ready\n", status_code=200 if ready else 503)
+
+    async def page(self, request: Request) -> Response:
+        index = PAGE / "index.html"
+        return FileResponse(index) if index.is_file() else PlainTextResponse(NOT_BUILT)
+
+    async def favicon(self, request: Request) -> Response:
+        icon = PAGE / "favicon.svg"
+        return FileResponse(icon, media_type="image/svg+xml") if icon.is_file() else Response(status_code=204)
+
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("POST", "/v1/query", Http.query),
+    ("POST", "/v1/batch", Http.batch),
+    ("POST", "/v1/explain", Http.explain),
+    ("POST", "/v1/prices", Http.prices),
+    ("GET", "/v1/schema", Http.schema),
+    ("GET", "/v1/functions", Http.functions),
+    ("GET", "/v1/budget", Http.budget),
+    ("GET", "/v1/history", Http.history),
+    ("GET", "/v1/answers/{id}", Http.answer),
+    ("GET", "/v1/spending", Http.spending),
+    ("GET", "/v1/policy", Http.policy),
+    ("GET", "/v1/me", Http.me),
+    ("POST", "/v1/login", Http.login),
+    ("POST", "/v1/logout", Http.logout),
+    ("GET", "/healthz", Http.healthz),
+    ("GET", "/readyz", Http.readyz),
+    ("GET", "/favicon.ico", Http.favicon),
+    ("GET", "/favicon.svg", Http.favicon),
+    ("GET", "/", Http.page),
+)
+
+
+def error_response(error: Error) -> Response:
+    return JSONResponse(error_reply(error), status_code=status_of(error))
+
+
+async def asked(request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The SQL and the options of a request; `parameters` is another name of `params`."""
+    body = await body_of(request)
+    sql = body.pop("sql", None)
+    if not isinstance(sql, str):
+        raise ServerError('"sql" must be a text', code="bad-request", hint='send {"sql": "SELECT …", "epsilon": 0.5}')
+    if "parameters" in body:
+        body["params"] = body.pop("parameters")
+    return sql, body
+
+
+async def body_of(request: Request, known: Sequence[str] | None = None) -> dict[str, Any]:
+    """The JSON object that a request holds. Only what says that it is JSON is read: no form of another site is."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        body = json.loads(await request.body()) if kind == "application/json" else None
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict) or (known is not None and not body.keys() <= set(known)):
+        raise ServerError(
+            "the request isn't a JSON object",
+            code="bad-request",
+            hint='send Content-Type: application/json and an object like {"sql": "SELECT …"}',
+        )
+    return body
+
+
+def format_of(request: Request) -> str:
+    """The format that ?format= names, or the first that Accept names; else JSON."""
+    named = request.query_params.get("format")
+    if named is not None:
+        if named not in FORMATS:
+            raise ServerError(f"unknown format {named!r}", code="bad-request", hint=f"known are {', '.join(FORMATS)}")
+        return named
+    kinds = {media.partition(";")[0]: name for name, media in FORMATS.items()}
+    kinds["application/vnd.apache.arrow.stream"] = "arrow"
+    for one in request.headers.get("accept", "").split(","):
+        if (kind := one.partition(";")[0].strip().lower()) in kinds:
+            return kinds[kind]
+    return "json"

@@ -1,0 +1,84 @@
+"""How much one analyst may have under way, and how often he may ask: nobody takes the machine from the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Literal
+
+from dpsql.core.errors import ServerError
+
+Kind = Literal["query", "explain"]
+
+
+class Slots:
+    """Queries and explanations under way: so many of each analyst's, and of queries so many of all. Thread-safe."""
+
+    def __init__(self, queries: int, each: int) -> None:
+        self._all, self._most = queries, {"query": each, "explain": 1}
+        self._taken: Counter[tuple[str, Kind]] = Counter()
+        self._moved = threading.Condition()
+
+    @contextmanager
+    def taken(self, analyst: str, kind: Kind) -> Iterator[None]:
+        """Have a slot while the block lasts; ServerError where there is none. Nobody waits for one."""
+        mine = (analyst, kind)
+        with self._moved:
+            if self._taken[mine] >= self._most[kind]:
+                what = "an explanation" if kind == "explain" else f"{self._most[kind]} queries"
+                raise ServerError(
+                    f"you have {what} under way", code="too-many", hint="nothing was spent; ask when one is answered"
+                )
+            if kind == "query" and self.running >= self._all:
+                raise ServerError(
+                    "the server has too much to do", code="busy", hint="nothing was spent; ask again soon"
+                )
+            self._taken[mine] += 1
+        try:
+            yield
+        finally:
+            with self._moved:
+                self._taken[mine] -= 1
+                if not self._taken[mine]:
+                    del self._taken[mine]
+                self._moved.notify_all()
+
+    @property
+    def running(self) -> int:
+        """How many queries are under way."""
+        return sum(n for (_, kind), n in self._taken.items() if kind == "query")
+
+    def drained(self, seconds: float) -> bool:
+        """Wait until nothing is under way, for so long at most; whether that was so."""
+        with self._moved:
+            return self._moved.wait_for(lambda: not self._taken, seconds)
+
+
+class Buckets:
+    """A token bucket for each name: so many requests a minute, and no more than that at once. Thread-safe."""
+
+    MOST = 10_000  # names; those that haven't asked for longest are forgotten, which fills their buckets
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._level: dict[str, tuple[float, float]] = {}  # how full, and when that was
+        self._lock = threading.Lock()
+
+    def take(self, name: str) -> None:
+        """Take one; ServerError where there is none left."""
+        now = monotonic()
+        with self._lock:
+            level, then = self._level.pop(name, (float(self._rate), now))
+            level = min(self._rate, level + (now - then) * self._rate / 60)
+            self._level[name] = (max(level - 1, 0) if level >= 1 else level, now)
+            if len(self._level) > self.MOST:
+                del self._level[next(iter(self._level))]
+        if level < 1:
+            raise ServerError(
+                f"more than {self._rate} requests in a minute",
+                code="too-many",
+                hint="nothing was spent; ask more slowly",
+            )

@@ -1,0 +1,105 @@
+"""What the HTTP API says, as JSON: the command line's own shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsql.accounting.account import Entry
+from dpsql.answer.model import Answer
+from dpsql.answer.render import as_json
+from dpsql.core.cost import Cost
+from dpsql.core.errors import BudgetError, Error, PrivacyError, ServerError, SQLError
+from dpsql.explain.explanation import Explanation
+from dpsql.server.core import Budget, Outlook
+
+Json = dict[str, Any]
+
+_STATUS = {
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not-found": 404,
+    "bad-request": 422,
+    "request-size": 413,
+    "too-many": 429,
+    "busy": 503,
+    "unavailable": 503,
+    "release-busy": 503,
+    "receipt-unknown": 404,
+    "no-answer": 404,
+    "timeout": 503,
+}
+
+
+def status_of(error: Error) -> int:
+    """The status of a reply with this error."""
+    if isinstance(error, BudgetError):
+        return 402
+    if isinstance(error, SQLError | PrivacyError):
+        return 422
+    return _STATUS.get(error.code, 500)
+
+
+def error_reply(error: Error) -> Json:
+    span = error.span
+    told: Json = {
+        "kind": type(error).__name__,
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "span": None if span is None else {"line": span.line, "column": span.column, "length": span.length},
+    }
+    if isinstance(error, ServerError) and error.incident:
+        told["incident"] = error.incident
+    return told
+
+
+def cost_reply(cost: Cost) -> Json:
+    rho = None if cost.rho is None else float(cost.rho)
+    return {"epsilon": float(cost.epsilon), "delta": float(cost.delta), "rho": rho}
+
+
+def explain_reply(explained: Explanation, outlook: Outlook) -> Json:
+    """What `dpsql explain --json` says, what it says to people, and what it would leave of the budget."""
+    from dpsql.explain.facts import as_dict
+
+    after = outlook.left_after
+    return {
+        **as_dict(explained),
+        "text": str(explained),
+        "stored": outlook.stored,
+        "left": cost_reply(outlook.left),
+        "left_after": None if after is None else cost_reply(after),
+    }
+
+
+def prices_reply(quotes: Sequence[Explanation]) -> list[Json]:
+    from dpsql.explain.expected import price_line
+
+    return [price_line(quote) for quote in quotes]
+
+
+def budget_reply(budget: Budget) -> Json:
+    return {
+        "total": cost_reply(budget.total),
+        "spent": cost_reply(budget.spent),
+        "remaining": cost_reply(budget.remaining),
+        "quota": None if budget.quota is None else float(budget.quota),
+        "period": budget.period or None,
+        "warning": budget.warning,
+    }
+
+
+def history_reply(entries: Sequence[Entry], *, names: bool) -> list[Json]:
+    """Spends, as `dpsql budget --history --json` lists them; names: with who spent."""
+    return [
+        {"id": e.id, "time": e.time, **({"analyst": e.analyst or None} if names else {}), "state": e.state}
+        | {"cost": cost_reply(e.cost)}
+        | dict(e.note)
+        for e in entries
+    ]
+
+
+def answer_reply(answer: Answer) -> Json:
+    """What `dpsql query --format json` says."""
+    return as_json(answer)

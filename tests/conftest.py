@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden_files import Case, rewrite
+from services import left_out
 from support import WHOLE, Connect
 
 import dpsql
@@ -34,6 +35,11 @@ LONGEST = ("test_quality", "test_crash", "test_unfiltered", "test_scan", "test_r
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
 
 
 def has_limits(policy: dict[str, Any]) -> bool:

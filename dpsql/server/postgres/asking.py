@@ -194,7 +194,9 @@ class Asker:
         names, rows = self.settings.show(sql)
         import pyarrow as pa
 
-        table = pa.table([pa.array([row[i] for row in rows], pa.string()) for i in range(len(names))], names=list(names))
+        table = pa.table(
+            [pa.array([row[i] for row in rows], pa.string()) for i in range(len(names))], names=list(names)
+        )
         return Result("SHOW", _fields(table), table)
 
     def _catalog(self, statement: Statement, values: Sequence[Any] | None) -> Result:
@@ -266,7 +268,7 @@ def _price(answer: Answer) -> Iterator[Said]:
     """What it cost, and what a reader should know of it."""
     if answer.receipt.id:
         cost = answer.cost
-        paid = f"this cost ε = {float(cost.epsilon):g}"
+        paid = f"this cost ε = {float(cost.epsilon):g}" if cost.epsilon else "this cost nothing"
         paid += f", δ = {float(cost.delta):g}" if cost.delta else ""
         yield Said(severity="NOTICE", code="00000", message=paid, detail=f"receipt {answer.receipt.id}")
     for note in (*answer.cut_notes, *answer.notes):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpsql.backends.choose import Relation, SmallDatabase, small_database
+from dpsql.backends.choose import small_database
+from dpsql.backends.small import Relation, SmallDatabase
 from dpsql.core.types import Type
 from dpsql.policy.model import LinkedUnit, Policy, Table
 from dpsql.server.postgres import types
@@ -146,7 +147,7 @@ class _Catalogs:
                 shown = ", ".join(map(quoted, named))
                 self.definitions.append((constraint, f"PRIMARY KEY ({shown})"))
                 self.definitions.append(
-                    (index, f"CREATE UNIQUE INDEX {quoted(name + '_pkey')} ON {SCHEMA}.{quoted(name)} ({shown})")
+                    (index, f"CREATE UNIQUE INDEX {quoted(name + '_pkey')} ON {SCHEMA}.{quoted(name)} USING btree ({shown})")
                 )
                 yield constraint, index, name, named
 
@@ -169,22 +170,46 @@ class _Catalogs:
 
     def pg(self) -> dict[str, list[Row]]:
         """Rows of pg_catalog, by relation."""
-        settings = [{"name": n, "setting": v, "context": "user", "vartype": "string"} for n, v in self._settings.items()]
+        settings = [
+            {"name": n, "setting": v, "context": "user", "vartype": "string"} for n, v in self._settings.items()
+        ]
         role = {"rolname": OWNER, "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1, "oid": _OWNER}
         namespaces = ((_PG_CATALOG, "pg_catalog"), (_PUBLIC, SCHEMA), (_INFORMATION, "information_schema"))
         return {
             "pg_namespace": [{"oid": o, "nspname": n, "nspowner": _OWNER} for o, n in namespaces],
             "pg_database": [
-                {"oid": _DATABASE, "datname": DATABASE, "datdba": _OWNER, "encoding": 6, "datlocprovider": "c",
-                 "datallowconn": True, "datconnlimit": -1, "dattablespace": 1663, "datcollate": "C", "datctype": "C"}
+                {
+                    "oid": _DATABASE,
+                    "datname": DATABASE,
+                    "datdba": _OWNER,
+                    "encoding": 6,
+                    "datlocprovider": "c",
+                    "datallowconn": True,
+                    "datconnlimit": -1,
+                    "dattablespace": 1663,
+                    "datcollate": "C",
+                    "datctype": "C",
+                }
             ],  # fmt: skip
             "pg_roles": [role],
             "pg_user": [{"usename": OWNER, "usesysid": _OWNER}],
-            "pg_am": [{"oid": _HEAP, "amname": "heap", "amtype": "t"}, {"oid": _BTREE, "amname": "btree", "amtype": "i"}],
+            "pg_am": [
+                {"oid": _HEAP, "amname": "heap", "amtype": "t"},
+                {"oid": _BTREE, "amname": "btree", "amtype": "i"},
+            ],
             "pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": _OWNER}],
             "pg_language": [{"oid": 14, "lanname": "sql", "lanowner": _OWNER, "lanpltrusted": True}],
-            "pg_collation": [{"oid": 100, "collname": "default", "collnamespace": _PG_CATALOG, "collowner": _OWNER,
-                              "collprovider": "d", "collisdeterministic": True, "collencoding": -1}],  # fmt: skip
+            "pg_collation": [
+                {
+                    "oid": 100,
+                    "collname": "default",
+                    "collnamespace": _PG_CATALOG,
+                    "collowner": _OWNER,
+                    "collprovider": "d",
+                    "collisdeterministic": True,
+                    "collencoding": -1,
+                }
+            ],  # fmt: skip
             "pg_settings": settings,
             "pg_type": list(_types()),
             "pg_class": [*self._classes(), *self._indexes()],
@@ -192,15 +217,32 @@ class _Catalogs:
             "pg_description": list(self._descriptions()),
             "pg_constraint": list(self._constraints()),
             "pg_index": [
-                {"indexrelid": index, "indrelid": self._oids[table.lower()], "indnatts": len(columns),
-                 "indnkeyatts": len(columns), "indisunique": True, "indisprimary": True, "indimmediate": True,
-                 "indisvalid": True, "indisready": True, "indislive": True, "indkey": self._numbers(table, columns),
-                 "indcollation": [0] * len(columns), "indclass": [0] * len(columns), "indoption": [0] * len(columns)}
+                {
+                    "indexrelid": index,
+                    "indrelid": self._oids[table.lower()],
+                    "indnatts": len(columns),
+                    "indnkeyatts": len(columns),
+                    "indisunique": True,
+                    "indisprimary": True,
+                    "indimmediate": True,
+                    "indisvalid": True,
+                    "indisready": True,
+                    "indislive": True,
+                    "indkey": self._numbers(table, columns),
+                    "indcollation": [0] * len(columns),
+                    "indclass": [0] * len(columns),
+                    "indoption": [0] * len(columns),
+                }
                 for _, index, table, columns in self._keys
             ],  # fmt: skip
             "pg_indexes": [
-                {"schemaname": SCHEMA, "tablename": table, "indexname": f"{table}_pkey",
-                 "indexdef": dict(self.definitions)[index]} for _, index, table, _ in self._keys
+                {
+                    "schemaname": SCHEMA,
+                    "tablename": table,
+                    "indexname": f"{table}_pkey",
+                    "indexdef": dict(self.definitions)[index],
+                }
+                for _, index, table, _ in self._keys
             ],  # fmt: skip
             "pg_tables": [
                 {"schemaname": SCHEMA, "tablename": table["name"], "tableowner": OWNER} for _, table, _ in self._tables
@@ -210,11 +252,12 @@ class _Catalogs:
 
     def _classes(self) -> Iterator[Row]:
         keyed = {table.lower() for _, _, table, _ in self._keys}
+        linked = {table for _, table, *_ in self._links} | {there for _, _, _, there, _ in self._links}
         for oid, table, columns in self._tables:
             yield {
                 "oid": oid, "relname": table["name"], "relnamespace": _PUBLIC, "relowner": _OWNER, "relam": _HEAP,
                 "reltuples": -1.0, "relpersistence": "p", "relkind": "r", "relnatts": len(columns),
-                "relhasindex": str(table["name"]).lower() in keyed, "relreplident": "d", "relispopulated": True,
+                "relhasindex": str(table["name"]).lower() in keyed, "relhastriggers": str(table["name"]).lower() in linked, "relreplident": "d", "relispopulated": True,
             }  # fmt: skip
 
     def _indexes(self) -> Iterator[Row]:
@@ -268,7 +311,14 @@ class _Catalogs:
         keys = [(f"{table}_pkey", table, columns) for _, _, table, columns in self._keys]
         links = [(_link_name(t, h), t, h, there, others) for _, t, h, there, others in self._links]
         usage = [
-            {**held, **place, "constraint_name": name, "table_name": table, "column_name": column, "ordinal_position": n}
+            {
+                **held,
+                **place,
+                "constraint_name": name,
+                "table_name": table,
+                "column_name": column,
+                "ordinal_position": n,
+            }
             for name, table, columns in [*keys, *((name, t, h) for name, t, h, _, _ in links)]
             for n, column in enumerate(columns, 1)
         ]
@@ -276,8 +326,14 @@ class _Catalogs:
             "schemata": [{"catalog_name": DATABASE, "schema_name": n, "schema_owner": OWNER} for n in names],
             "information_schema_catalog_name": [{"catalog_name": DATABASE}],
             "tables": [
-                {**place, "table_name": table["name"], "table_type": "BASE TABLE", "is_insertable_into": "NO",
-                 "is_typed": "NO"} for _, table, _ in self._tables
+                {
+                    **place,
+                    "table_name": table["name"],
+                    "table_type": "BASE TABLE",
+                    "is_insertable_into": "NO",
+                    "is_typed": "NO",
+                }
+                for _, table, _ in self._tables
             ],  # fmt: skip
             "columns": [_told(place, table, n, c) for _, table, cs in self._tables for n, c in enumerate(cs, 1)],
             "table_constraints": [
@@ -297,13 +353,28 @@ class _Catalogs:
                 for column in columns
             ],
             "referential_constraints": [
-                {**held, "constraint_name": name, "unique_constraint_catalog": DATABASE,
-                 "unique_constraint_schema": SCHEMA, "unique_constraint_name": f"{there}_pkey", "match_option": "NONE",
-                 "update_rule": "NO ACTION", "delete_rule": "NO ACTION"} for name, _, _, there, _ in links
+                {
+                    **held,
+                    "constraint_name": name,
+                    "unique_constraint_catalog": DATABASE,
+                    "unique_constraint_schema": SCHEMA,
+                    "unique_constraint_name": f"{there}_pkey",
+                    "match_option": "NONE",
+                    "update_rule": "NO ACTION",
+                    "delete_rule": "NO ACTION",
+                }
+                for name, _, _, there, _ in links
             ],  # fmt: skip
             "table_privileges": [
-                {**place, "grantor": OWNER, "grantee": "PUBLIC", "table_name": table["name"],
-                 "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "YES"}
+                {
+                    **place,
+                    "grantor": OWNER,
+                    "grantee": "PUBLIC",
+                    "table_name": table["name"],
+                    "privilege_type": "SELECT",
+                    "is_grantable": "NO",
+                    "with_hierarchy": "YES",
+                }
                 for _, table, _ in self._tables
             ],  # fmt: skip
         }

@@ -12,25 +12,52 @@ SYSTEM_OIDS = {
 }  # fmt: skip
 """The numbers of catalogs that others refer to."""
 
-_NOTHING = (
-    "pg_get_viewdef pg_get_functiondef pg_get_function_result pg_get_function_arguments pg_get_triggerdef "
-    "pg_get_function_identity_arguments pg_get_ruledef pg_get_partkeydef pg_get_statisticsobjdef_columns "
-    "pg_get_serial_sequence pg_get_function_arg_default pg_tablespace_location pg_get_function_sqlbody "
-    "pg_sequence_last_value pg_identify_object pg_stat_get_numscans shobj_description inet_server_addr "
-    "inet_client_addr pg_get_expr pg_options_to_table pg_collation_for pg_stat_file pg_ls_dir"
-).split()
-_TRUE = (
-    "pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible "
-    "pg_collation_is_visible pg_statistics_obj_is_visible pg_conversion_is_visible pg_ts_config_is_visible "
-    "pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible pg_opfamily_is_visible "
-    "pg_advisory_unlock pg_try_advisory_lock"
-).split()
-_MAY = ("has_table_privilege has_schema_privilege has_database_privilege has_any_column_privilege "
-        "has_column_privilege pg_has_role").split()  # fmt: skip
-_MAY_NOT = ("has_function_privilege has_sequence_privilege has_tablespace_privilege has_language_privilege "
-            "has_foreign_data_wrapper_privilege has_server_privilege has_type_privilege").split()  # fmt: skip
-_ZERO = ("pg_relation_size pg_total_relation_size pg_table_size pg_indexes_size pg_database_size pg_tablespace_size "
-         "pg_stat_get_live_tuples pg_stat_get_dead_tuples").split()  # fmt: skip
+_NOTHING = [
+    "pg_get_viewdef",
+    "pg_get_functiondef",
+    "pg_get_function_result",
+    "pg_get_function_arguments",
+    "pg_get_triggerdef",
+    "pg_get_function_identity_arguments",
+    "pg_get_ruledef",
+    "pg_get_partkeydef",
+    "pg_get_statisticsobjdef_columns",
+    "pg_get_serial_sequence",
+    "pg_get_function_arg_default",
+    "pg_tablespace_location",
+    "pg_get_function_sqlbody",
+    "pg_sequence_last_value",
+    "pg_identify_object",
+    "pg_stat_get_numscans",
+    "shobj_description",
+    "inet_server_addr",
+    "inet_client_addr",
+    "pg_get_expr",
+    "pg_options_to_table",
+    "pg_collation_for",
+    "pg_stat_file",
+    "pg_ls_dir",
+]
+_TRUE = [
+    "pg_table_is_visible",
+    "pg_type_is_visible",
+    "pg_function_is_visible",
+    "pg_operator_is_visible",
+    "pg_opclass_is_visible",
+    "pg_collation_is_visible",
+    "pg_statistics_obj_is_visible",
+    "pg_conversion_is_visible",
+    "pg_ts_config_is_visible",
+    "pg_ts_dict_is_visible",
+    "pg_ts_parser_is_visible",
+    "pg_ts_template_is_visible",
+    "pg_opfamily_is_visible",
+    "pg_advisory_unlock",
+    "pg_try_advisory_lock",
+]
+_MAY = ["has_table_privilege", "has_schema_privilege", "has_database_privilege", "has_any_column_privilege", "has_column_privilege", "pg_has_role"]  # fmt: skip
+_MAY_NOT = ["has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege", "has_language_privilege", "has_foreign_data_wrapper_privilege", "has_server_privilege", "has_type_privilege"]  # fmt: skip
+_ZERO = ["pg_relation_size", "pg_total_relation_size", "pg_table_size", "pg_indexes_size", "pg_database_size", "pg_tablespace_size", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"]  # fmt: skip
 
 
 def _each(count: int, body: str) -> str:
@@ -72,6 +99,11 @@ MACROS: dict[str, str] = {
     "pg_column_is_updatable": "(a, b, c) AS false",
     "pg_relation_is_publishable": "(a) AS false",
     "pg_jit_available": "() AS false",
+    "pg_json": "(a) AS CASE WHEN a IS NULL THEN 'null' WHEN typeof(a) = 'VARCHAR' "
+    "THEN '\"' || replace(replace(CAST(a AS VARCHAR), '\\', '\\\\'), '\"', '\\\"') || '\"' "
+    "ELSE CAST(a AS VARCHAR) END",
+    "pg_partition_ancestors": "(a) AS CAST(a AS UINTEGER)",
+    "pg_partition_root": "(a) AS CAST(a AS UINTEGER)",
     "current_schemas": "(a) AS CASE WHEN a THEN ['pg_catalog', 'public'] ELSE ['public'] END",
     "quote_ident": "(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '\"' || replace(a, '\"', '\"\"') || '\"' END",
     "quote_literal": "(a) AS '''' || replace(a, '''', '''''') || ''''",
@@ -104,12 +136,84 @@ FIRST_MACROS: dict[str, str] = {
 }
 
 BUILT_IN = frozenset(
-    "array_to_string array_agg string_agg coalesce nullif greatest least lower upper length concat concat_ws replace "
-    "regexp_replace substring substr left right trim btrim ltrim rtrim position strpos split_part starts_with "
-    "array_length array_position array_append array_cat cardinality unnest generate_series generate_subscripts "
-    "row_number rank dense_rank lag lead first_value last_value count min max sum avg bool_or bool_and every "
-    "now date_trunc date_part to_char abs round floor ceil ceiling mod sign exp ln log sqrt power pi random "
-    "md5 ascii chr repeat lpad rpad reverse format row json_agg json_build_object row_to_json to_json".split()
+    [
+        "array_to_string",
+        "array_agg",
+        "string_agg",
+        "coalesce",
+        "nullif",
+        "greatest",
+        "least",
+        "lower",
+        "upper",
+        "length",
+        "concat",
+        "concat_ws",
+        "replace",
+        "regexp_replace",
+        "substring",
+        "substr",
+        "left",
+        "right",
+        "trim",
+        "btrim",
+        "ltrim",
+        "rtrim",
+        "position",
+        "strpos",
+        "split_part",
+        "starts_with",
+        "array_length",
+        "array_position",
+        "array_append",
+        "array_cat",
+        "cardinality",
+        "unnest",
+        "generate_series",
+        "generate_subscripts",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "count",
+        "min",
+        "max",
+        "sum",
+        "avg",
+        "bool_or",
+        "bool_and",
+        "every",
+        "now",
+        "date_trunc",
+        "date_part",
+        "to_char",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "ceiling",
+        "mod",
+        "sign",
+        "exp",
+        "ln",
+        "log",
+        "sqrt",
+        "power",
+        "pi",
+        "random",
+        "md5",
+        "ascii",
+        "chr",
+        "repeat",
+        "lpad",
+        "rpad",
+        "reverse",
+        "format",
+        "row",
+    ]
 )
 """Functions of the twin's own engine that read nothing but their arguments."""
 
@@ -117,6 +221,6 @@ FUNCTIONS = (
     frozenset(MACROS)
     | {"format_type"}
     | BUILT_IN
-    | {"current_setting", "set_config", "_pg_expandarray", "all", "getpgusername"}
+    | {"current_setting", "set_config", "_pg_expandarray", "json_build_object", "all", "getpgusername"}
 )
 """Every function that a query of catalogs may call by name."""

@@ -127,9 +127,7 @@ class Unserved:
 
 
 First: TypeAlias = Startup | Encrypt | Cancel
-Message: TypeAlias = (
-    Password | Query | Parse | Bind | Describe | Execute | Close | Sync | Flush | Terminate | Unserved
-)
+Message: TypeAlias = Password | Query | Parse | Bind | Describe | Execute | Close | Sync | Flush | Terminate | Unserved
 
 
 class _Body:

@@ -76,38 +76,41 @@ def for_twin(tree: exp.Query, session: Session, values: Sequence[exp.Expr]) -> s
 # ---------------------------------------------------------------- words that the parser doesn't know
 
 
+_LITERALS = (TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.HEREDOC_STRING)
+_NUMBERED = ("oid", "regtype", "regclass", "name")  # types of lists that the parser doesn't know
+
+
 def _simplified(sql: str, tokens: Sequence[Token]) -> str:
-    """The text without pg_catalog before names, COLLATE, and OPERATOR() around operators; oid[] as a list of numbers."""
-    cuts: list[tuple[int, int, str]] = []
-    i = 0
+    """The text without pg_catalog before names, COLLATE, and OPERATOR() around operators; oid[] is a list of numbers."""
+    pieces, last, i = [], 0, 0
     while i < len(tokens):
-        word = tokens[i].text.lower()
-        following = [t.text.lower() for t in tokens[i + 1 : i + 6]]
-        literal = tokens[i].token_type in (TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.HEREDOC_STRING)
-        size, put = 0, ""
-        if literal:
-            pass
-        elif word == "operator" and following[:3] == ["(", "pg_catalog", "."] and following[4:5] == [")"]:
-            size, put = 6, tokens[i + 4].text
-        elif word == "collate":
-            size = 4 if following[1:2] == ["."] else 2
-        elif word == "pg_catalog" and following[:1] == ["."]:
-            size = 2
-        elif word == "information_schema" and following[:1] == ["."] and following[1:2]:
-            size = 2 if following[1] not in INFORMATION_SCHEMA else 0
-        elif word in ("oid", "regtype", "regclass", "name") and following[:2] == ["[", "]"] and i and tokens[i - 1].text == "::":
-            size, put = 1, "text" if word == "name" else "bigint"
+        size, put = _left_out(tokens, i)
         if size:
             end = tokens[min(i + size, len(tokens)) - 1].end + 1
-            cuts.append((tokens[i].start, end, put))
-            i += size
-        else:
-            i += 1
-    pieces, last = [], 0
-    for start, end, put in cuts:
-        pieces += [sql[last:start], put]
-        last = end
+            pieces += [sql[last : tokens[i].start], put]
+            last = end
+        i += max(1, size)
     return "".join([*pieces, sql[last:]])
+
+
+def _left_out(tokens: Sequence[Token], i: int) -> tuple[int, str]:
+    """How many tokens from here on are left out, and what stands in their place."""
+    word, following = tokens[i].text.lower(), [t.text.lower() for t in tokens[i + 1 : i + 6]]
+    if tokens[i].token_type in _LITERALS:
+        return 0, ""
+    if word == "pg_catalog" and following[:1] == ["."]:
+        return 2, ""
+    if word == "information_schema" and following[:1] == ["."] and following[1:2]:
+        return (0 if following[1] in INFORMATION_SCHEMA else 2), ""
+    if tokens[i].token_type is TokenType.IDENTIFIER:
+        return 0, ""
+    if word == "operator" and following[:3] == ["(", "pg_catalog", "."] and following[4:5] == [")"]:
+        return 6, tokens[i + 4].text
+    if word == "collate":
+        return (4 if following[1:2] == ["."] else 2), ""
+    if word in _NUMBERED and following[:2] == ["[", "]"] and i and tokens[i - 1].text in ("::", "."):
+        return 1, "text" if word == "name" else "bigint"
+    return 0, ""
 
 
 # ---------------------------------------------------------------- what may be asked
@@ -116,22 +119,24 @@ def _simplified(sql: str, tokens: Sequence[Token]) -> str:
 def _require_ours(tree: exp.Query, tables: frozenset[str]) -> None:
     named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.walk():
-        if isinstance(node, _FORBIDDEN):
+        if not _is_ours(node, named, tables):
             raise NotOurs
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+
+
+def _is_ours(node: exp.Expr, named: set[str], tables: frozenset[str]) -> bool:
+    """named: CTEs. The twin's own relations can't be named: they aren't in the lists."""
+    match node:
+        case exp.Table(this=exp.Identifier()):
             schema, name = node.db.lower(), node.name.lower()
-            if node.catalog or not (
-                (not schema and name in named)
-                or (schema == "information_schema" and name in INFORMATION_SCHEMA)
-                or (not schema and name in PG_CATALOG and name not in tables)
-            ):
-                raise NotOurs
-        elif isinstance(node, exp.Table) and not isinstance(node.this, exp.ExplodingGenerateSeries | exp.Anonymous):
-            raise NotOurs
-        elif isinstance(node, exp.Anonymous) and node.name.lower() not in FUNCTIONS:
-            raise NotOurs
-        elif isinstance(node, exp.Column) and node.name.lower().startswith("dpsql"):
-            raise NotOurs
+            if schema == "information_schema":
+                return name in INFORMATION_SCHEMA and not node.catalog
+            return not schema and (name in named or (name in PG_CATALOG and name not in tables))
+        case exp.Table():
+            return isinstance(node.this, exp.ExplodingGenerateSeries | exp.Anonymous)
+        case exp.Anonymous():
+            return node.name.lower() in FUNCTIONS
+        case _:
+            return not isinstance(node, _FORBIDDEN)
 
 
 # ---------------------------------------------------------------- into the twin's SQL
@@ -221,9 +226,21 @@ def _named(node: Any, session: Session) -> exp.Expr:
         return _text(session.user)
     if name == "_pg_expandarray":
         return exp.Explode(this=exp.Anonymous(this="pg_expanded", expressions=node.expressions))
+    if name == "json_build_object":
+        return _json(node.expressions)
     if name == "all" and first is not None:
         return exp.All(this=exp.Paren(this=first))
     return exp.Anonymous(this=name, expressions=node.expressions)
+
+
+def _json(pairs: Sequence[exp.Expr]) -> exp.Expr:
+    """The text of an object of these names and values."""
+    pieces = [exp.Anonymous(this="pg_json", expressions=[one]) for one in pairs]
+    found: exp.Expr = _text("{")
+    for i, piece in enumerate(pieces):
+        before = "" if i == 0 else ", " if i % 2 == 0 else ": "
+        found = exp.DPipe(this=exp.DPipe(this=found, expression=_text(before)), expression=piece)
+    return exp.Paren(this=exp.DPipe(this=found, expression=_text("}")))
 
 
 def _column(node: Any, session: Session) -> exp.Expr:
@@ -271,7 +288,9 @@ def _object(node: Any, kind: str) -> exp.Expr:
     finder = {"REGCLASS": "pg_class_named", "REGTYPE": "pg_type_named", "REGNAMESPACE": "pg_namespace_named"}.get(kind)
     if finder is None:
         raise NotOurs
-    is_text = isinstance(inner, exp.Literal) and inner.is_string and not inner.name.isdigit()
+    if isinstance(inner, exp.Literal) and inner.name.isdigit():
+        return exp.cast(value, _OID)
+    is_text = isinstance(inner, exp.Literal) and inner.is_string
     is_text = is_text or isinstance(inner, exp.DPipe | exp.Concat)
     if isinstance(inner, exp.Cast) and inner.to.this in exp.DataType.TEXT_TYPES:
         is_text = True

@@ -68,8 +68,19 @@ DEFAULTS = {
 """Every setting of Postgres' that is known here, by its name in lower case, as it is at first."""
 
 _FIXED = frozenset(
-    "server_version server_version_num server_encoding integer_datetimes is_superuser in_hot_standby "
-    "max_identifier_length max_index_keys lc_collate lc_ctype transaction_isolation".split()
+    [
+        "server_version",
+        "server_version_num",
+        "server_encoding",
+        "integer_datetimes",
+        "is_superuser",
+        "in_hot_standby",
+        "max_identifier_length",
+        "max_index_keys",
+        "lc_collate",
+        "lc_ctype",
+        "transaction_isolation",
+    ]
 )
 _ONLY = {
     "client_encoding": ("utf8", "utf-8", "unicode"),
@@ -85,7 +96,9 @@ _SET = re.compile(
 )
 _NAMES = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+)?NAMES\s+(.*?)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _ZONE = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+)?TIME\s+ZONE\s+(.*?)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
-_ASIDE = re.compile(r"\s*SET\s+(?:SESSION\s+CHARACTERISTICS|LOCAL\s+TRANSACTION|TRANSACTION|CONSTRAINTS)\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"\s*SET\s+(?:SESSION\s+CHARACTERISTICS|LOCAL\s+TRANSACTION|TRANSACTION|CONSTRAINTS)\b", re.IGNORECASE
+)
 _RESET = re.compile(r"\s*RESET\s+([\w.$]+)\s*;?\s*\Z", re.IGNORECASE)
 _SHOW = re.compile(r"\s*SHOW\s+(.*?)\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _SPELT = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
@@ -124,7 +137,7 @@ class Settings:
         if match := _ASIDE.match(text):
             return []
         if match := _NAMES.match(text):
-            self._put("client_encoding", _plain(match[1]))
+            self._put("client_encoding", match[1])
             return []
         if match := _ZONE.match(text):
             return self._zone(_plain(match[1]))
@@ -144,7 +157,7 @@ class Settings:
         if value.strip().upper() == "DEFAULT":
             self.values[name] = self._first.get(name, "")
             return []
-        self._put(name, _plain(value))
+        self._put(name, value)
         return []
 
     def _back(self, name: str, text: str) -> list[Said]:
@@ -172,7 +185,7 @@ class Settings:
         return [Said(severity="NOTICE", code="00000", message="moments are shown in UTC, whatever the time zone")]
 
     def _put(self, name: str, value: str) -> None:
-        key = name.lower()
+        key, value = name.lower(), _plain(value)
         if key.startswith(f"{PREFIX}."):
             try:
                 self.request = with_options(self.request, {key.removeprefix(f"{PREFIX}."): value})
@@ -189,7 +202,9 @@ class Settings:
 
     def _known(self, name: str) -> None:
         if name not in DEFAULTS and "." not in name:
-            raise Refused("42704", f'unrecognized configuration parameter "{name}"', "options are dpsql.epsilon and its like")
+            raise Refused(
+                "42704", f'unrecognized configuration parameter "{name}"', "options are dpsql.epsilon and its like"
+            )
         if len(self.values) > 200:
             raise Refused("53400", "too many settings")
 
@@ -210,7 +225,9 @@ class Settings:
         if name.startswith(f"{PREFIX}."):
             option = name.removeprefix(f"{PREFIX}.")
             if option not in OPTIONS:
-                raise Refused("42704", f'unrecognized configuration parameter "{name}"', f"options are {', '.join(OPTIONS)}")
+                raise Refused(
+                    "42704", f'unrecognized configuration parameter "{name}"', f"options are {', '.join(OPTIONS)}"
+                )
             return (name,), [(self._asked(option),)]
         return (name,), [(self.values[name],)]
 

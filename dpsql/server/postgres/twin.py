@@ -37,11 +37,15 @@ class Turns:
         self._lock = threading.Lock()
         self._turns: dict[tuple[str, str], threading.Semaphore] = {}
 
-    def paid(self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]) -> T:
+    def paid(
+        self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]
+    ) -> T:
         """Ask what may cost something, when it is this analyst's turn."""
         return self._asked("paid", who, ask, sql, options)
 
-    def free(self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]) -> T:
+    def free(
+        self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]
+    ) -> T:
         """Ask what costs nothing, when it is this analyst's turn."""
         return self._asked("free", who, ask, sql, options)
 
@@ -57,7 +61,9 @@ class Turns:
             turn = self._turns.setdefault((who.name, kind), threading.Semaphore(self._most[kind]))
         if not turn.acquire(timeout=PATIENCE):
             raise ServerError(
-                "your other queries take too long", code="too-many", hint="nothing was spent; ask when they are answered"
+                "your other queries take too long",
+                code="too-many",
+                hint="nothing was spent; ask when they are answered",
             )
         try:
             return ask(who, sql, options)

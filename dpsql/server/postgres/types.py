@@ -62,7 +62,9 @@ def wire_of(kind: Arrow, *, oids: bool = False) -> Wire:
         if is_.is_uint64(kind):
             return _numeric(20, 0)
         width = kind.bit_width * (2 if is_.is_unsigned_integer(kind) else 1)
-        return _packed(INT2, 2, "!h") if width <= 16 else _packed(INT4, 4, "!i") if width <= 32 else _packed(INT8, 8, "!q")
+        return (
+            _packed(INT2, 2, "!h") if width <= 16 else _packed(INT4, 4, "!i") if width <= 32 else _packed(INT8, 8, "!q")
+        )
     if is_.is_float32(kind):
         return Wire(FLOAT4, 4, -1, _float32, lambda v: struct.pack("!f", v), _python)
     if is_.is_floating(kind):
@@ -135,7 +137,9 @@ def _float32(value: float) -> str:
     """The shortest text that is this number of 32 bits."""
     import numpy as np
 
-    return _float64(value) if value != value or abs(value) == float("inf") else str(np.float32(value)).removesuffix(".0")
+    return (
+        _float64(value) if value != value or abs(value) == float("inf") else str(np.float32(value)).removesuffix(".0")
+    )
 
 
 def _numeric(precision: int, scale: int) -> Wire:

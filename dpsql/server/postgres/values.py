@@ -20,7 +20,11 @@ from dpsql.sql.dialect import DIALECT
 _DIALECT = Dialect.get_or_raise(DIALECT)
 _EPOCH = datetime(2000, 1, 1)
 _TEXTS = {18, 19, types.TEXT, types.UNKNOWN, 1042, types.VARCHAR, 114, 3802, 0}
-_ELEMENTS = {array: element for element, array in types.ARRAYS.items()} | {1015: types.VARCHAR, 1003: 19, 2951: types.UUID}
+_ELEMENTS = {array: element for element, array in types.ARRAYS.items()} | {
+    1015: types.VARCHAR,
+    1003: 19,
+    2951: types.UUID,
+}
 
 
 def decoded(data: bytes | None, oid: int, format: int) -> Any:
@@ -76,7 +80,14 @@ _FROM_TEXT: Mapping[int, Callable[[str], Any]] = {
     types.UUID: lambda text: str(Uuid(text)),
 }
 
-_PACKED = {types.INT2: "!h", types.INT4: "!i", types.INT8: "!q", types.OID: "!I", types.FLOAT4: "!f", types.FLOAT8: "!d"}
+_PACKED = {
+    types.INT2: "!h",
+    types.INT4: "!i",
+    types.INT8: "!q",
+    types.OID: "!I",
+    types.FLOAT4: "!f",
+    types.FLOAT8: "!d",
+}
 
 
 def _binary(data: bytes, oid: int) -> Any:

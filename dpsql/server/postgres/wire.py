@@ -93,6 +93,18 @@ class Wire:
         except OSError:
             raise Gone from None
 
+    def linger(self) -> None:
+        """Say that nothing more comes, and take what is still sent: else the last words may not arrive."""
+        try:
+            self._socket.settimeout(1.0)
+            if not self.is_encrypted:
+                self._socket.shutdown(socket.SHUT_WR)
+                for _ in range(64):
+                    if not self._socket.recv(CHUNK):
+                        return
+        except OSError:
+            return
+
     def hang_up(self) -> None:
         """End it, from any thread: whoever waits for a message learns that nobody is there."""
         try:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
@@ -192,8 +195,6 @@ class Asker:
 
     def _show(self, sql: str) -> Result:
         names, rows = self.settings.show(sql)
-        import pyarrow as pa
-
         table = pa.table(
             [pa.array([row[i] for row in rows], pa.string()) for i in range(len(names))], names=list(names)
         )
@@ -280,15 +281,11 @@ def _fields(table: Arrow, *, oids: bool = False) -> tuple[Field, ...]:
 
 
 def _texts(name: str, lines: Sequence[str]) -> Arrow:
-    import pyarrow as pa
-
     return pa.table({name: pa.array(lines, pa.string())})
 
 
 def wire_of_type(text: str) -> Wire:
     """The type on the wire of a column that is announced by its SQL type."""
-    import pyarrow as pa
-
     known = Type.parse(text)
     if known.is_decimal:
         return wire_of(pa.decimal128(known.width, known.scale))
@@ -299,24 +296,16 @@ def wire_of_type(text: str) -> Wire:
     return wire_of(_ARROW.get(known.name, pa.string)())
 
 
-def _arrow_kinds() -> dict[str, Callable[[], Arrow]]:
-    import pyarrow as pa
-
-    return {
-        "BOOLEAN": pa.bool_, "TINYINT": pa.int8, "UTINYINT": pa.uint8, "SMALLINT": pa.int16, "USMALLINT": pa.uint16,
-        "INTEGER": pa.int32, "UINTEGER": pa.uint32, "BIGINT": pa.int64, "UBIGINT": pa.uint64,
-        "HUGEINT": lambda: pa.decimal128(38, 0), "FLOAT": pa.float32, "DOUBLE": pa.float64, "DATE": pa.date32,
-        "TIME": lambda: pa.time64("us"), "INTERVAL": pa.month_day_nano_interval, "BLOB": pa.binary,
-    }  # fmt: skip
-
-
-_ARROW = _arrow_kinds()
+_ARROW: dict[str, Callable[[], Arrow]] = {
+    "BOOLEAN": pa.bool_, "TINYINT": pa.int8, "UTINYINT": pa.uint8, "SMALLINT": pa.int16, "USMALLINT": pa.uint16,
+    "INTEGER": pa.int32, "UINTEGER": pa.uint32, "BIGINT": pa.int64, "UBIGINT": pa.uint64,
+    "HUGEINT": lambda: pa.decimal128(38, 0), "FLOAT": pa.float32, "DOUBLE": pa.float64, "DATE": pa.date32,
+    "TIME": lambda: pa.time64("us"), "INTERVAL": pa.month_day_nano_interval, "BLOB": pa.binary,
+}  # fmt: skip
 
 
 def _stand_ins(parameters: Sequence[int]) -> list[Any]:
     """Values that stand for parameters which aren't known yet: growing ones, as ranges have a low and a high end."""
-    from datetime import date, datetime, timedelta
-
     found: list[Any] = []
     for n, oid in enumerate(parameters, 1):
         match oid:
@@ -354,11 +343,10 @@ def _typed_null(oid: int) -> exp.Expr:
 
 
 def _moved(error: Error, by: int) -> Error:
-    """An error that points into a text with so many characters before its first line."""
+    """An error that points into a text with so many characters before it, as one that points into the text itself."""
     if error.span is not None and error.span.line == 1:
-        from dataclasses import replace
-
         error.span = replace(error.span, column=max(1, error.span.column - by))
+    error.source = None if error.source is None else error.source[by:]
     return error
 
 

@@ -6,6 +6,7 @@ import queue
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import Any, Protocol, TypeVar, assert_never
@@ -16,9 +17,9 @@ from dpsql.server.core import Core, Who
 from dpsql.server.failures import for_the_log, new_incident, outward
 from dpsql.server.postgres import messages as m
 from dpsql.server.postgres.asking import Asker, Field, Result, Statement
-from dpsql.server.postgres.catalog import DATABASE
 from dpsql.server.postgres.errors import Refused, said_of
 from dpsql.server.postgres.settings import REPORTED, Settings
+from dpsql.server.postgres.tables import DATABASE
 from dpsql.server.postgres.twin import Twin
 from dpsql.server.postgres.values import decoded
 from dpsql.server.postgres.wire import Gone, Wire
@@ -209,7 +210,7 @@ class Connection:
             elif isinstance(message, m.Flush):
                 self._wire.flush()
             elif not self._skipping:
-                self._skipping = not self._guarded(lambda one=message: self._extended(one), "")
+                self._skipping = not self._guarded(partial(self._extended, message), "")
 
     def _ready(self) -> None:
         self._wire.send(m.ready("T" if self._asker.in_transaction else "I"))

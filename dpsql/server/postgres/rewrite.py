@@ -23,7 +23,18 @@ MAX_LENGTH = 100_000  # characters of a query; those of clients have up to 10,00
 PG, INFO = "pg", "info"  # what the twin calls the schemas
 _POSTGRES = Dialect.get_or_raise("postgres")
 _OID = exp.DataType(this=exp.DType.UINT)
-_FORBIDDEN = (exp.DML, exp.DDL, exp.Into, exp.Command, exp.Set, exp.Use, exp.Attach, exp.Pragma)
+_FORBIDDEN = (
+    exp.DML,
+    exp.DDL,
+    exp.Into,
+    exp.Command,
+    exp.Set,
+    exp.Use,
+    exp.Attach,
+    exp.Pragma,
+    exp.ReadCSV,
+    exp.ReadParquet,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +75,18 @@ def for_twin(tree: exp.Query, session: Session, values: Sequence[exp.Expr]) -> s
     for select in copy.find_all(exp.Select):
         select.set("expressions", [_with_name(one) for one in select.expressions])
     hidden = frozenset(cte.alias_or_name.lower() for cte in copy.find_all(exp.CTE))
-    root: exp.Expr = exp.Paren(this=copy)  # so that every node has a parent
-    for change in (lambda node: _valued(node, values), lambda node: _changed(node, session, hidden)):
-        for node in reversed(list(copy.walk())):  # what is inside first
-            changed = change(node)
-            if changed is not node:
-                node.replace(changed)
-    return root.this.sql(dialect=DIALECT)  # type: ignore[no-any-return]
+    root = exp.Paren(this=copy)  # so that every node has a parent
+    _replace(copy, lambda node: _valued(node, values))
+    _replace(root.this, lambda node: _changed(node, session, hidden))
+    return str(root.this.sql(dialect=DIALECT))
+
+
+def _replace(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
+    """Put what a change makes of each node in its place; what is inside first."""
+    for node in reversed(list(tree.walk())):
+        changed = change(node)
+        if changed is not node:
+            node.replace(changed)
 
 
 # ---------------------------------------------------------------- words that the parser doesn't know
@@ -81,7 +97,7 @@ _NUMBERED = ("oid", "regtype", "regclass", "name")  # types of lists that the pa
 
 
 def _simplified(sql: str, tokens: Sequence[Token]) -> str:
-    """The text without pg_catalog before names, COLLATE, and OPERATOR() around operators; oid[] is a list of numbers."""
+    """The text without pg_catalog before names, COLLATE, and OPERATOR() around operators; oid[] lists numbers."""
     pieces, last, i = [], 0, 0
     while i < len(tokens):
         size, put = _left_out(tokens, i)
@@ -186,7 +202,7 @@ def _changed(node: exp.Expr, session: Session, hidden: frozenset[str]) -> exp.Ex
     return node if change is None else change(node, session)
 
 
-def _table(node: Any, hidden: frozenset[str]) -> exp.Expr:
+def _table(node: exp.Table, hidden: frozenset[str]) -> exp.Expr:
     """A relation of a catalog, where the twin has it. A CTE of the same name hides it."""
     if not isinstance(node.this, exp.Identifier):
         return _function_as_table(node)
@@ -195,22 +211,22 @@ def _table(node: Any, hidden: frozenset[str]) -> exp.Expr:
     elif node.name.lower() not in hidden:
         node.set("db", exp.to_identifier(PG))
     node.set("this", exp.to_identifier(node.name.lower()))
-    return node  # type: ignore[no-any-return]
+    return node
 
 
-def _function_as_table(node: Any) -> exp.Expr:
+def _function_as_table(node: exp.Table) -> exp.Expr:
     """FROM generate_series(…) AS g: the column is called like the table."""
     alias = node.args.get("alias")
     if alias is not None and not alias.args.get("columns"):
         alias.set("columns", [alias.this.copy()])
-    return node  # type: ignore[no-any-return]
+    return node
 
 
 def _text(value: str) -> exp.Expr:
     return exp.Literal.string(value)
 
 
-def _named(node: Any, session: Session) -> exp.Expr:
+def _named(node: exp.Anonymous, session: Session) -> exp.Expr:
     """Functions by name: those that ask about the connection, and those that are written otherwise in the twin."""
     name = node.name.lower()
     first = node.expressions[0] if node.expressions else None
@@ -221,7 +237,7 @@ def _named(node: Any, session: Session) -> exp.Expr:
         asked = first.name.lower() if isinstance(first, exp.Literal) else "dpsql."
         if asked.startswith("dpsql."):
             raise NotOurs  # SET says it, and nothing else
-        return node.expressions[1] if len(node.expressions) > 1 else exp.Null()  # type: ignore[no-any-return]
+        return node.expressions[1] if len(node.expressions) > 1 else exp.Null()
     if name in ("getpgusername", "current_role"):
         return _text(session.user)
     if name == "_pg_expandarray":
@@ -243,17 +259,17 @@ def _json(pairs: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=exp.DPipe(this=found, expression=_text("}")))
 
 
-def _column(node: Any, session: Session) -> exp.Expr:
+def _column(node: exp.Column, session: Session) -> exp.Expr:
     name = node.name.lower()
     if name in ("user", "current_role") and not node.table and not node.this.quoted:
         return _text(session.user)
     if name in ("tableoid", "xmin", "ctid"):
         relation = _relation_of(node)
         return exp.Literal.number(SYSTEM_OIDS.get(relation, 0) if name == "tableoid" else 1)
-    return node  # type: ignore[no-any-return]
+    return node
 
 
-def _relation_of(node: Any) -> str:
+def _relation_of(node: exp.Column) -> str:
     """The relation that a qualified column belongs to, by its alias in the same query."""
     scope = node.find_ancestor(exp.Select)
     for table in scope.find_all(exp.Table) if scope is not None else ():
@@ -262,7 +278,7 @@ def _relation_of(node: Any) -> str:
     return ""
 
 
-def _cast(node: Any, _: Session) -> exp.Expr:
+def _cast(node: exp.Cast, _: Session) -> exp.Expr:
     """A cast to a type that the twin lacks: names and one-letter texts are texts, numbers of the catalog's are such."""
     to = node.to
     if isinstance(to, exp.ObjectIdentifier):
@@ -274,15 +290,15 @@ def _cast(node: Any, _: Session) -> exp.Expr:
             node.set("to", exp.DataType.build("bigint"))
     elif to.this == exp.DType.ARRAY and isinstance(node.this, exp.Literal) and node.this.is_string:
         return exp.Anonymous(this="pg_array", expressions=[node.this]) if kind.startswith(("text", "varchar")) else node
-    return node  # type: ignore[no-any-return]
+    return node
 
 
-def _object(node: Any, kind: str) -> exp.Expr:
+def _object(node: exp.Cast, kind: str) -> exp.Expr:
     """Casts of names to numbers of the catalog's and back: 't'::regclass is a number, c.oid::regclass a name."""
     value = node.this
     inner = value.unnest() if isinstance(value, exp.Paren) else value
     if kind == "OID":
-        return exp.cast(value, _OID) if not isinstance(inner, exp.Subquery | exp.Anonymous) else value  # type: ignore[no-any-return]
+        return exp.cast(value, _OID) if not isinstance(inner, exp.Subquery | exp.Anonymous) else value
     if kind in ("REGPROC", "REGPROCEDURE", "REGOPER", "REGOPERATOR", "REGROLE", "REGCONFIG"):
         return exp.cast(value, "text")
     finder = {"REGCLASS": "pg_class_named", "REGTYPE": "pg_type_named", "REGNAMESPACE": "pg_namespace_named"}.get(kind)
@@ -298,12 +314,12 @@ def _object(node: Any, kind: str) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[value])
 
 
-def _any(node: Any, _: Session) -> exp.Expr:
+def _any(node: exp.Any, _: Session) -> exp.Expr:
     """= ANY('{a,b}'): the text is an array."""
     inner = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     if isinstance(inner, exp.Literal) and inner.is_string:
         node.set("this", exp.Paren(this=exp.Anonymous(this="pg_array", expressions=[inner])))
-    return node  # type: ignore[no-any-return]
+    return node
 
 
 _CHANGES: dict[type, Callable[[Any, Session], exp.Expr]] = {

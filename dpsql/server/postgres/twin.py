@@ -11,8 +11,9 @@ from dpsql.backends.small import SmallDatabase
 from dpsql.core.errors import ServerError
 from dpsql.core.frozen import dataclass
 from dpsql.server.core import Core, Who
-from dpsql.server.postgres.catalog import catalogs, oid_of
+from dpsql.server.postgres.catalog import catalogs
 from dpsql.server.postgres.settings import DEFAULTS
+from dpsql.server.postgres.tables import oid_of
 
 T = TypeVar("T")
 PATIENCE = 60.0  # seconds that a connection waits for its analyst's other ones

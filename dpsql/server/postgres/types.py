@@ -86,8 +86,6 @@ def wire_of(kind: Arrow, *, oids: bool = False) -> Wire:
         return Wire(BYTEA, -1, -1, lambda v: "\\x" + v.hex(), bytes, _python)
     if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
         return _array(wire_of(kind.value_type, oids=oids))
-    if is_.is_nested(kind):
-        return _TEXT if not is_.is_null(kind) else _TEXT
     return _TEXT
 
 
@@ -119,7 +117,7 @@ _TEXT = Wire(TEXT, -1, -1, _text, lambda v: _text(v).encode(errors="replace"), _
 
 
 def _packed(oid: int, size: int, form: str) -> Wire:
-    return Wire(oid, size, -1, str, lambda v: struct.pack(form, v), _python)
+    return Wire(oid, size, -1, lambda v: str(int(v)), lambda v: struct.pack(form, int(v)), _python)
 
 
 # ---------------------------------------------------------------- numbers
@@ -144,7 +142,12 @@ def _float32(value: float) -> str:
 
 def _numeric(precision: int, scale: int) -> Wire:
     modifier = (precision << 16 | scale) + 4
-    return Wire(NUMERIC, -1, modifier, lambda v: format(v, "f"), binary_numeric, _python)
+
+    def exact(value: Any) -> Decimal:
+        """A value that comes as a float, of a column that was announced as an exact number, is rounded to it."""
+        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale)) if isinstance(value, float) else Decimal(value)
+
+    return Wire(NUMERIC, -1, modifier, lambda v: format(exact(v), "f"), lambda v: binary_numeric(exact(v)), _python)
 
 
 def binary_numeric(value: int | Decimal) -> bytes:

@@ -14,7 +14,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import pytest
@@ -23,7 +23,10 @@ WANTING = "left out for want of "
 
 
 class Service(NamedTuple):
-    """A program by what people call it, the commands that it may have, and Debian's package of it."""
+    """A program by what people call it, the commands that it may have, and Debian's package of it.
+
+    A command with a slash is a file, which needn't be a program.
+    """
 
     title: str
     commands: tuple[str, ...]
@@ -34,6 +37,8 @@ SERVICES = {
     "chromium": Service("Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "npm": Service("npm", ("npm",), "npm"),
     "java": Service("Java", ("java",), "default-jre-headless"),
+    "jdk": Service("Java's compiler", ("java",), "default-jdk-headless"),
+    "pgjdbc": Service("Postgres' JDBC driver", ("/usr/share/java/postgresql.jar",), "libpostgresql-jdbc-java"),
     "postgres": Service("the Postgres client", ("psql",), "postgresql-client"),
 }
 
@@ -42,6 +47,8 @@ def needs(name: str) -> str:
     """The path of a program; where there is none, the test is left out with a reason that the summary repeats."""
     service = SERVICES[name]
     for command in service.commands:
+        if "/" in command and Path(command).is_file():
+            return command
         if path := shutil.which(command):
             return path
     wanted = f"{service.title} (Debian: apt-get install {service.package})"

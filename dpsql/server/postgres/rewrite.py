@@ -6,6 +6,7 @@ isn't a query of the catalogs, and is the core's to answer or to refuse.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -215,8 +216,13 @@ def _table(node: exp.Table, hidden: frozenset[str]) -> exp.Expr:
 
 
 def _function_as_table(node: exp.Table) -> exp.Expr:
-    """FROM generate_series(…) AS g: the column is called like the table."""
+    """FROM generate_series(…) AS g: the column is called like the table. A table's only ancestor is itself."""
     alias = node.args.get("alias")
+    if isinstance(node.this, exp.Anonymous):
+        if node.this.name.lower() != "pg_partition_ancestors" or len(node.this.expressions) != 1:
+            raise NotOurs
+        itself = exp.select(exp.cast(node.this.expressions[0], _OID), exp.Literal.number(1))
+        return exp.Subquery(this=itself, alias=alias)
     if alias is not None and not alias.args.get("columns"):
         alias.set("columns", [alias.this.copy()])
     return node
@@ -247,6 +253,19 @@ def _named(node: exp.Anonymous, session: Session) -> exp.Expr:
     if name == "all" and first is not None:
         return exp.All(this=exp.Paren(this=first))
     return exp.Anonymous(this=name, expressions=node.expressions)
+
+
+def _formatted(node: exp.Format, _: Session) -> exp.Expr:
+    """format('%I.%I', a, b) as a text that is put together; names are taken as they are."""
+    if not isinstance(node.this, exp.Literal):
+        raise NotOurs
+    texts = re.split("%[IsL]", node.this.name)
+    if len(texts) != len(node.expressions) + 1:
+        raise NotOurs
+    found: exp.Expr = _text(texts[0])
+    for value, after in zip(node.expressions, texts[1:], strict=True):
+        found = exp.DPipe(this=exp.DPipe(this=found, expression=value.copy()), expression=_text(after))
+    return exp.Paren(this=found)
 
 
 def _json(pairs: Sequence[exp.Expr]) -> exp.Expr:
@@ -327,6 +346,7 @@ _CHANGES: dict[type, Callable[[Any, Session], exp.Expr]] = {
     exp.Column: _column,
     exp.Cast: _cast,
     exp.Any: _any,
+    exp.Format: _formatted,
     exp.CurrentDatabase: lambda _, s: _text(s.database),
     exp.CurrentCatalog: lambda _, s: _text(s.database),
     exp.CurrentUser: lambda _, s: _text(s.user),

@@ -50,7 +50,14 @@ class PostgresPort:
         self._names: dict[int, str] = {}
         self._closed = False
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        self._listener = socket.create_server((settings.host, settings.postgres_port or 0), family=family, backlog=64)
+        try:
+            self._listener = socket.create_server((settings.host, settings.postgres_port or 0), family=family)
+        except OSError:
+            raise PolicyError(
+                f"postgres.port: the server can't listen on {settings.host}, port {settings.postgres_port}",
+                code="server-port",
+                hint="something else may listen there: name another port, or 0 for any that is free",
+            ) from None
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._listen, name="dpsql-postgres", daemon=True)
         self._thread.start()

@@ -8,18 +8,20 @@ stored release answers. What fails before that is lost, and paid again (Theorem 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dpsql.accounting.account import Receipt, Spend
 from dpsql.accounting.claims import Overtaken
 from dpsql.accounting.opening import quota
+from dpsql.accounting.view import Share, View, own_claim
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.answer.about import about
 from dpsql.answer.finish import answer_from, finish, publish
 from dpsql.answer.model import Answer
-from dpsql.backends.base import Deadline
+from dpsql.backends.base import Deadline, timed_out
 from dpsql.core.errors import BudgetError, LedgerError
+from dpsql.core.hold import Hold, Late
 from dpsql.core.stoppable import stoppable
 from dpsql.engine import Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
@@ -51,35 +53,45 @@ def run(quote: Quote, data: Data, payer: Payer, *, fresh: bool = False) -> list[
             ) from None
 
 
-def stored(quote: Quote, data: Data, engine: Shared) -> list[Answer] | None:
+def stored(quote: Quote, data: Data, payer: Payer) -> list[Answer] | None:
     """Answer each part from stored releases alone (Theorem FREE-1); None where one is missing. Nothing can be paid."""
-    known = look(quote.stages, data.versions, engine.ledger)
-    return None if len(known) < len(quote.stages) else _answers(quote, known, [], engine)
+    known = look(quote.stages, data.versions, payer.view)
+    return None if len(known) < len(quote.stages) else _answers(quote, known, [], payer.engine, payer.view)
 
 
 def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> list[Answer]:
     """Answer each part of a quote; `paid` is told what was paid for."""
-    engine, ledger = payer.engine, payer.engine.ledger
+    ledger = payer.engine.ledger
     known, receipts = payer.reserve(quote, data, fresh)
     paid += [stage for stage in quote.stages if stage not in known]
-    until = engine.deadline()
     with ledger.working(receipts):
-        for stage, receipt in zip(paid, receipts, strict=True):
-            settled = stage.settled(known)
-            noisy = _measure(settled, engine, until)
-            engine.check_unchanged(data)
-            known[stage] = Released(settled, noisy, ledger.record(receipt, keep(settled, data.versions, noisy)))
-    answers = _answers(quote, known, paid, engine)
+        measured = _measured(list(zip(paid, receipts, strict=True)), known, data, payer)
+        for stage, one in zip(paid, payer.in_time(measured) if paid else (), strict=True):
+            kept = keep(one.stage, data.versions, one.noisy)
+            known[stage] = replace(one, receipt=ledger.record(one.receipt, kept))
+    answers = _answers(quote, known, paid, payer.engine, payer.view)
     for stage in paid:
         _store_answers(quote, known[stage], answers, payer)
     return answers
 
 
-def _answers(quote: Quote, known: Known, paid: Sequence[Stage], engine: Shared) -> list[Answer]:
+def _measured(paid: Sequence[tuple[Stage, Receipt]], known: Known, data: Data, payer: Payer) -> Iterator[Released]:
+    """Measure what was paid for, one stage after another, while the data stay the same."""
+    engine, found = payer.engine, dict(known)
+    until = payer.deadline()
+    for stage, receipt in paid:
+        settled = stage.settled(found)
+        noisy = _measure(settled, engine, until)
+        engine.check_unchanged(data)
+        found[stage] = Released(settled, noisy, receipt)
+        yield found[stage]
+
+
+def _answers(quote: Quote, known: Known, paid: Sequence[Stage], engine: Shared, view: View) -> list[Answer]:
     """The answer to each part, from what its stages released; with what was paid for now, and what is said of it."""
     receipt = known[quote.main].receipt
     cost = quote.cost_of(paid) if paid else receipt.cost
-    said = about(quote, known, engine.ledger, engine.policy.digest, engine.versions_used)
+    said = about(quote, known, view, engine.policy.digest, engine.versions_used)
     finished = [finish(i, quote, known, receipt, engine.public) for i in range(len(quote.parts))]
     return [replace(answer, cost=cost, about=said, signer=engine.signer) for answer in finished]
 
@@ -110,13 +122,37 @@ def _store_answers(quote: Quote, released: Released, answers: Sequence[Answer], 
 class Payer:
     """Who pays: an analyst, with a quota where the policy has one for him."""
 
-    def __init__(self, engine: Shared, analyst: str) -> None:
+    def __init__(self, engine: Shared, analyst: str, share: Share = "open", hold: Hold | None = None) -> None:
+        """share: whose releases answer him. hold: when he is answered; None: as soon as the answer is there."""
         self.engine = engine
         self.analyst = analyst
+        self.view = View(engine.ledger, analyst, share)
+        self._hold = hold
         self.charged: Receipt | None = None
         """The last spend: what was paid for, also where it was interrupted or failed afterwards."""
         self.paying = False
         """Is something being paid for, or was that interrupted, so that only the ledger knows?"""
+
+    @property
+    def _patience(self) -> float:
+        """For how many seconds it waits for somebody who measures the same."""
+        return float(self.engine.settings.timeout.seconds) if self._hold is None else 2 * self._hold.seconds
+
+    def deadline(self) -> Deadline:
+        """When the statements of what was just paid for must have ended."""
+        return self.engine.deadline() if self._hold is None else Deadline(self._hold.until, self._hold.limit)
+
+    def in_time(self, measured: Iterable[Released]) -> Iterator[Released]:
+        """What was measured: as soon as it is there, or all of it at the moment when it may be seen.
+
+        Until then nothing of it is recorded, so that no store, price, history, replay or claim tells when it was there
+        (Assumption HOLD-1); and so are errors of measuring.
+        """
+        try:
+            yield from measured if self._hold is None else self._hold.held(measured)
+        except Late:
+            assert self._hold is not None
+            raise timed_out(self._hold.limit) from None
 
     def reserve(self, quote: Quote, data: Data, fresh: bool) -> tuple[dict[Stage, Released], list[Receipt]]:
         """What is stored of a quote, and the receipts of the rest, which is paid for before a row is read.
@@ -134,19 +170,19 @@ class Payer:
             if wanted:
                 engine.backend.check_running()
             told = {"untested": untested} if untested else {}
-            return [
-                Spend(s.cost, {**s.note, **told}, claim_of(s, data.versions) if s in asked else b"") for s in wanted
-            ]
+            scope = self.view.scope
+            claims = {s: own_claim(claim_of(s, data.versions), scope) if s in asked else b"" for s in wanted}
+            return [Spend(s.cost, {**s.note, **told}, claims[s]) for s in wanted]
 
         def pay() -> tuple[dict[Stage, Released], list[Receipt]]:
             self.paying = True
             try:
                 known, receipts = engine.ledger.reserve(
-                    lambda: look(asked, data.versions, engine.ledger),
+                    lambda: look(asked, data.versions, self.view),
                     spends,
                     analyst=self.analyst,
                     quota=quota(engine.policy, self.analyst),
-                    patience=float(engine.settings.timeout.seconds),
+                    patience=self._patience,
                     given_up=lambda: bool(given_up),
                 )
             except BudgetError:
@@ -162,7 +198,10 @@ class Payer:
             return known, [replace(receipt, untested=untested) for receipt in receipts]
 
         try:
-            return stoppable(pay, lambda: given_up.append(True))
+            found = stoppable(pay, lambda: given_up.append(True))
+            if self._hold is not None:
+                self._hold.settle()
+            return found
         except BudgetError as error:
             if quote.offer is not None and error.fits is not None and (fits := quote.offer(error.fits)) is not None:
                 error.hint = f"the accuracy that fits is {fits}\n{error.hint}"

@@ -22,6 +22,7 @@ from dpsql.accounting.filters import SMALLEST_EPSILON
 from dpsql.accounting.fitting import fitting
 from dpsql.accounting.opening import quota
 from dpsql.accounting.signing import Signer
+from dpsql.accounting.view import Share
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
@@ -32,6 +33,7 @@ from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
+from dpsql.core.hold import Hold
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
 from dpsql.options import Request, asks
@@ -102,9 +104,12 @@ class Engine(Shared):
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
         return cls(loaded, objects, ledger, strict=strict_engine)
 
-    def session(self, analyst: str | None = None) -> Session:
-        """A session of this analyst's. What it does not share with others is its quota, and when it is closed."""
-        return Session(self, checked_analyst(analyst))
+    def session(self, analyst: str | None = None, *, share: Share = "open", hold: Hold | None = None) -> Session:
+        """A session of this analyst's. What it does not share with others is its quota, and when it is closed.
+
+        share, hold: what a server keeps from analysts: each other's releases, and how long a query took (`Payer`).
+        """
+        return Session(self, checked_analyst(analyst), share=share, hold=hold)
 
     def refresh(self, *, steward: bool = False, sources: Mapping[str, Any] | None = None) -> Refreshed:
         """The steward's act: accept the data as they are now, verify their promises, and say what changed.
@@ -128,10 +133,19 @@ class Engine(Shared):
 class Session:
     """One analyst's way in. Close it, or use it in a with statement."""
 
-    def __init__(self, engine: Shared, analyst: str = "", *, owner: bool = False) -> None:
-        """owner: the engine is closed with the session."""
+    def __init__(
+        self,
+        engine: Shared,
+        analyst: str = "",
+        *,
+        owner: bool = False,
+        share: Share = "open",
+        hold: Hold | None = None,
+    ) -> None:
+        """owner: the engine is closed with the session. share, hold: whose releases answer, and when (`Payer`)."""
         self._engine = engine
-        self._payer = Payer(engine, analyst)
+        self._payer = Payer(engine, analyst, share, hold)
+        self._view = self._payer.view
         self._owner = owner
         self._closed = False
 
@@ -196,7 +210,7 @@ class Session:
                 one = replace(bare, epsilon=epsilon)
                 with suppress(PrivacyError):  # this is too small an ε for the query
                     quote = self._asked(sql, one)
-                    if (found := stored(quote, data, engine)) is not None:
+                    if (found := stored(quote, data, self._payer)) is not None:
                         return found[0]
             return None
 
@@ -235,10 +249,9 @@ class Session:
 
         Limits and ranges that are chosen with another ε may be others, so no single one finds everything.
         """
-        ledger = self._engine.ledger
-        if not ledger.has_stored():
+        if not self._engine.ledger.has_stored():
             return []
-        return [e for e in dict.fromkeys([*before(text, ledger), *SIZES]) if e <= self._most]
+        return [e for e in dict.fromkeys([*before(text, self._view), *SIZES]) if e <= self._most]
 
     # ---------------------------------------------------------------- what there is to ask
 
@@ -301,14 +314,18 @@ class Session:
         relying: on promises that were verified.
         """
         engine = self._engine
-        key = key_of(sql, request, engine.known())
+        key = key_of(sql, request, self._known())
         if relying and (known := engine.recent.get(key)) is not None:
             return known
         tree = parse(sql, spots(sql, request.params))
         quote = self._priced(tree.shown, [tree], request, relying=relying)
-        if relying and not tree.timed and key == key_of(sql, request, engine.known()):  # else it may rest on other data
+        if relying and not tree.timed and key == key_of(sql, request, self._known()):  # else it may rest on other data
             engine.recent.put(key, quote)
         return quote
+
+    def _known(self) -> tuple[object, ...]:
+        """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's."""
+        return (*self._engine.known(), self._view.scope)
 
     def _together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
         """The quote of a batch: releases of its statements merged, and one price."""
@@ -367,7 +384,7 @@ class Session:
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
 
     def _stored(self, step: Step) -> list[tuple[str, Noisy]]:
-        return stored_tables(step, self._engine.identities(), self._engine.ledger)
+        return stored_tables(step, self._engine.identities(), self._view)
 
     def _explained(self, quote: Quote) -> Explanation:
         ledger = self._engine.ledger
@@ -379,11 +396,14 @@ class Session:
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether stored releases answer this query, so that it costs nothing."""
-        known = look(quote.stages, self._engine.identities(), self._engine.ledger)
+        known = look(quote.stages, self._engine.identities(), self._view)
         return len(known) == len(quote.stages)
 
     def replay(self, id: str) -> Answer:
-        """The answer of an earlier release once more, by its receipt's id (or the beginning of it): it is free."""
+        """The answer of an earlier release once more, by its receipt's id: it is free.
+
+        Who has a name gets his own, by the whole id; others anybody's, by the beginning of it.
+        """
         first, *others = self.replays(id)
         if others:
             raise LedgerError(f"release {id} was a batch", code="no-answer", hint="session.replays(id) has all of it")
@@ -392,7 +412,8 @@ class Session:
     def replays(self, id: str) -> list[Answer]:
         """All answers of an earlier batch once more, by its receipt's id; they are free."""
         self._check_open()
-        return [replace(answer, signer=self._engine.signer) for answer in replays(self._engine.ledger, id)]
+        found = replays(self._engine.ledger, self._view.own(id).id)
+        return [replace(answer, signer=self._engine.signer) for answer in found]
 
     @property
     def backend(self) -> Backend:

@@ -82,6 +82,7 @@ class State:
         self._links = bytearray()
         self._alike: Counter[str] = Counter()  # spends of one text; empty outside add_all
         self._claiming: set[str] = set()  # those of these texts that are of claimed releases
+        self._by: dict[str, str] = {}  # who spent, by these texts
         self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
         self._rules: Mapping[str, Callable[[str, str | None], None]] = {
             "ledger": self._ledger,
@@ -99,6 +100,7 @@ class State:
         self.closed: str | None = None
         self.period = ""  # the latest of all spends
         self.spends: dict[str, int] = {}  # the place of each, in the order in which they were made
+        self.owners: dict[str, str] = {}  # who spent each
         self.claimed: set[str] = set()  # the spends of claimed releases that are not released
         self.released: set[str] = set()
         self.answered: set[str] = set()
@@ -131,6 +133,7 @@ class State:
             self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
         self._alike.clear()
         self._claiming.clear()
+        self._by.clear()
 
     def _add(self, row: Row, its_link: bytes) -> None:
         _, kind, _, receipt, text, _ = row
@@ -182,7 +185,7 @@ class State:
             if (read_cost(body).rho is None) != (self.account is not None and self.account.accountant == "basic"):
                 raise Malformed
             self.period = max(self.period, _name(body["period"]))
-            _name(body["analyst"])
+            self._by[text] = _name(body["analyst"])
             claimed = body.get("claimed", False)  # version 0.1.1 claimed nothing, and didn't say so
             if not isinstance(claimed, bool):
                 raise Malformed
@@ -192,6 +195,7 @@ class State:
         if text in self._claiming:
             self.claimed.add(receipt)
         self.spends[receipt] = self.count + 1
+        self.owners[receipt] = self._by[text]
 
     def _released(self, text: str, receipt: str | None) -> None:
         if receipt not in self.spends or receipt in self.released:  # Theorem FLIGHT-1: once for each spend

@@ -260,9 +260,17 @@ class Ledger:
             beside = kept if receipt.id in state.stored_by_receipt else []
             stored.record(writer, len(state.stored) + 1, "answered", clock.now(), receipt.id, beside)
 
-    def stored(self, key: bytes) -> list[tuple[str, Kept]]:
-        """What was released under this key, the newest first, each with the id of the spend that paid for it."""
-        return stored.releases(self._journal, key)
+    def stored(self, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
+        """What was released under this key, the newest first, each with the id of the spend that paid for it.
+
+        owner: what this analyst paid for, alone.
+        """
+        return stored.releases(self._journal, key, owner)
+
+    def owner(self, id: str) -> str | None:
+        """Who paid for the spend with this very id; None where there is none."""
+        with self._journal.reading():
+            return self._journal.state.owners.get(id)
 
     def has_stored(self) -> bool:
         """Is anything kept that later queries could be answered from?"""

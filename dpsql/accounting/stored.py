@@ -52,13 +52,20 @@ def record(
     return len(items)
 
 
-def releases(journal: Journal, key: bytes) -> list[tuple[str, Kept]]:
-    """The newest tables stored under this key, the last first, each with the id of the spend that paid for it."""
+def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
+    """The newest tables stored under this key, the last first, each with the id of the spend that paid for it.
+
+    owner: those that this analyst paid for, alone.
+    """
     found: list[tuple[str, Kept]] = []
     size = 0
     with journal.reading() as db:
-        for place in reversed(journal.state.stored_by_key.get(key, [])[-MOST:]):
-            item = journal.state.stored[place - 1]
+        state = journal.state
+        places = state.stored_by_key.get(key, [])
+        if owner is not None:
+            places = [place for place in places if state.owners[state.stored[place - 1].receipt] == owner]
+        for place in reversed(places[-MOST:]):
+            item = state.stored[place - 1]
             kept = _read(journal, db, place, item)
             size += len(kept.facts) + len(kept.data)
             if found and size > MOST_BYTES:

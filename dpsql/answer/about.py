@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.account import Receipt
-from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.view import Releases
 from dpsql.aggregates.noisy import Noisy
 from dpsql.core.cost import Cost
 from dpsql.quote.model import Known, Quote, Released
@@ -22,7 +22,7 @@ About = Mapping[str, Any]
 FORMAT = 1  # of what is said; a reader refuses those that it doesn't know
 
 
-def about(quote: Quote, known: Known, ledger: Ledger, policy: str, versions: Mapping[str, str]) -> About:
+def about(quote: Quote, known: Known, ledger: Releases, policy: str, versions: Mapping[str, str]) -> About:
     """What the answers to a quote say of themselves. policy: its digest."""
     spends = {r.id: r for released in known.values() for r in (released.receipt, *released.others)}
     for automatic in known[quote.main].stage.automatic:  # ranges that were released before it was asked

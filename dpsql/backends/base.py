@@ -260,5 +260,5 @@ def timed_out(limit: str) -> DataError:
     return DataError(
         f"the query took longer than {limit} and was stopped; it stays charged",
         code="timeout",
-        hint="ask for less at once; the steward can give queries more time: [engine] timeout",
+        hint="ask for less at once; more time: [engine] timeout, and reply_after of a server",
     )

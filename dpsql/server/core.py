@@ -19,6 +19,7 @@ from dpsql.answer.model import Answer
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, ServerError
 from dpsql.core.frozen import dataclass
+from dpsql.core.hold import Hold
 from dpsql.explain.explanation import Explanation
 from dpsql.options import REMOVED, Request
 from dpsql.server.audit import Audit, hash_of
@@ -153,7 +154,15 @@ class Core:
 
     def replay(self, who: Who, receipt_id: str) -> list[Answer]:
         """The answers that left under a receipt of this analyst's own (a steward: of anybody's), once more."""
-        return self._told("replay", who, lambda session: session.replays(receipt_id))
+
+        def again(session: Session) -> list[Answer]:
+            owner = self.engine.ledger.owner(receipt_id) if who.role == "steward" else None
+            if owner is None or owner == who.name:
+                return session.replays(receipt_id)
+            with self.engine.session(owner or None) as his:
+                return his.replays(receipt_id)
+
+        return self._told("replay", who, again)
 
     def spending(self, who: Who) -> list[tuple[str, str, Cost, int]]:
         """For stewards: day, analyst, what was spent and by how many releases; the oldest first."""
@@ -203,7 +212,8 @@ class Core:
         with self._audited(event, who, sql=hash_of(sql)) as told:
             self._buckets.take(who.name)
             asked = checked_options(options)
-            with self._slots.taken(who.name, kind), self.engine.session(who.name) as session:
+            hold = Hold(self.settings.seconds, self.settings.reply_after.text)  # it counts from here
+            with self._slots.taken(who.name, kind), self._session(who, hold) as session:
                 try:
                     found = ask(session, asked)
                 finally:
@@ -215,8 +225,12 @@ class Core:
         """Tell what is there already: no slot, nothing is paid."""
         with self._audited(event, who):
             self._buckets.take(who.name)
-            with self.engine.session(who.name) as session:
+            with self._session(who) as session:
                 return ask(session)
+
+    def _session(self, who: Who, hold: Hold | None = None) -> Session:
+        """A session that keeps analysts from each other's releases, and from the time that a query takes."""
+        return self.engine.session(who.name, share=self.settings.share, hold=hold)
 
     @contextmanager
     def _audited(self, event: str, who: Who, **facts: object) -> Iterator[dict[str, object]]:

@@ -22,6 +22,7 @@ from dpsql.server.core import Core
 from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
 from dpsql.server.login import COOKIE, HOURS, Logins
+from dpsql.server.oidc import Issuer
 from dpsql.server.replies import (
     answer_reply,
     budget_reply,
@@ -32,7 +33,7 @@ from dpsql.server.replies import (
     prices_reply,
     status_of,
 )
-from dpsql.server.tokens import Tokens, Who, unknown
+from dpsql.server.tokens import Everybody, Tokens, Who, unknown
 
 T = TypeVar("T")
 Handler = Callable[["Http", Request], Awaitable[Response]]
@@ -54,6 +55,8 @@ class Http:
         self.core = core
         self.tokens = tokens or Tokens(core.settings.tokens)
         self.logins = Logins(self.tokens)
+        oidc = core.settings.oidc
+        self.everybody = Everybody(self.tokens, None if oidc is None else Issuer(oidc))
         most = core.settings.max_running + 32  # explanations and the like beside queries that wait for their time
         self._threads = anyio.CapacityLimiter(most)
 
@@ -84,7 +87,7 @@ class Http:
             scheme, _, token = header.partition(" ")
             if scheme.lower() != "bearer" or not token.strip():
                 raise unknown()
-            return await self.run(self.tokens.who, token.strip())
+            return await self.run(self.everybody.who, token.strip())
         cookie = request.cookies.get(COOKIE)
         if cookie is None:
             raise unknown()

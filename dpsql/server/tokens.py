@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from dpsql.core.errors import LedgerError, ServerError
 from dpsql.core.frozen import dataclass
@@ -68,6 +68,25 @@ def unknown() -> ServerError:
 
 def digest_of(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Known(Protocol):
+    """What knows people by a token."""
+
+    def who(self, token: str) -> Who:
+        """Whose token this is; ServerError "unauthorized" where it is nobody's."""
+
+
+class Everybody:
+    """The server's own tokens, and those of an issuer, which look otherwise: three parts with dots between them."""
+
+    def __init__(self, tokens: Tokens, issuer: Known | None) -> None:
+        self._tokens, self._issuer = tokens, issuer
+
+    def who(self, token: str) -> Who:
+        if self._issuer is not None and token.count(".") == 2:
+            return self._issuer.who(token)
+        return self._tokens.who(token)
 
 
 class Tokens:

@@ -17,6 +17,7 @@ import numpy as np
 from dpsql.accounting.account import Entry, Receipt, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
+from dpsql.accounting.view import Releases
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.loss import Loss, OfTotal, Outside, Share
 from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
@@ -144,12 +145,12 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
     return [_unpack_answer(k, noisy, entry, ledger) for k in answers]
 
 
-def earlier_spend(ledger: Ledger, id: str) -> Receipt:
+def earlier_spend(ledger: Releases, id: str) -> Receipt:
     """The receipt of a spend whose stored release answers once more, for nothing."""
     return _free(ledger, ledger.entry(id))
 
 
-def _free(ledger: Ledger, entry: Entry) -> Receipt:
+def _free(ledger: Releases, entry: Entry) -> Receipt:
     untested = untested_of(entry.note)
     return Receipt(entry.id, entry.time, ledger.account.filter.nothing, "released", True, untested, entry.cost)
 

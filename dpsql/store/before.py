@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import groupby
 
-from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.view import Releases
 from dpsql.core.cost import Cost
 
 MOST = 4  # of them, the largest
 
 
-def before(text: str, ledger: Ledger) -> list[Fraction]:
+def before(text: str, ledger: Releases) -> list[Fraction]:
     """What was paid at once for this text, its ranges and limits included, as ε; the largest first.
 
     A hint where to look, which decides nothing: notes aren't verified, and ρ isn't exactly the ε that was asked for.

@@ -12,8 +12,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
+from dpsql.accounting.view import Releases
 from dpsql.aggregates.noisy import Randomized, Responded
 from dpsql.mechanisms.response import Codes, RandomizedResponse
 from dpsql.quote.model import ResponseStep
@@ -40,7 +40,7 @@ def pack_rows(step: ResponseStep, versions: Mapping[str, str], rows: Responded) 
     return Kept("release", rows_key(step, versions), json.dumps(facts), to_bytes(pa.table(codes)))
 
 
-def find_rows(step: ResponseStep, versions: Mapping[str, str], ledger: Ledger) -> tuple[str, Responded] | None:
+def find_rows(step: ResponseStep, versions: Mapping[str, str], ledger: Releases) -> tuple[str, Responded] | None:
     """Stored rows that answer a step, and the receipt's id of the spend that they left under."""
     for id, kept in ledger.stored(rows_key(step, versions)):
         if (found := _answers(step, kept)) is not None:

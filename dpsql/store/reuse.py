@@ -16,8 +16,8 @@ from hashlib import blake2b
 
 from sqlglot import exp
 
-from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
+from dpsql.accounting.view import Releases
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, ReleaseFacts, Responded, StoredFacts
@@ -38,7 +38,7 @@ FORMAT = "2"  # part of every key: stored releases of another format are not fou
 TRIES = 200  # tables that are tried for one query: where constants are noisy, one choice decides about the next
 
 
-def look(stages: Sequence[Stage], versions: Mapping[str, str], ledger: Ledger) -> dict[Stage, Released]:
+def look(stages: Sequence[Stage], versions: Mapping[str, str], ledger: Releases) -> dict[Stage, Released]:
     """Of these stages those that a stored release answers, so that they cost nothing."""
     known: dict[Stage, Released] = {}
     for stage in stages:
@@ -49,7 +49,7 @@ def look(stages: Sequence[Stage], versions: Mapping[str, str], ledger: Ledger) -
     return known
 
 
-def find(stage: Stage, versions: Mapping[str, str], ledger: Ledger) -> Released | None:
+def find(stage: Stage, versions: Mapping[str, str], ledger: Releases) -> Released | None:
     """What answers a settled stage for free; None where a single one of its tables isn't there."""
     if stage.accepts is not None:
         found = [_accepted(stage.accepts, stored_tables(step, versions, ledger)) for step in stage.releases]
@@ -70,13 +70,13 @@ def _accepted(accepts: Callable[[Noisy], bool], tables: Sequence[tuple[str, Nois
     return next((one for one in reversed(tables) if accepts(one[1])), None)
 
 
-def _released(stage: Stage, ids: Sequence[str], noisy: Sequence[Noisy | Responded], ledger: Ledger) -> Released:
+def _released(stage: Stage, ids: Sequence[str], noisy: Sequence[Noisy | Responded], ledger: Releases) -> Released:
     """Stored tables as what a stage released, with receipts of the spends that they left under."""
     first, *others = (earlier_spend(ledger, id) for id in dict.fromkeys(ids))
     return Released(stage, tuple(noisy), first, tuple(others))
 
 
-def stored_tables(step: Step, versions: Mapping[str, str], ledger: Ledger) -> list[tuple[str, Noisy]]:
+def stored_tables(step: Step, versions: Mapping[str, str], ledger: Releases) -> list[tuple[str, Noisy]]:
     """The stored releases that answer a step by themselves, the newest first, each with the id of its spend."""
     key = release_key(step, versions, {})
     stored = ledger.stored(key) if key else []
@@ -97,7 +97,7 @@ class _Hit:
 class _Search:
     """Looks for a stored table for each step. One whose values are constants of later steps may have to be another."""
 
-    def __init__(self, steps: Sequence[AnyStep], versions: Mapping[str, str], ledger: Ledger) -> None:
+    def __init__(self, steps: Sequence[AnyStep], versions: Mapping[str, str], ledger: Releases) -> None:
         self._steps, self._versions, self._ledger = steps, versions, ledger
         releases = [step for step in steps if isinstance(step, Step)]
         givens = [part for step in releases for part in parts_of(step.checked.relation) if isinstance(part, Given)]

@@ -31,7 +31,7 @@ def serve(
     secret = None if link is None else http.logins.link(link)
     postgres = None
     try:
-        postgres = None if settings.postgres_port is None else PostgresPort(core, http.tokens.who)
+        postgres = None if settings.postgres_port is None else PostgresPort(core, http.everybody.who)
         number = None if postgres is None else postgres.port
         asyncio.run(listen(http, settings, lambda address, _: ready(address, secret, number)))
     finally:

@@ -327,7 +327,11 @@ class Connection:
 
     def _describe_portal(self, name: str) -> None:
         portal = self._portal(name)
-        fields = None if _is_empty(portal.statement) else self._asker.described(portal.statement, portal.values)
+        if portal.statement.catalog is not None:  # it is free: the rows are there when it is executed
+            self._open[name] = _Rows(self._asker.run(portal.statement, portal.values))
+            fields = self._open[name].result.fields
+        else:
+            fields = None if _is_empty(portal.statement) else self._asker.described(portal.statement, portal.values)
         self._portals[name] = Portal(portal.statement, portal.values, portal.results, fields)
         self._announce(fields, portal.results)
 

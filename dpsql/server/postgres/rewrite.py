@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -52,6 +53,7 @@ class NotOurs(Exception):
     """This isn't a query of the catalogs."""
 
 
+@lru_cache(maxsize=500)
 def parsed(sql: str, tables: frozenset[str]) -> exp.Query | None:
     """The tree of a query that only asks catalogs or constants; None for anything else.
 

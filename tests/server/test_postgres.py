@@ -35,6 +35,7 @@ from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.postgres.values import decoded, parameter_types
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+PAGE = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
 RECORDED = Path(__file__).parent / "postgres_clients" / "recorded.json"
 
 
@@ -184,6 +185,8 @@ def test_a_refusal_has_its_place_and_a_hint(free: psycopg.Connection[Any]) -> No
         "WITH x AS (DELETE FROM pg_class RETURNING *) SELECT * FROM x",
         "ATTACH 'x' AS y",
         "SELECT pg_read_file('/etc/passwd')",
+        "SELECT * FROM generate_series(1, 10000000)",
+        "SELECT repeat('x', 1000000000)",
     ],
 )
 def test_what_is_no_question_is_refused(free: psycopg.Connection[Any], sql: str) -> None:
@@ -690,7 +693,7 @@ def test_psql_describes_and_points(port: Port) -> None:
 
 
 def test_pgjdbc_sees_every_table_column_and_key(port: Port) -> None:
-    java, jar = needs("jdk"), needs("pgjdbc")
+    java, jar = str(Path(needs("jdk")).with_name("java")), needs("pgjdbc")
     told = port.named()
     source = Path(__file__).parent / "postgres_clients" / "Metadata.java"
     url = f"jdbc:postgresql://{told['host']}:{told['port']}/dpsql"
@@ -706,6 +709,30 @@ def test_pgjdbc_sees_every_table_column_and_key(port: Port) -> None:
     }  # fmt: skip
     assert {name: int(found[name]) for name in wanted} == wanted
     assert found["refused"] == "42703" and found["notice"] == "this cost nothing"
+
+
+def test_the_python_of_the_page_runs(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = port.named()
+    for name, value in {
+        "HOST": told["host"],
+        "PORT": told["port"],
+        "USER": "ann",
+        "PASSWORD": told["password"],
+    }.items():
+        monkeypatch.setenv(f"PG{name}", str(value))
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "docs/postgres.md", "exec"), names)
+    assert len(blocks) == 2 and len(names["rows"]) == 4 and len(names["frame"]) == 4
+    names["engine"].dispose()
+
+
+def test_the_refusal_of_the_page_is_the_one_that_is_shown(free: psycopg.Connection[Any]) -> None:
+    (shown,) = re.findall(r"<!-- refusal -->\n```\nERROR:  (.*?)\n```", PAGE, re.DOTALL)
+    with pytest.raises(psycopg.Error) as refused:
+        free.execute("SELECT AVG(minuets) FROM visits")
+    assert str(refused.value) == shown
 
 
 def test_a_port_that_is_taken_is_said(port: Port) -> None:

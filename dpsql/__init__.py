@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from dpsql.policy.model import Policy
     from dpsql.quote.model import Quote
-    from dpsql.session import Engine, Session, connect
+    from dpsql.remote.connect import connect
+    from dpsql.session import Engine, Session
 
 __version__ = VERSION
 __all__ = [
@@ -53,7 +54,7 @@ _LAZY = {
     "Quote": "dpsql.quote.model",
     "Engine": "dpsql.session",
     "Session": "dpsql.session",
-    "connect": "dpsql.session",
+    "connect": "dpsql.remote.connect",
     "verify": "dpsql.answer.receipts",
 }
 

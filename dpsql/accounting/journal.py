@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -19,10 +19,14 @@ from dpsql.accounting import clock
 from dpsql.accounting.account import Account
 from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
-from dpsql.accounting.events import COLUMNS, Event, Malformed, State
+from dpsql.accounting.events import COLUMNS, Event, Malformed, Row, State
 from dpsql.accounting.keys import Keys
 from dpsql.accounting.store import Store, located
 from dpsql.core.errors import LedgerError
+
+Witness = Callable[[Callable[[int], list[tuple[Row, bytes]]]], None]
+"""What is told after each commit, and before anything that was paid for is computed, how to get the events after a
+place: it has them on the disk when it returns, or raises."""
 
 
 class Writer:
@@ -32,24 +36,35 @@ class Writer:
         self.db = db
         self.key = key
         self._start = count
-        self._count, self._last = count, last
+        self.count, self.last = count, last
 
     def add(self, event: Event) -> None:
         """Record an event after all others."""
-        self._count += 1
-        row = event.row(self._count)
-        self._last = link(self._last, row)
-        self.db.execute(f"INSERT INTO event ({COLUMNS}, link) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, self._last))
+        self._write(event.row(self.count + 1))
+
+    def repeat(self, row: Row) -> None:
+        """Record an event once more, to the letter, in a copy that lacks it. What it stored is lost, and its place
+        says so."""
+        self._write(row)
+        for kind, key, digest in json.loads(row[4])["stored"] if row[1] in ("released", "answered") else ():
+            self.db.execute(
+                "INSERT INTO stored (receipt, kind, key, digest, facts, data) VALUES (?, ?, ?, ?, '', x'')",
+                (row[3], kind, bytes.fromhex(key), bytes.fromhex(digest)),
+            )
+
+    def _write(self, row: Row) -> None:
+        self.count, self.last = row[0], link(self.last, row)
+        self.db.execute(f"INSERT INTO event ({COLUMNS}, link) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, self.last))
 
     def finish(self) -> Note | None:
         """Write the head that covers what was added; None: nothing was."""
-        if self._count == self._start:
+        if self.count == self._start:
             return None
         self.db.execute(
             "INSERT OR REPLACE INTO head (one, count, link, tag) VALUES (1, ?, ?, ?)",
-            (self._count, self._last, tag(self.key, "head", self._count, self._last)),
+            (self.count, self.last, tag(self.key, "head", self.count, self.last)),
         )
-        return Note(self._count, self._last)
+        return Note(self.count, self.last)
 
 
 class Journal:
@@ -63,6 +78,7 @@ class Journal:
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
         self._anchor = anchor
+        self.witness: Witness | None = None
         self._state = State()
         self._stored = 0  # how many stored rows were compared with the chain
         noted = self._noted()
@@ -144,6 +160,15 @@ class Journal:
             note = writer.finish()
         if self._anchor is not None and note is not None:
             self._anchor.write(note, self._link_at)  # Theorem LEDGER-2: before anything that was paid for is computed
+        if self.witness is not None and note is not None:
+            self.witness(self._since)
+
+    def _since(self, place: int) -> list[tuple[Row, bytes]]:
+        """The events after this place, of whichever process, each with its link."""
+        with self.store.snapshot() as db:
+            self._catch_up(db)
+            rows = db.execute(f"SELECT {COLUMNS} FROM event WHERE seq > ? ORDER BY seq", (place,)).fetchall()
+            return [(row, self.state.link(row[0])) for row in rows]
 
     def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, Mapping[str, Any], str]]:
         """The spends at these places, which are all there are from the first to the last: id, time, body and note."""

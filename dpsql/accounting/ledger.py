@@ -32,7 +32,7 @@ from dpsql.accounting.claims import Claims, Overtaken, Watch
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
-from dpsql.accounting.journal import Journal, Writer, account_event
+from dpsql.accounting.journal import Journal, Witness, Writer, account_event
 from dpsql.accounting.store import Store, located
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.versions import Sight
@@ -92,6 +92,13 @@ class Ledger:
     def close(self) -> None:
         """Close the file. Nothing is pending: what was reserved or recorded was durable when that returned."""
         self._store.close()
+
+    def watch(self, witness: Witness) -> None:
+        """Have every event told to a witness, from now on: on its disk before anything that was paid for is computed.
+
+        Where that fails the price stays recorded, and nothing is answered.
+        """
+        self._journal.witness = witness
 
     @property
     def _store(self) -> Store:

@@ -100,6 +100,11 @@ class Store:
         with self._begun("BEGIN") as connection:
             yield connection
 
+    def image(self) -> bytes:
+        """The bytes of a file that holds what the transaction sees that is under way."""
+        with self._lock, self._explained():
+            return as_file(self._connection)
+
     def empty_log(self) -> None:
         """Move all of the log into the main file, so that what was overwritten there is nowhere any more."""
         with self._lock, self._explained():
@@ -310,11 +315,17 @@ def _create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     connection = _connect(MEMORY)
     try:
         write_schema(connection, fill)
-        image = bytearray(connection.serialize())
+        image = as_file(connection)
     finally:
         connection.close()
+    durable.create(path, image)
+
+
+def as_file(connection: sqlite3.Connection) -> bytes:
+    """What a database holds, as the bytes of a file."""
+    image = bytearray(connection.serialize())
     image[18:20] = b"\2\2"  # the file format's numbers for "with a write-ahead log"
-    durable.create(path, bytes(image))
+    return bytes(image)
 
 
 def write_schema(connection: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:

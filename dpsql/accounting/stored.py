@@ -67,6 +67,8 @@ def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tup
         for place in reversed(places[-MOST:]):
             item = state.stored[place - 1]
             kept = _read(journal, db, place, item)
+            if kept is None:
+                continue
             size += len(kept.facts) + len(kept.data)
             if found and size > MOST_BYTES:
                 break
@@ -78,13 +80,17 @@ def of_receipt(journal: Journal, receipt: str) -> list[Kept]:
     """Everything that was stored with one spend, in the order in which it was stored."""
     with journal.reading() as db:
         places = journal.state.stored_by_receipt.get(receipt, [])
-        return [_read(journal, db, place, journal.state.stored[place - 1]) for place in places]
+        found = [_read(journal, db, place, journal.state.stored[place - 1]) for place in places]
+        return [] if None in found else [kept for kept in found if kept is not None]
 
 
-def _read(journal: Journal, db: sqlite3.Connection, place: int, item: Item) -> Kept:
+def _read(journal: Journal, db: sqlite3.Connection, place: int, item: Item) -> Kept | None:
+    """What lies at a place; None where a copy was brought up to date that had lost it (backup.py)."""
     row = db.execute("SELECT facts, data FROM stored WHERE seq = ?", (place,)).fetchone()
     if row is None or not isinstance(row[0], str) or not isinstance(row[1], bytes):
         raise journal.store.damaged()
+    if row == ("", b""):
+        return None
     kept = Kept("release" if item.kind == "release" else "answer", item.key, *row)
     if digest(item.receipt, kept) != item.digest:
         raise journal.store.damaged()

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 @click.option("--upgrade", is_flag=True, help="Bring an older ledger to the present format; keeps every spend.")
 @click.option("--replace-key", is_flag=True, help="With --upgrade: a key that is there already is to give way.")
 @click.option("--rotate-key", is_flag=True, help="Make a new key for the ledger.")
+@click.option("--backup", metavar="FILE", help="Write a copy of the ledger, which may be in use. Keep its key apart.")
+@click.option("--restore", metavar="FILE", help="Put a copy in the ledger's place, with what the audit log has.")
+@click.option("--audit", metavar="LOG", help="With --restore: a server's audit log.")
 @steward_option
 @policy_option
 def budget(
@@ -56,6 +60,9 @@ def budget(
     upgrade: bool,
     replace_key: bool,
     rotate_key: bool,
+    backup: str | None,
+    restore: str | None,
+    audit: str | None,
     steward: bool,
 ) -> None:
     """Show what was spent and what is left.
@@ -69,6 +76,7 @@ def budget(
         "--rotate-key": (rotate_key, _rotate_key),
         "--accept-policy-change": (accept_policy_change, _accept_policy_change),
         "--accept-data-change": (accept_data_change, _accept_data_change),
+        "--restore": (restore is not None, partial(_restore, copy=restore or "", log=audit or "")),
     }
     asked = [flag for flag, (on, _) in acts.items() if on]
     if asked and not steward:
@@ -79,9 +87,14 @@ def budget(
         raise click.UsageError("--replace-key goes with --upgrade; for a new key: --rotate-key")
     if (format_ or output or intervals or receipt) and replay is None:
         raise click.UsageError("--format, -o, --intervals and --receipt go with --replay ID")
+    if (restore is None) != (audit is None):
+        raise click.UsageError("--restore FILE and --audit LOG go together")
     from dpsql.policy.model import Policy
 
     loaded = Policy.load(policy)
+    if backup is not None:
+        _backup(loaded, backup)
+        return
     if replay is not None:
         with choose(output, format_, receipt=receipt, intervals=intervals) as target:
             _replay(loaded, replay, target)
@@ -133,6 +146,26 @@ def _upgrade(policy: Policy, *, replace_key: bool) -> None:
             "before and were taken over as they were; to be sure of them: dpsql check --steward"
         )
     click.echo(done, err=True)
+
+
+def _backup(policy: Policy, copy: str) -> None:
+    from dpsql.accounting.backup import backup
+    from dpsql.accounting.opening import anchor
+
+    count = backup(policy.ledger_path, Path(copy), anchor=anchor(policy))
+    click.echo(f"{copy} holds the ledger's {count:,} events. It needs the ledger's key, which isn't in it", err=True)
+
+
+def _restore(policy: Policy, copy: str, log: str) -> None:
+    from dpsql.accounting.backup import restore
+    from dpsql.accounting.opening import anchor
+
+    done = restore(policy.ledger_path, Path(copy), Path(log), anchor=anchor(policy))
+    click.echo(f"the copy had {done.had:,} events, and got {done.added:,} back from the log", err=True)
+    if not done.anchored:
+        click.echo("no anchor tells whether that is all: the log's end is what it is believed to be", err=True)
+    if done.before is not None:
+        click.echo(f"the ledger that was there is {done.before} now: don't use it any more", err=True)
 
 
 def _rotate_key(policy: Policy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -88,13 +89,22 @@ def receipt_option(command: F) -> F:
     )(command)
 
 
+def server_option(command: F) -> F:
+    """--server URL: ask a server in the place of files."""
+    told = "Ask a server: its address; DPSQL_TOKEN holds the token."
+    return click.option("--server", metavar="URL", help=told, **by_environment("server"))(command)
+
+
 @contextmanager
-def opened(policy: str, analyst: str | None = None, *, strict: bool = False) -> Iterator[Session]:
-    """A session, whose spend is told if the command is stopped."""
-    from dpsql.session import connect
+def opened(
+    policy: str, analyst: str | None = None, *, strict: bool = False, server: str | None = None
+) -> Iterator[Session]:
+    """A session, on files or on a server, whose spend is told if the command is stopped."""
+    from dpsql.remote.connect import connect
 
     careful()
-    with connect(policy, analyst=analyst, strict_engine=strict) as session:
+    token = os.environ.get("DPSQL_TOKEN") if server else None
+    with connect(server or policy, analyst=analyst, strict_engine=strict, token=token) as session:
         watch(session)
         yield session
 

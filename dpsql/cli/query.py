@@ -17,6 +17,7 @@ from dpsql.cli.options import (
     query_options,
     read_sql,
     receipt_option,
+    server_option,
     strict_option,
 )
 from dpsql.cli.output import FORMATS, choose
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 @intervals_option
 @receipt_option
 @strict_option
+@server_option
 @policy_option
 def query(
     sql: str | None,
@@ -70,6 +72,7 @@ def query(
     intervals: bool,
     receipt: bool,
     strict: bool,
+    server: str | None,
     **options: Any,
 ) -> None:
     """Answer a query: dpsql query "SELECT …".
@@ -87,7 +90,7 @@ def query(
 
         several = len(statements(text)) if sql is None else 1
         target.takes(several)
-        with progress(quiet) as ended, opened(policy, analyst, strict=strict) as session:
+        with progress(quiet) as ended, opened(policy, analyst, strict=strict, server=server) as session:
             if receipt:
                 session.signer.check()
             run = session.batch if several > 1 else session.query
@@ -96,7 +99,7 @@ def query(
             answers = [answer.simulated() for answer in answers] if intervals else answers
             ended()
             # What follows from the policy alone belongs to no ledger, and can be signed all the same.
-            target.write(*(replace(answer, signer=session.signer) for answer in answers))
+            target.write(*(replace(answer, signer=session.signer) if receipt else answer for answer in answers))
             if not quiet:
                 tell(answers, session)
 

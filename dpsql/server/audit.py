@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from dpsql.accounting.backup import LINE, line_of
 from dpsql.accounting.clock import now
+from dpsql.accounting.events import Row
+from dpsql.core.errors import LedgerError
 
 
 class Audit:
@@ -22,6 +26,7 @@ class Audit:
         self.path = path
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        self._place = _last_place(path)
 
     def write(self, event: str, facts: Mapping[str, object], *, durable: bool = False) -> None:
         """Add a line. durable: it is on the disk when this returns."""
@@ -31,8 +36,44 @@ class Audit:
             if durable:
                 os.fsync(self._file)
 
+    def witness(self, since: Callable[[int], list[tuple[Row, bytes]]]) -> None:
+        """Write the ledger's events that aren't in the log yet, by whichever process they were recorded.
+
+        They are on the disk before a row is read for what they pay for: an older copy of the ledger gets them back
+        from here (accounting/backup.py).
+        """
+        with self._lock:
+            rows = since(self._place)
+            try:
+                for row, its_link in rows:
+                    line = json.dumps({"event": LINE, **line_of(row, its_link)}, ensure_ascii=True)
+                    os.write(self._file, f"{line}\n".encode())
+                os.fsync(self._file)
+            except OSError as error:
+                raise LedgerError(
+                    f"the audit log {self.path} can't be written: {error.strerror}",
+                    code="audit",
+                    hint="nothing was answered; the price may have been recorded. Make room and try again",
+                ) from None
+            self._place = rows[-1][0][0] if rows else self._place
+
     def close(self) -> None:
         os.close(self._file)
+
+
+def _last_place(path: Path) -> int:
+    """The place of the ledger's last event in a log; a line that was cut off is ended, and told again."""
+    last = 0
+    content = path.read_bytes()
+    for line in content.split(b"\n")[:-1]:
+        with suppress(ValueError, KeyError, TypeError):
+            said = json.loads(line)
+            if said["event"] == LINE:
+                last = int(said["seq"])
+    if content and not content.endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
+    return last
 
 
 def hash_of(sql: str) -> str:

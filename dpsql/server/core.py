@@ -22,8 +22,10 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.hold import Hold
 from dpsql.explain.explanation import Explanation
 from dpsql.options import REMOVED, Request
+from dpsql.remote.wire import read_parameters
 from dpsql.server.audit import Audit, hash_of
 from dpsql.server.failures import for_the_log, new_incident, outward
+from dpsql.server.idempotency import Flights
 from dpsql.server.limits import Buckets, Kind, Slots
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
@@ -33,6 +35,7 @@ __all__ = ["Budget", "Core", "Outlook", "Who"]
 
 T = TypeVar("T")
 Options = Mapping[str, Any]
+LARGEST_KEPT = 1 << 20  # bytes
 WARN_AT = Fraction(4, 5)  # of a budget that is spent
 
 
@@ -76,16 +79,26 @@ class Core:
         self.engine = engine
         self.settings = settings
         self.audit = audit or Audit(settings.audit)
+        engine.ledger.watch(self.audit.witness)
         self._slots = Slots(settings.max_running, settings.max_running_each)
         self._buckets = Buckets(settings.rate)
+        self._flights = Flights()
 
-    def query(self, who: Who, sql: str, options: Options) -> Answer:
-        """Answer a query. What it costs is on disk before a row is read."""
-        return self._asked("query", who, sql, options, lambda session, asked: session.query(sql, **asked))
+    def query(self, who: Who, sql: str, options: Options, key: str | None = None) -> Answer:
+        """Answer a query. What it costs is on disk before a row is read. key: of a request that may come twice."""
 
-    def batch(self, who: Who, sql: str, options: Options) -> list[Answer]:
-        """Answer several statements with one price for all."""
-        return self._asked("batch", who, sql, options, lambda session, asked: session.batch(sql, **asked))
+        def ask() -> Answer:
+            return self._asked("query", who, sql, options, lambda session, asked: session.query(sql, **asked))
+
+        return self._once("query", who, sql, options, key, ask)
+
+    def batch(self, who: Who, sql: str, options: Options, key: str | None = None) -> list[Answer]:
+        """Answer several statements with one price for all. key: as for a query."""
+
+        def ask() -> list[Answer]:
+            return self._asked("batch", who, sql, options, lambda session, asked: session.batch(sql, **asked))
+
+        return self._once("batch", who, sql, options, key, ask)
 
     def explain(self, who: Who, sql: str, options: Options) -> Explanation:
         """Everything about a query's noise and price; spends nothing."""
@@ -206,6 +219,15 @@ class Core:
 
     # ---------------------------------------------------------------- the rules, each once
 
+    def _once(self, event: str, who: Who, sql: str, options: Options, key: str | None, ask: Callable[[], T]) -> T:
+        """Do it once for each key; without one, whenever it is asked for."""
+        if key is None:
+            return ask()
+        request = hash_of(repr((event, sql, sorted(options.items(), key=lambda one: one[0]))))
+        patience = 2 * self.settings.seconds
+        found: T = self._flights.once(who.name, key, request, ask, patience, _is_small)
+        return found
+
     def _asked(self, event: str, who: Who, sql: str, options: Options, ask: Callable[[Session, Options], T]) -> T:
         """Ask about a query: a slot, options that were checked, an error that may leave, and a line in the log."""
         kind: Kind = "query" if event in ("query", "batch") else "explain"
@@ -258,6 +280,12 @@ class Core:
         return self.engine.ledger.left(quota(self.engine.policy, who.name))
 
 
+def _is_small(found: Any) -> bool:
+    """Is an answer, or are answers, small enough to be kept in memory for an hour?"""
+    answers: list[Answer] = found if isinstance(found, list) else [found]
+    return sum(int(answer.table.nbytes) for answer in answers) <= LARGEST_KEPT
+
+
 def _records(answer: Answer) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
@@ -289,7 +317,13 @@ def checked_options(options: Options) -> dict[str, Any]:
         wrong = isinstance(value, bool) and bool not in _KINDS[name]
         if value is not None and (wrong or not isinstance(value, _KINDS[name])):
             raise _bad(f"the option {name} can't be {type(value).__name__}", "see /openapi.json for what it may be")
-    return {name: value for name, value in options.items() if value is not None}
+    said = {name: value for name, value in options.items() if value is not None}
+    if "params" in said:
+        try:
+            said["params"] = read_parameters(said["params"])
+        except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError):
+            raise _bad("a parameter isn't a value", 'write a date as {"date": "2024-01-31"}') from None
+    return said
 
 
 def _bad(message: str, hint: str) -> Error:

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from dpsql.answer.model import Answer
 from dpsql.answer.render import encode_all
 from dpsql.core.errors import Error, ServerError
+from dpsql.remote.wire import MEDIA, pack
 from dpsql.server.core import Core
 from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
@@ -45,6 +46,7 @@ FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.file",
+    "dpsql": MEDIA,
 }
 
 
@@ -98,14 +100,20 @@ class Http:
     async def query(self, request: Request) -> Response:
         who = await self.who(request)
         sql, options = await asked(request)
-        answer = await self.run(self.core.query, who, sql, options)
+        answer = await self.run(self.core.query, who, sql, options, request.headers.get("idempotency-key"))
         return await self._sent(request, who, [answer])
 
     async def batch(self, request: Request) -> Response:
         who = await self.who(request)
         sql, options = await asked(request)
-        answers = await self.run(self.core.batch, who, sql, options)
+        answers = await self.run(self.core.batch, who, sql, options, request.headers.get("idempotency-key"))
         return await self._sent(request, who, answers, listed=True)
+
+    async def free(self, request: Request) -> Response:
+        who = await self.who(request)
+        sql, options = await asked(request)
+        answer = await self.run(self.core.free, who, sql, options)
+        return Response(status_code=204) if answer is None else await self._sent(request, who, [answer])
 
     async def explain(self, request: Request) -> Response:
         who = await self.who(request)
@@ -136,6 +144,8 @@ class Http:
             if format_ == "json":
                 shown = [answer_reply(one) for one in answers]
                 return json.dumps(shown if listed or len(shown) > 1 else shown[0], allow_nan=False).encode()
+            if format_ == "dpsql":
+                return pack(answers)
             if len(answers) > 1 and format_ != "csv":
                 raise ServerError(f"{format_} holds one answer", code="bad-request", hint="ask for json or csv")
             return encode_all(answers, format_)
@@ -229,6 +239,7 @@ class Http:
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/query", Http.query),
     ("POST", "/v1/batch", Http.batch),
+    ("POST", "/v1/free", Http.free),
     ("POST", "/v1/explain", Http.explain),
     ("POST", "/v1/prices", Http.prices),
     ("GET", "/v1/schema", Http.schema),

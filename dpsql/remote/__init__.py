@@ -1,0 +1,1 @@
+"""Sessions on a server: `dpsql.connect("https://…", token=…)`, and how answers travel."""

@@ -1,0 +1,88 @@
+"""Idempotency-Key: a reply that was lost on its way is fetched again, and nothing is paid twice.
+
+A key belongs to a name and to one request. Whoever sends it again, also while the first one is under way, gets what the
+first one got: the answer, or its failure. What was turned away before it was looked at may be tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, TypeVar, cast
+
+from dpsql.core.errors import Error, ServerError
+
+T = TypeVar("T")
+MOST, SECONDS = 1_000, 3600.0
+LONGEST = 200  # characters of a key
+TURNED_AWAY = frozenset({"too-many", "busy"})
+
+
+class _Flight:
+    """One request that has a key: how it ended, when it has."""
+
+    def __init__(self, request: str) -> None:
+        self.request, self.begun = request, monotonic()
+        self.ended = threading.Event()
+        self.found: Any = None
+        self.error: Error | None = None
+
+
+class Flights:
+    """The requests of the last hour that had keys. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._flights: dict[tuple[str, str], _Flight] = {}
+
+    def once(
+        self, name: str, key: str, request: str, work: Callable[[], T], patience: float, keeps: Callable[[T], bool]
+    ) -> T:
+        """What `work` returns or raises, which is done once for this name and key. request: tells requests apart.
+
+        keeps: whether something is small enough to be remembered. What isn't is stored in the ledger anyway.
+        """
+        if not 1 <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
+            raise _bad(f"an Idempotency-Key has 1 to {LONGEST} printable characters")
+        with self._lock:
+            self._forget()
+            flight = self._flights.get((name, key))
+            first = flight is None
+            if flight is None:
+                flight = self._flights[name, key] = _Flight(request)
+        if flight.request != request:
+            raise _bad("this Idempotency-Key was used for another request")
+        if first:
+            self._fly(name, key, flight, work, keeps)
+        elif not flight.ended.wait(patience):
+            raise ServerError("the first request with this key is under way", code="busy", hint="ask again soon")
+        if flight.error is not None:
+            raise flight.error
+        return cast(T, flight.found)
+
+    def _fly(self, name: str, key: str, flight: _Flight, work: Callable[[], T], keeps: Callable[[T], bool]) -> None:
+        kept = False
+        try:
+            flight.found = work()
+            kept = keeps(flight.found)
+        except Error as error:
+            flight.error = error
+            kept = error.code not in TURNED_AWAY
+        finally:
+            if not kept:
+                with self._lock:
+                    self._flights.pop((name, key), None)
+            flight.ended.set()
+
+    def _forget(self) -> None:
+        now = monotonic()
+        while self._flights:
+            first = next(iter(self._flights))
+            if len(self._flights) < MOST and now - self._flights[first].begun < SECONDS:
+                return
+            del self._flights[first]
+
+
+def _bad(message: str) -> Error:
+    return ServerError(message, code="bad-request", hint="send a new random key with each new request")

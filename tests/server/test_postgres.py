@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import asyncpg
@@ -143,7 +144,7 @@ def test_settings_are_a_connections_own_and_can_be_taken_back(port: Port) -> Non
         assert one.execute("SHOW dpsql.epsilon").fetchone() == ("0.01",)
         assert other.execute("SHOW dpsql.epsilon").fetchone() == ("",)
         assert other.execute("SHOW application_name").fetchone() == ("",)
-        one.execute("DISCARD ALL")
+        one.execute("/* a pool's */ DISCARD ALL")
         assert one.execute("SHOW dpsql.epsilon").fetchone() == ("0.5",)
         for wrong in ("SET dpsql.epsilom = 1", "SET nonsense = 1", "SET client_encoding = 'LATIN1'"):
             with pytest.raises(psycopg.Error):
@@ -351,6 +352,36 @@ def test_a_client_that_goes_away_has_paid_and_harms_nobody(port: Port, monkeypat
     assert port.spent - before == 0.5
     with port.connect() as opened:
         assert len(opened.execute(sql).fetchall()) == 1
+
+
+def test_what_is_cancelled_while_it_waits_for_its_turn_is_never_paid_for(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, most = port.spent, port.core.settings.max_running_each
+    with monkeypatch.context() as patched, port.connect(epsilon=0.5) as late:
+        done, go, _ = held(port, patched)
+        clients = [socket.create_connection(("127.0.0.1", port.port.port), timeout=20) for _ in range(most)]
+        for i, client in enumerate(clients):
+            done.clear()
+            Raw(client).enter("ann", port.tokens["ann"])
+            sql = f"SET dpsql.epsilon = 0.5; SELECT COUNT(*) AS turn FROM visits WHERE minutes > {21 + i}"
+            Raw(client).send(b"Q", sql.encode() + b"\0")
+            assert done.wait(20)
+
+        def give_up() -> None:
+            while port.port.twin.turns.running <= most:
+                sleep(0.01)
+            late.cancel_safe()
+
+        threading.Thread(target=give_up).start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            late.execute("SELECT COUNT(*) AS never FROM visits WHERE minutes > 31")
+        go.set()
+        for client in clients:
+            Raw(client).until(b"Z")
+            client.close()
+    port.port.twin.turns.finish(20)
+    assert port.spent - before == most * 0.5
 
 
 def test_only_who_knows_the_key_can_cancel(port: Port) -> None:
@@ -748,12 +779,30 @@ def _with_port(port: Port, taken: Any) -> Any:
     return SimpleNamespace(settings=replace(taken, postgres_port=port.port.port))
 
 
-def test_closing_hangs_up(tmp_path: Path) -> None:
+def test_closing_answers_what_is_under_way_and_hangs_up_on_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = Port(make_policy(tmp_path))
-    opened = other.connect()
-    other.close()
+    idle = other.connect()
+    done, go, _ = held(other, monkeypatch)
+    found: list[Any] = []
+
+    def ask() -> None:
+        with other.connect(epsilon=0.5) as opened:
+            found.append(opened.execute("SELECT COUNT(*) FROM visits").fetchall())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert done.wait(20)
+    closing = threading.Thread(target=other.close)
+    closing.start()
     with pytest.raises(psycopg.OperationalError):
-        opened.execute("SELECT 1")
-    opened.close()
+        for _ in range(1000):  # until it is hung up on
+            idle.execute("SELECT 1")
+    go.set()
+    asking.join(20)
+    closing.join(20)
+    assert len(found) == 1 and not closing.is_alive()
+    idle.close()
     with pytest.raises(OSError):
         Raw(socket.create_connection(("127.0.0.1", other.port.port), timeout=5))

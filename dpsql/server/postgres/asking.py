@@ -98,9 +98,12 @@ class Result:
 
 
 class Waiting(Protocol):
-    """Does something that may take long, and is given up where the client asks for that."""
+    """Does something that may take long, and is given up where the client asks for that.
 
-    def __call__(self, work: Callable[[], T]) -> T: ...
+    The work is told how to find out whether it is still wanted, before it pays for anything.
+    """
+
+    def __call__(self, work: Callable[[Callable[[], bool]], T]) -> T: ...
 
 
 class Asker:
@@ -119,6 +122,8 @@ class Asker:
         """What a text asks. said: types of its parameters, as far as the client says."""
         verb = _FIRST_WORD.match(sql)
         word = verb[1].upper() if verb else ""
+        start = verb.start(1) if verb else 0
+        sql = "".join(c if c == "\n" else " " for c in sql[:start]) + sql[start:]  # comments before it
         if word in ("SELECT", "WITH", "VALUES", "TABLE", ""):
             schema = self._twin.schema(self._who())
             tree = rewrite.parsed(sql, schema.tables)
@@ -149,7 +154,8 @@ class Asker:
     def _columns(self, sql: str, values: Sequence[Any]) -> tuple[Field, ...]:
         word = "DESCRIBE "
         try:
-            answer = self._asked_free(word + sql, {"params": list(values)} if values else {})
+            options = {n: v for n, v in self._options(sql, values).items() if n != "fresh"}
+            answer = self._asked_free(word + sql, options)
         except Error as error:
             raise _moved(error, len(word)) from None
         assert answer is not None  # what there is to ask is free
@@ -173,8 +179,10 @@ class Asker:
             case "SET" | "RESET":
                 return Result(verb, notices=tuple(self.settings.change(sql)))
             case "DISCARD":
-                self.settings.reset()
-                return Result("DISCARD ALL")
+                what = sql.upper().replace(";", " ").split()[-1]
+                if what == "ALL":
+                    self.settings.reset()
+                return Result(f"DISCARD {what}")
             case "SHOW" if self.settings.is_shown(sql):
                 return self._show(sql)
             case "SHOW" | "DESCRIBE" | "DESC":
@@ -224,7 +232,9 @@ class Asker:
         options = self._options(rest, values)
         if not {"epsilon", "accuracy"} & {*options, *said_in(rest, _parameters(values))}:
             raise _no_epsilon()
-        explained = self._waiting(lambda: self._twin.turns.free(self._who(), self._core.explain, rest, options))
+        explained = self._waiting(
+            lambda wanted: self._twin.turns.free(wanted, self._who(), self._core.explain, rest, options)
+        )
         table = _texts("QUERY PLAN", str(explained).splitlines())
         return Result("EXPLAIN", _fields(table), table)
 
@@ -236,7 +246,9 @@ class Asker:
         options = self._options(sql, values)
         named = {"epsilon", "accuracy"} & {*options, *said_in(sql, _parameters(values))}
         if named:
-            answer = self._waiting(lambda: self._twin.turns.paid(self._who(), self._core.query, sql, options))
+            answer = self._waiting(
+                lambda wanted: self._twin.turns.paid(wanted, self._who(), self._core.query, sql, options)
+            )
             return _answered(answer)
         return self._free(sql, options)
 
@@ -249,7 +261,7 @@ class Asker:
         return _answered(found)
 
     def _asked_free(self, sql: str, options: Mapping[str, Any]) -> Answer | None:
-        return self._waiting(lambda: self._twin.turns.free(self._who(), self._core.free, sql, options))
+        return self._waiting(lambda wanted: self._twin.turns.free(wanted, self._who(), self._core.free, sql, options))
 
 
 def _no_epsilon() -> PrivacyError:

@@ -20,7 +20,7 @@ from dpsql.server.postgres.asking import Asker, Field, Result, Statement
 from dpsql.server.postgres.errors import Refused, said_of
 from dpsql.server.postgres.settings import REPORTED, Settings
 from dpsql.server.postgres.tables import DATABASE
-from dpsql.server.postgres.twin import Twin
+from dpsql.server.postgres.twin import GivenUp, Twin
 from dpsql.server.postgres.values import decoded
 from dpsql.server.postgres.wire import Gone, Wire
 from dpsql.sql.statements import statements
@@ -83,11 +83,19 @@ class Connection:
         self._open: dict[str, _Rows] = {}
         self._skipping = False  # after an error of the extended protocol, up to Sync
         self._lock = threading.Lock()
+        self._busy, self._ending = False, False
         self._waits: queue.SimpleQueue[object] | None = None
 
     def hang_up(self) -> None:
-        """End it, from any thread."""
+        """End it now, from any thread."""
         self._wire.hang_up()
+
+    def end(self) -> None:
+        """End it when what it is at is answered, from any thread."""
+        with self._lock:
+            self._ending = True
+            if not self._busy:
+                self._wire.hang_up()
 
     def cancel(self) -> None:
         """Give up what it waits for, from any thread; nothing where it waits for nothing."""
@@ -198,6 +206,8 @@ class Connection:
             message = self._wire.next()
             if isinstance(message, m.Terminate):
                 return
+            with self._lock:
+                self._busy = True
             if isinstance(message, m.Query):
                 self._skipping = False
                 self._simple(message.sql)
@@ -215,6 +225,11 @@ class Connection:
     def _ready(self) -> None:
         self._wire.send(m.ready("T" if self._asker.in_transaction else "I"))
         self._wire.flush()
+        with self._lock:
+            self._busy = False
+            ending = self._ending
+        if ending:
+            raise Refused("57P01", "the server is ending", "what was paid for is stored: ask again later", fatal=True)
 
     def _guarded(self, work: Callable[[], None], sql: str) -> bool:
         """Do it; False where it was refused, and the client was told why. sql: what the client sent."""
@@ -251,7 +266,7 @@ class Connection:
                 statement = self._asker.prepared(text)
                 if statement.parameters:
                     raise Refused("42P02", "there is no parameter $1", "parameters are for prepared statements")
-                result = self._asker.run(statement, ())
+                result = self._ran(statement, ())
                 fields = result.fields
                 if fields is not None:
                     self._wire.send(m.row_description([f.column for f in fields], [0] * len(fields)))
@@ -260,6 +275,15 @@ class Connection:
                 self._finish(result, result.tag)
 
         self._guarded(each, sql)
+
+    def _ran(self, statement: Statement, values: Sequence[Any]) -> Result:
+        result = self._asker.run(statement, values)
+        if statement.verb in ("DEALLOCATE", "DISCARD"):
+            word = statement.sql.replace(";", " ").split()[-1].strip('"')
+            self._statements.pop(word, None)
+            if word.upper() == "ALL":
+                self._statements.clear()
+        return result
 
     def _finish(self, result: Result, tag: str) -> None:
         if not self._asker.settings.is_quiet:
@@ -328,7 +352,7 @@ class Connection:
     def _describe_portal(self, name: str) -> None:
         portal = self._portal(name)
         if portal.statement.catalog is not None:  # it is free: the rows are there when it is executed
-            self._open[name] = _Rows(self._asker.run(portal.statement, portal.values))
+            self._open[name] = _Rows(self._ran(portal.statement, portal.values))
             fields = self._open[name].result.fields
         else:
             fields = None if _is_empty(portal.statement) else self._asker.described(portal.statement, portal.values)
@@ -352,7 +376,7 @@ class Connection:
             self._wire.send(m.EMPTY)
             return
         if name not in self._open:
-            self._open[name] = _Rows(self._asker.run(portal.statement, portal.values))
+            self._open[name] = _Rows(self._ran(portal.statement, portal.values))
         left = self._open[name]
         fields = left.result.fields
         if fields is None:
@@ -379,16 +403,18 @@ class Connection:
 
     # ---------------------------------------------------------------- cancelling
 
-    def _interruptible(self, work: Callable[[], T]) -> T:
+    def _interruptible(self, work: Callable[[Callable[[], bool]], T]) -> T:
         """Do it in a thread of its own, and give up waiting where the client says so.
 
-        The work itself goes on: what it pays for is stored, and nobody can see by giving up how far it was.
+        What is paid for goes on: it is stored, and nobody can see by giving up how far it was. What still waits for its
+        turn isn't begun.
         """
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        given_up = threading.Event()
 
         def do() -> None:
             try:
-                done.put((work(),))
+                done.put((work(lambda: not given_up.is_set() and self._wire.is_there()),))
             except BaseException as error:
                 done.put(error)
 
@@ -398,8 +424,11 @@ class Connection:
             threading.Thread(target=do, name="dpsql-postgres-query", daemon=True).start()
             found = done.get()
         finally:
+            given_up.set()
             with self._lock:
                 self._waits = None
+        if isinstance(found, GivenUp):
+            raise Gone
         if isinstance(found, BaseException):
             raise found
         result: T = found[0]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from hmac import compare_digest
+from time import monotonic
 
 from dpsql.core.errors import PolicyError
 from dpsql.server.core import Core, Who
@@ -116,7 +117,7 @@ class PostgresPort:
             found[0].cancel()
 
     def close(self, seconds: float = 30.0) -> None:
-        """Listen no longer, and hang up. A query that is under way is paid for, and stored."""
+        """Listen no longer; end connections when what they are at is answered, and after so many seconds anyway."""
         with self._lock:
             self._closed = True
             left = list(self._connections.values())
@@ -125,7 +126,10 @@ class PostgresPort:
         self._listener.close()
         self._thread.join(seconds)
         for connection, _ in left:
-            connection.hang_up()
-        for _, thread in left:
-            thread.join(seconds)
+            connection.end()
+        until = monotonic() + seconds
+        for connection, thread in left:
+            thread.join(max(0.0, until - monotonic()))
+            connection.hang_up()  # nothing where it has ended
+        self.twin.turns.finish(max(0.0, until - monotonic()))  # queries that were given up
         self.twin.close()

@@ -27,6 +27,13 @@ class Names:
     columns: Mapping[str, int]
 
 
+Ask = Callable[[Who, str, Mapping[str, Any]], T]
+
+
+class GivenUp(Exception):
+    """Nobody waits for it any more; nothing was asked."""
+
+
 class Turns:
     """Lets connections of one analyst wait for each other, where the core would send the second one away.
 
@@ -35,41 +42,42 @@ class Turns:
 
     def __init__(self, paid: int) -> None:
         self._most = {"paid": paid, "free": 1}
-        self._lock = threading.Lock()
+        self._moved = threading.Condition()
         self._turns: dict[tuple[str, str], threading.Semaphore] = {}
+        self.running = 0
+        """How many ask, or wait for their turn."""
 
-    def paid(
-        self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]
-    ) -> T:
-        """Ask what may cost something, when it is this analyst's turn."""
-        return self._asked("paid", who, ask, sql, options)
+    def paid(self, wanted: Callable[[], bool], who: Who, ask: Ask[T], sql: str, options: Mapping[str, Any]) -> T:
+        """Ask what may cost something, when it is this analyst's turn; GivenUp where it isn't wanted by then."""
+        return self._asked("paid", wanted, lambda: ask(who, sql, options), who)
 
-    def free(
-        self, who: Who, ask: Callable[[Who, str, Mapping[str, Any]], T], sql: str, options: Mapping[str, Any]
-    ) -> T:
+    def free(self, wanted: Callable[[], bool], who: Who, ask: Ask[T], sql: str, options: Mapping[str, Any]) -> T:
         """Ask what costs nothing, when it is this analyst's turn."""
-        return self._asked("free", who, ask, sql, options)
+        return self._asked("free", wanted, lambda: ask(who, sql, options), who)
 
-    def _asked(
-        self,
-        kind: str,
-        who: Who,
-        ask: Callable[[Who, str, Mapping[str, Any]], T],
-        sql: str,
-        options: Mapping[str, Any],
-    ) -> T:
-        with self._lock:
+    def _asked(self, kind: str, wanted: Callable[[], bool], ask: Callable[[], T], who: Who) -> T:
+        with self._moved:
             turn = self._turns.setdefault((who.name, kind), threading.Semaphore(self._most[kind]))
-        if not turn.acquire(timeout=PATIENCE):
-            raise ServerError(
-                "your other queries take too long",
-                code="too-many",
-                hint="nothing was spent; ask when they are answered",
-            )
+            self.running += 1
         try:
-            return ask(who, sql, options)
+            if not turn.acquire(timeout=PATIENCE):
+                hint = "nothing was spent; ask when they are answered"
+                raise ServerError("your other queries take too long", code="too-many", hint=hint)
+            try:
+                if not wanted():
+                    raise GivenUp
+                return ask()
+            finally:
+                turn.release()
         finally:
-            turn.release()
+            with self._moved:
+                self.running -= 1
+                self._moved.notify_all()
+
+    def finish(self, seconds: float) -> None:
+        """Wait until nothing is under way, and at most so long."""
+        with self._moved:
+            self._moved.wait_for(lambda: not self.running, seconds)
 
 
 class Twin:
@@ -92,7 +100,7 @@ class Twin:
     def run(self, who: Who, sql: str) -> Any:
         """The rows of a query of catalogs; EngineError where it can't be answered."""
         database = self._made(who)
-        return self._busy.free(who, lambda _, text, __: database.run(text), sql, {})
+        return self._busy.free(lambda: True, who, lambda _, text, __: database.run(text), sql, {})
 
     def _made(self, who: Who) -> SmallDatabase:
         """The catalogs; made anew where the core has another engine, since data may have other columns then."""

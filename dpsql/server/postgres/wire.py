@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from time import monotonic
@@ -59,6 +60,14 @@ class Wire:
                 raise Gone
             pieces += piece
         return bytes(pieces)
+
+    def is_there(self) -> bool:
+        """Is the client still there, as far as that is known? For whoever works for it while its thread waits."""
+        try:
+            readable, _, _ = select.select([self._socket], [], [], 0)
+            return not readable or bool(socket.socket.recv(self._socket, 1, socket.MSG_PEEK))
+        except (OSError, ValueError):
+            return False
 
     def answer_plain(self, letter: bytes) -> None:
         """One byte, as the answer to whether it will be encrypted."""

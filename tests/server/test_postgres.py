@@ -21,6 +21,7 @@ from typing import Any
 import asyncpg
 import pandas as pd
 import psycopg
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
@@ -28,12 +29,14 @@ from hypothesis import strategies as st
 from postgres_ports import COLUMNS, TABLES, Port, Raw, make_policy
 from services import needs
 
-from dpsql.core.errors import EngineError, PolicyError
+from dpsql.core.errors import EngineError, Error, PolicyError
 from dpsql.server.postgres import connection, messages, rewrite
-from dpsql.server.postgres.errors import Refused
+from dpsql.server.postgres.errors import Refused, position
 from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
 from dpsql.server.postgres.server import PostgresPort
+from dpsql.server.postgres.types import wire_of
 from dpsql.server.postgres.values import decoded, parameter_types
+from dpsql.server.tokens import Who
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 PAGE = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
@@ -222,6 +225,41 @@ def test_what_fails_inside_is_told_by_an_incidents_id_alone(port: Port, monkeypa
             opened.execute("SELECT 1")
         assert "secret" not in str(failed.value)
         assert opened.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        COUNT,
+        "SELECT city, AVG(minutes) AS m, SUM(minutes) AS s FROM visits GROUP BY city ORDER BY m DESC",
+        "SELECT MAX(day) AS last, SUM(price) AS paid FROM trips",
+        "SELECT c.people, COUNT(*) AS n FROM trips JOIN city c ON trips.city = c.name GROUP BY c.people",
+        "SELECT name, people / 1000 AS k FROM city ORDER BY name",
+        "SELECT person FROM visits",
+        "SELECT SUM(n) FROM trips",
+        "SELECT COUNT(*) FROM\n  visit",
+        "SELECT FROM WHERE",
+        "SELECT COUNT(*) FROM visits GROUP BY",
+    ],
+)
+def test_the_port_answers_and_refuses_as_the_core_does(port: Port, sql: str) -> None:
+    told: Error | None = None
+    try:
+        rows = port.core.query(Who("ann", "analyst"), sql, {"epsilon": 0.5}).rows
+    except Error as error:
+        told = error
+    before = port.spent
+    with port.connect(epsilon=0.5) as opened:
+        if told is None:
+            assert opened.execute(sql).fetchall() == rows  # stored by now
+        else:
+            with pytest.raises(psycopg.Error) as refused:
+                opened.execute(sql)
+            said = refused.value.diag
+            assert (said.message_primary, said.message_hint) == (told.message, told.hint)
+            place = None if told.span is None else position(sql, told.span)
+            assert said.statement_position == (None if place is None else str(place))
+    assert port.spent == before
 
 
 # ---------------------------------------------------------------- who it is
@@ -515,6 +553,34 @@ AS_PYTHON = (
 def test_values_are_the_same_in_text_and_in_binary(free: psycopg.Connection[Any], binary: bool) -> None:
     sql = VALUES.replace("[1, 2, NULL]", "ARRAY[1, 2, NULL]").replace("['a', 'b\"c,']", "ARRAY['a', 'b\"c,']")
     assert free.cursor(binary=binary).execute(sql).fetchone() == AS_PYTHON
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "binary"),
+    [  # as Postgres 15 sends them
+        (pa.date32(), -719_163, "0001-12-31 BC", "fff4dbf8"),
+        (pa.date32(), 10_000_000, "29349-01-26", "00986bb3"),
+        (pa.date32(), 2**31 - 1, "infinity", "7fffffff"),
+        (pa.timestamp("us"), -1, "1969-12-31 23:59:59.999999", "fffca2fec4c81fff"),
+        (pa.timestamp("us", "UTC"), 0, "1970-01-01 00:00:00+00", "fffca2fec4c82000"),
+        (pa.month_day_nano_interval(), (-14, 3, -5_000_000), "-1 years -2 mons +3 days -00:00:00.005",
+         "ffffffffffffec7800000003fffffff2"),
+        (pa.month_day_nano_interval(), (25, -1, 108_000_000_000_000), "2 years 1 mon -1 days +30:00:00",
+         "00000019254d3800ffffffff00000019"),
+        (pa.decimal128(20, 5), Decimal("-12345678.90000"), "-12345678.90000", "000300014000000504d2162e2328"),
+        (pa.decimal128(10, 5), Decimal("0.00012"), "0.00012", "0002ffff00000005000107d0"),
+        (pa.float64(), float("-inf"), "-Infinity", "fff0000000000000"),
+        (pa.list_(pa.string()), ["a", "b c", 'q"x', "", None, "NULL"], '{a,"b c","q\\"x","",NULL,"NULL"}', ""),
+    ],
+)  # fmt: skip
+def test_a_value_is_written_as_postgres_writes_it(kind: Any, value: Any, text: str, binary: str) -> None:
+    wire = wire_of(kind)
+    whole = pa.array(
+        [value], pa.int32() if pa.types.is_date(kind) else pa.int64() if pa.types.is_timestamp(kind) else kind
+    )
+    (read,) = wire.read(whole.cast(kind))
+    assert wire.encode(read, 0) == text.encode()
+    assert not binary or (wire.encode(read, 1) or b"").hex() == binary
 
 
 @pytest.mark.parametrize("binary", [False, True])

@@ -208,17 +208,18 @@ def _moment(micros: int, zone: str) -> str:
 
 
 def _interval(value: Any) -> str:
-    """Months, days and nanoseconds, as Postgres writes them."""
-    years, months = divmod(abs(value.months), 12)
+    """Months, days and nanoseconds, as Postgres writes them: behind a negative part, a positive one has its sign."""
     sign = -1 if value.months < 0 else 1
-    pieces = [
-        f"{amount} {word}{'' if abs(amount) == 1 else 's'}"
-        for amount, word in ((sign * years, "year"), (sign * months, "mon"), (value.days, "day"))
-        if amount
-    ]
+    years, months = divmod(abs(value.months), 12)
+    pieces: list[str] = []
+    behind = False  # a negative part
+    for amount, word in ((sign * years, "year"), (sign * months, "mon"), (value.days, "day")):
+        if amount:
+            pieces.append(f"{'+' if behind and amount > 0 else ''}{amount} {word}{'' if amount == 1 else 's'}")
+            behind = amount < 0
     micros = abs(value.nanoseconds) // 1000
     if micros or not pieces:
-        pieces.append(("-" if value.nanoseconds < 0 else "") + _time(micros))
+        pieces.append(("-" if value.nanoseconds < 0 else "+" if behind else "") + _time(micros))
     return " ".join(pieces)
 
 

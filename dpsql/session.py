@@ -36,7 +36,7 @@ from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.core.hold import Hold
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
-from dpsql.options import Request, asks
+from dpsql.options import Number, Request, asks
 from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.ask import asked, with_policy
@@ -234,7 +234,7 @@ class Session:
         """Quotes for a query at several ε, the smallest first; spends nothing. epsilon: one more of them."""
         with self._about(sql):
             given, most = request.epsilon, self._most
-            wanted = {e for e in PRICES if e <= most} | ({parse_epsilon(given, where="epsilon")} if given else set())
+            wanted = {e for e in PRICES if e <= most} | ({_epsilon(given)} if given else set())
             quotes = [self._quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
             return [self._explained(quote) for quote in quotes]
 
@@ -537,6 +537,10 @@ def _about_engine(engine: Shared) -> str:
     except Error as error:
         left = "closed" if error.code == "ledger-closed" else error.message
     return f"{policy.path.name if policy.path else 'a policy'} with {', '.join(few)}; {left}"
+
+
+def _epsilon(given: Number) -> Fraction:
+    return parse_epsilon(given, where="epsilon", error=PrivacyError)
 
 
 def checked_analyst(name: str | None) -> str:

@@ -23,7 +23,7 @@ from dpsql.server.core import Core
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.settings import read_settings
 from dpsql.server.tokens import Tokens, Who
-from dpsql.session import Engine, Session
+from dpsql.session import Engine
 
 POLICY = """
 [budget]
@@ -84,7 +84,7 @@ def make_policy(folder: Path) -> Path:
 class Prompt(Core):
     """A core that answers as soon as it can: whether replies are held is tested with HTTP, and takes its time."""
 
-    def _session(self, who: Who, hold: Hold | None = None) -> Session:
+    def _session(self, who: Who, hold: Hold | None = None) -> Any:
         return super()._session(who)
 
 
@@ -122,7 +122,6 @@ class Port:
     def close(self) -> None:
         self.port.close()
         self.core.close()
-        self.engine.close()
 
 
 class Raw:

@@ -88,4 +88,3 @@ class Server:
         self._loop.call_soon_threadsafe(self._end)
         self._thread.join(30)
         self.core.close()
-        self.engine.close()

@@ -50,8 +50,7 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
             click.launch(link)
 
     who = Who(_user(), "steward")
-    with Engine.open(policy) as engine:
-        run(engine, settings, ready=ready, link=who if settings.is_local else None)
+    run(Engine.open(policy), settings, ready=ready, link=who if settings.is_local else None)
 
 
 def _user() -> str:

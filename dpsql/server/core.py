@@ -6,6 +6,8 @@ them, and what would name a file, is told by the id of an incident (failures.py)
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -13,11 +15,11 @@ from fractions import Fraction
 from time import monotonic
 from typing import Any, TypeVar
 
-from dpsql.accounting.account import Entry
+from dpsql.accounting.account import Entry, Quota
 from dpsql.accounting.opening import quota
 from dpsql.answer.model import Answer
 from dpsql.core.cost import Cost
-from dpsql.core.errors import Error, ServerError
+from dpsql.core.errors import DataError, Error, ServerError
 from dpsql.core.frozen import dataclass
 from dpsql.core.hold import Hold
 from dpsql.explain.explanation import Explanation
@@ -27,6 +29,7 @@ from dpsql.server.audit import Audit, hash_of
 from dpsql.server.failures import for_the_log, new_incident, outward
 from dpsql.server.idempotency import Flights
 from dpsql.server.limits import Buckets, Kind, Slots
+from dpsql.server.metrics import Metrics
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
 from dpsql.session import Engine, Session
@@ -51,15 +54,8 @@ class Budget:
     quota: Fraction | None
     period: str
 
-    @property
-    def warning(self) -> str | None:
-        """What to say when four fifths are gone."""
-        total, left = self.total.rho or self.total.epsilon, self.remaining.rho or self.remaining.epsilon
-        if self.total.rho is not None:
-            left = self.remaining.rho or Fraction(0)
-        if left > total * (1 - WARN_AT):
-            return None
-        return f"{float(1 - left / total):.0%} of the budget is spent"
+    warning: str | None
+    """What to say when four fifths are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +73,11 @@ class Core:
 
     def __init__(self, engine: Engine, settings: Settings, audit: Audit | None = None) -> None:
         self.engine = engine
+        self.metrics = Metrics()
+        self._changing = threading.Lock()
+        self._users: Counter[Engine] = Counter()
+        self._retired: set[Engine] = set()
+        self._renewing = threading.Lock()
         self.settings = settings
         self.audit = audit or Audit(settings.audit)
         engine.ledger.watch(self.audit.witness)
@@ -153,9 +154,23 @@ class Core:
             balance, own = ledger.balance, quota(self.engine.policy, who.name)
             spent = balance.analysts.get(who.name, ledger.account.filter.shown(ledger.account.filter.nothing))
             limit = None if own is None else own.epsilon
-            return Budget(balance.total, spent, self._left(who), limit, balance.period)
+            return Budget(balance.total, spent, self._left(who), limit, balance.period, self.warning(who))
 
         return self._told("budget", who, look)
+
+    def warning(self, who: Who) -> str | None:
+        """What to say when four fifths of what this analyst may spend are gone."""
+        own = quota(self.engine.policy, who.name)
+        return warning_of(self.engine.ledger.account.total, own, self._left(who))
+
+    def metrics_text(self, who: Who) -> str:
+        """For stewards: what monitoring reads."""
+        self._require_steward(who)
+        balance = self.engine.ledger.balance
+        spent, total = (
+            float(cost.epsilon if cost.rho is None else cost.rho) for cost in (balance.spent, balance.total)
+        )
+        return self.metrics.text(spent, total, self._slots.running)
 
     def history(self, who: Who) -> list[Entry]:
         """The spends of this analyst, oldest first; a steward sees all."""
@@ -205,12 +220,14 @@ class Core:
         """Does the ledger open, and is the data the version that it records?"""
         try:
             self.engine.ledger.left(None)
-            return not self.engine.is_behind() or self.engine.policy.on_change == "accept"
+            return not self.engine.is_behind() or self.engine.policy.on_change == "accept" or self.renew()
         except Exception:
             return False
 
     def close(self) -> None:
-        """End it; nothing is under way any more. The engine stays whoever's it is."""
+        """End it; nothing is under way any more. The engine is closed with it."""
+        for engine in {self.engine, *self._retired}:
+            engine.close()
         self.audit.close()
 
     def _require_steward(self, who: Who) -> None:
@@ -235,13 +252,25 @@ class Core:
             self._buckets.take(who.name)
             asked = checked_options(options)
             hold = Hold(self.settings.seconds, self.settings.reply_after.text)  # it counts from here
-            with self._slots.taken(who.name, kind), self._session(who, hold) as session:
+            with self._slots.taken(who.name, kind):
                 try:
-                    found = ask(session, asked)
-                finally:
-                    if session.charged is not None:
-                        told |= {"receipt": session.charged.id}
-                return found
+                    return self._in_session(who, hold, told, lambda session: ask(session, asked))
+                except DataError as error:
+                    # Nothing was paid: where the steward has accepted other data, they are what is asked about.
+                    if error.code != "data-changed" or "receipt" in told or not self.renew():
+                        raise
+                    return self._in_session(who, hold, told, lambda session: ask(session, asked))
+
+    def _in_session(self, who: Who, hold: Hold, told: dict[str, object], ask: Callable[[Session], T]) -> T:
+        """Ask in a session; `told` gets the receipt of what was paid for, and a warning where little is left."""
+        with self._session(who, hold) as session:
+            try:
+                return ask(session)
+            finally:
+                if session.charged is not None:
+                    told |= {"receipt": session.charged.id}
+                    if (warning := self.warning(who)) is not None:
+                        told |= {"warning": warning}
 
     def _told(self, event: str, who: Who, ask: Callable[[Session], T]) -> T:
         """Tell what is there already: no slot, nothing is paid."""
@@ -250,9 +279,45 @@ class Core:
             with self._session(who) as session:
                 return ask(session)
 
-    def _session(self, who: Who, hold: Hold | None = None) -> Session:
+    @contextmanager
+    def _session(self, who: Who, hold: Hold | None = None) -> Iterator[Session]:
         """A session that keeps analysts from each other's releases, and from the time that a query takes."""
-        return self.engine.session(who.name, share=self.settings.share, hold=hold)
+        with self._changing:
+            engine = self.engine
+            self._users[engine] += 1
+        try:
+            with engine.session(who.name, share=self.settings.share, hold=hold) as session:
+                yield session
+        finally:
+            with self._changing:
+                self._users[engine] -= 1
+                done = not self._users[engine] and engine in self._retired
+                self._retired -= {engine} if done else set()
+            if done:
+                engine.close()
+
+    def renew(self) -> bool:
+        """Go on with data that the steward has accepted since; whether there are such.
+
+        Sessions of the engine before end in their own time, and it is closed after the last of them.
+        """
+        path = self.engine.policy.path
+        with self._renewing:
+            if path is None or not self.engine.is_behind():
+                return path is not None
+            fresh = Engine.open(path)
+            if fresh.stale is not None:
+                fresh.close()
+                return False
+            fresh.ledger.watch(self.audit.witness)
+            with self._changing:
+                before, self.engine = self.engine, fresh
+                unused = not self._users[before]
+                self._retired |= set() if unused else {before}
+        if unused:
+            before.close()
+        self.audit.write("renewed", {})
+        return True
 
     @contextmanager
     def _audited(self, event: str, who: Who, **facts: object) -> Iterator[dict[str, object]]:
@@ -274,10 +339,22 @@ class Core:
 
     def _log(self, event: str, who: Who, begun: float, told: Mapping[str, object]) -> None:
         seconds = round(monotonic() - begun, 6)
+        self.metrics.add(event, str(told["outcome"]), seconds)
         self.audit.write(event, {"analyst": who.name, "role": who.role, **told, "seconds": seconds})
 
     def _left(self, who: Who) -> Cost:
         return self.engine.ledger.left(quota(self.engine.policy, who.name))
+
+
+def warning_of(total: Cost, own: Quota | None, left: Cost) -> str | None:
+    """What to say where four fifths of a budget are gone: of the quota, where there is one, else of the account."""
+    if own is not None:
+        whole, rest = own.epsilon, left.epsilon
+    else:
+        whole, rest = (total.epsilon, left.epsilon) if total.rho is None else (total.rho, left.rho or Fraction(0))
+    if rest > whole * (1 - WARN_AT):
+        return None
+    return f"{float(1 - rest / whole):.0%} of {'your quota' if own is not None else 'the budget'} is spent"
 
 
 def _is_small(found: Any) -> bool:

@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dpsql.answer.model import Answer
+from dpsql.answer.receipts import signed_receipt
 from dpsql.answer.render import encode_all
 from dpsql.core.errors import Error, ServerError
 from dpsql.remote.wire import MEDIA, pack
@@ -24,6 +25,7 @@ from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
 from dpsql.server.login import COOKIE, HOURS, Logins
 from dpsql.server.oidc import Issuer
+from dpsql.server.openapi import document
 from dpsql.server.replies import (
     answer_reply,
     budget_reply,
@@ -62,6 +64,11 @@ class Http:
         most = core.settings.max_running + 32  # explanations and the like beside queries that wait for their time
         self._threads = anyio.CapacityLimiter(most)
 
+    def metrics_app(self) -> Any:
+        """The ASGI application of the steward's monitoring, for a port of its own."""
+        routes = [Route("/metrics", partial(self._answered, Http.metrics), methods=["GET"])]
+        return Guard(Starlette(routes=routes), self.core.settings)
+
     def app(self) -> Any:
         """The ASGI application."""
         routes: list[Route | Mount] = [
@@ -69,7 +76,8 @@ class Http:
         ]
         if (PAGE / "assets").is_dir():
             routes.append(Mount("/assets", StaticFiles(directory=PAGE / "assets")))
-        return Guard(Starlette(routes=routes), self.core.settings)
+        handlers = {404: _no_such, 405: _no_such}
+        return Guard(Starlette(routes=routes, exception_handlers=handlers), self.core.settings)
 
     async def _answered(self, handler: Handler, request: Request) -> Response:
         """What a handler replies, or its error: nothing else leaves."""
@@ -136,6 +144,28 @@ class Http:
         answers = await self.run(self.core.replay, who, id)
         return await self._sent(request, who, answers)
 
+    async def receipt(self, request: Request) -> Response:
+        """The signed receipt of the very file that `answers/{id}` gives in this format."""
+        who = await self.who(request)
+        id, format_ = request.path_params["id"], format_of(request)
+
+        def signed() -> bytes:
+            answers = self.core.replay(who, id)
+            if format_ not in ("csv", "parquet", "arrow") or len(answers) > 1:
+                raise ServerError("this has no receipt", code="bad-request", hint="one answer: csv, parquet or arrow")
+            signer = answers[0].signer
+            assert signer is not None, "what was released belongs to a ledger"
+            return signed_receipt(answers[0].about, f"{id[:8]}.{format_}", encode_all(answers, format_), signer)
+
+        return Response(await self.run(signed), media_type="application/json")
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(document())
+
+    async def metrics(self, request: Request) -> Response:
+        who = await self.who(request)
+        return PlainTextResponse(await self.run(self.core.metrics_text, who))
+
     async def _sent(self, request: Request, who: Who, answers: Sequence[Answer], *, listed: bool = False) -> Response:
         """Answers in the format that was asked for."""
         format_ = format_of(request)
@@ -152,6 +182,8 @@ class Http:
 
         receipt = answers[0].receipt.id
         headers = {"X-Dpsql-Receipt": receipt} if receipt else {}
+        if (warning := await self.run(self.core.warning, who)) is not None:
+            headers["X-Dpsql-Warning"] = warning
         if format_ != "json":
             headers["Content-Disposition"] = f'attachment; filename="{receipt[:8] or "answer"}.{format_}"'
         return Response(await self.run(encoded), media_type=FORMATS[format_], headers=headers)
@@ -247,17 +279,25 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v1/budget", Http.budget),
     ("GET", "/v1/history", Http.history),
     ("GET", "/v1/answers/{id}", Http.answer),
+    ("GET", "/v1/answers/{id}/receipt", Http.receipt),
     ("GET", "/v1/spending", Http.spending),
     ("GET", "/v1/policy", Http.policy),
     ("GET", "/v1/me", Http.me),
     ("POST", "/v1/login", Http.login),
     ("POST", "/v1/logout", Http.logout),
+    ("GET", "/openapi.json", Http.openapi),
     ("GET", "/healthz", Http.healthz),
     ("GET", "/readyz", Http.readyz),
     ("GET", "/favicon.ico", Http.favicon),
     ("GET", "/favicon.svg", Http.favicon),
     ("GET", "/", Http.page),
 )
+
+
+async def _no_such(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    told = ServerError("there is no such address, or not with this method", code="not-found", hint="see /openapi.json")
+    return JSONResponse(error_reply(told), status_code=status)
 
 
 def error_response(error: Error) -> Response:

@@ -21,7 +21,7 @@ from dpsql.session import Engine
 def serve(
     engine: Engine, settings: Settings, *, ready: Callable[[str, str | None, int | None], None], link: Who | None
 ) -> None:
-    """Serve until a signal ends it; what is under way then is answered first.
+    """Serve until a signal ends it; what is under way then is answered first, and the engine is closed.
 
     ready: called with the address, with a link that logs this person in once, and with the Postgres port if there is
     one, when the server listens.
@@ -62,8 +62,18 @@ async def listen(http: Http, settings: Settings, listening: Callable[[str, Calla
         with suppress(NotImplementedError, ValueError, RuntimeError):  # not the main thread: whoever started it ends it
             loop.add_signal_handler(one, server.end)
     announce = asyncio.create_task(_announce(server, settings, listening))
+    beside = None
+    if settings.metrics_port is not None:
+        told = uvicorn.Config(
+            http.metrics_app(), host="127.0.0.1", port=settings.metrics_port, log_config=None, lifespan="off"
+        )
+        beside = _Server(told)
+        monitoring = asyncio.create_task(beside.serve())
     await server.serve()
     announce.cancel()
+    if beside is not None:
+        beside.end()
+        await monitoring
 
 
 async def _announce(server: _Server, settings: Settings, listening: Callable[[str, Callable[[], None]], None]) -> None:

@@ -249,7 +249,7 @@ class Asker:
             answer = self._waiting(
                 lambda wanted: self._twin.turns.paid(wanted, self._who(), self._core.query, sql, options)
             )
-            return _answered(answer)
+            return _answered(answer, self._core.warning(self._who()))
         return self._free(sql, options)
 
     def _free(self, sql: str, options: Mapping[str, Any]) -> Result:
@@ -272,9 +272,12 @@ def _parameters(values: Sequence[Any]) -> Parameters | None:
     return Parameters.of(list(values)) if values else None
 
 
-def _answered(answer: Answer) -> Result:
-    table = answer.table
-    return Result(f"SELECT {table.num_rows}", _fields(table), table, tuple(_price(answer)))
+def _answered(answer: Answer, warning: str | None = None) -> Result:
+    """warning: that little of the budget is left."""
+    table, said = answer.table, list(_price(answer))
+    if warning is not None:
+        said.append(Said(severity="WARNING", code="01000", message=warning))
+    return Result(f"SELECT {table.num_rows}", _fields(table), table, tuple(said))
 
 
 def _price(answer: Answer) -> Iterator[Said]:

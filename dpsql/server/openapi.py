@@ -1,0 +1,110 @@
+"""The OpenAPI document: what the HTTP API takes and gives, from the fields that a request has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from dpsql.core.version import VERSION
+from dpsql.options import Request
+
+Json = dict[str, Any]
+
+_NUMBER: Json = {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 100}]}
+_LIMIT: Json = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "const": "auto"}]}
+_TYPES: dict[str, Json] = {
+    "epsilon": _NUMBER,
+    "delta": _NUMBER,
+    "accuracy": _NUMBER,
+    "max_rows": _LIMIT,
+    "max_rows_per_group": _LIMIT,
+    "max_groups": _LIMIT,
+    "mechanism": {"type": "string"},
+    "fresh": {"type": "boolean"},
+    "confidence": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    "params": {"anyOf": [{"type": "array"}, {"type": "object"}]},
+}
+_STATUSES = {
+    "401": "the server doesn't know who asks",
+    "402": "the budget can't pay for it",
+    "403": "it is for stewards, or comes from another site",
+    "404": "there is no such release of yours",
+    "405": "another method is asked for",
+    "413": "the request is too long",
+    "422": "refused: the SQL, an option, or privacy",
+    "429": "too much at once",
+    "500": "the server failed: an incident",
+    "503": "the server, the data or the ledger aren't ready; or the query took too long and stays charged",
+}
+
+
+def document() -> Json:
+    """The whole document."""
+    ask: Json = {"sql": {"type": "string"}}
+    ask |= {f.name: {**_TYPES[f.name], "description": f.metadata["help"]} for f in fields(Request)}
+    query: Json = {"type": "object", "required": ["sql"], "properties": ask, "additionalProperties": False}
+    asked = {"requestBody": {"required": True, "content": {"application/json": {"schema": query}}}}
+    formats = {
+        "name": "format",
+        "in": "query",
+        "schema": {"type": "string", "enum": ["json", "csv", "parquet", "arrow", "dpsql"]},
+    }
+    key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
+    id_ = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+    token: Json = {"type": "object", "required": ["token"], "properties": {"token": {"type": "string"}}}
+    paths: Json = {
+        "/v1/query": {"post": _operation("Answer a query", asked, [formats, key])},
+        "/v1/batch": {"post": _operation("Answer several statements for one price", asked, [formats, key])},
+        "/v1/free": {"post": _operation("Answer a query where it costs nothing", asked, [formats], also=("204",))},
+        "/v1/explain": {"post": _operation("Price, noise and expected error; spends nothing", asked)},
+        "/v1/prices": {"post": _operation("The same query at several ε; spends nothing", asked)},
+        "/v1/answers/{id}": {"get": _operation("An answer of yours once more", {}, [id_, formats])},
+        "/v1/answers/{id}/receipt": {"get": _operation("The signed receipt of its file", {}, [id_, formats])},
+        "/v1/login": {
+            "post": _operation(
+                "A cookie for a token",
+                {"requestBody": {"required": True, "content": {"application/json": {"schema": token}}}},
+            )
+        },
+        "/v1/logout": {"post": _operation("Forget the cookie", {}, also=("204",))},
+    }
+    told = {
+        "schema": "Tables and columns",
+        "functions": "Functions that are understood",
+        "budget": "What you spent and may still spend",
+        "history": "Your releases",
+        "me": "Who you are",
+        "spending": "For stewards: by analyst and day",
+        "policy": "For stewards: the policy",
+    }
+    paths |= {f"/v1/{path}": {"get": _operation(what, {})} for path, what in told.items()}
+    error: Json = {
+        "type": "object",
+        "required": ["kind", "code", "message", "hint", "span"],
+        "properties": {
+            "kind": {"type": "string"},
+            "code": {"type": "string"},
+            "message": {"type": "string"},
+            "hint": {"type": ["string", "null"]},
+            "span": {"type": ["object", "null"]},
+            "incident": {"type": "string"},
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "dpsql", "version": VERSION},
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": error},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(summary: str, body: Json, parameters: list[Json] | None = None, *, also: tuple[str, ...] = ()) -> Json:
+    fails = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    replies: Json = {"200": {"description": "done"}} | {one: {"description": "nothing"} for one in also}
+    replies |= {status: {"description": what, "content": fails} for status, what in _STATUSES.items()}
+    found: Json = {"summary": summary, "responses": replies, **body}
+    return {**found, "parameters": parameters} if parameters else found

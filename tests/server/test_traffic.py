@@ -1,0 +1,139 @@
+"""Many at once, those who leave early, data that change meanwhile, and requests that nobody thought of."""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import httpx
+import hypothesis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import schemathesis
+from servers import CITIES, POLICY, Server, make_policy
+
+import dpsql
+from dpsql.server.openapi import document
+
+COUNT = "SELECT city, COUNT(*) AS n FROM visits WHERE minutes > {} GROUP BY city"
+
+
+def test_eight_at_once_spend_no_more_than_there_is(tmp_path: Path) -> None:
+    policy = make_policy(tmp_path)
+    policy.write_text(POLICY.replace("epsilon = 1000", "epsilon = 2", 1))
+    server = Server(policy, max_running=50, max_running_each=50)
+    try:
+        with server.client("ann") as ann, server.client("bob") as bob, ThreadPoolExecutor(8) as pool:
+            asks = [{"sql": COUNT.format(i)} for i in range(4)] * 2
+            replies = list(pool.map(lambda a: (ann, bob)[a[0] // 4].post("/v1/query", json=a[1]), enumerate(asks)))
+            statuses = [reply.status_code for reply in replies]
+            assert statuses.count(200) == 4 and statuses.count(402) == 4
+            assert server.engine.ledger.balance.spent.epsilon == 2
+            over = next(reply.json() for reply in replies if reply.status_code == 402)
+            assert (
+                over["kind"] == "BudgetError" and ann.get("/v1/me").json()["warning"] == "100% of the budget is spent"
+            )
+    finally:
+        server.close()
+
+
+def test_identical_queries_of_one_analyst_are_paid_once(server: Server) -> None:
+    sql = COUNT.format(21)
+    with server.client("ann") as ann, ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: ann.post("/v1/query", json={"sql": sql}).json(), range(2))
+        assert sorted([first["cost"]["epsilon"], second["cost"]["epsilon"]]) == [0, 0.5]
+        assert first["rows"] == second["rows"]
+
+
+def test_whoever_leaves_early_has_paid_and_finds_the_answer_later(server: Server) -> None:
+    sql = COUNT.format(22)
+    host, port = server.url.removeprefix("http://").split(":")
+    body = f'{{"sql": "{sql}"}}'
+    head = f"POST /v1/query HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {server.tokens['carl']}\r\n"
+    with server.client("carl") as carl:
+        before = len(carl.get("/v1/history").json()["history"])
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            while len(history := carl.get("/v1/history").json()["history"]) == before:
+                time.sleep(0.01)
+        for _ in range(500):
+            if (reply := carl.get(f"/v1/answers/{history[-1]['id']}")).status_code == 200:
+                break
+            time.sleep(0.02)
+        assert reply.json()["columns"] == ["city", "n"]
+        assert carl.post("/v1/query", json={"sql": sql}).json()["cost"]["epsilon"] == 0
+
+
+def test_data_that_the_steward_accepts_are_asked_about_without_a_restart(tmp_path: Path) -> None:
+    policy = make_policy(tmp_path)
+    server = Server(policy)
+    try:
+        with server.client("ann") as ann:
+            assert ann.post("/v1/query", json={"sql": COUNT.format(1)}).status_code == 200
+            rows = [(p, CITIES[p % 3], 30) for p in range(50)]
+            table = pa.table(dict(zip(("person", "city", "minutes"), map(list, zip(*rows, strict=True)), strict=True)))
+            pq.write_table(table, tmp_path / "visits.parquet")
+            waiting = ann.post("/v1/query", json={"sql": COUNT.format(1)})
+            assert waiting.status_code == 503 and waiting.json()["code"] == "unavailable"
+            assert ann.get("/readyz").status_code == 503
+            before = server.core.engine
+            with dpsql.Engine.open(policy) as steward:
+                steward.refresh(steward=True)
+            after = ann.post("/v1/query", json={"sql": COUNT.format(1), "epsilon": 100})
+            assert after.status_code == 200 and server.core.engine is not before
+            assert sum(row[1] for row in after.json()["rows"]) < 100
+            assert ann.get("/readyz").status_code == 200
+    finally:
+        server.close()
+
+
+def test_an_answers_file_has_a_signed_receipt(server: Server, tmp_path: Path) -> None:
+    with server.client("ann") as ann:
+        id = ann.post("/v1/query", json={"sql": COUNT.format(23)}).json()["receipt"]["id"]
+        for format_ in ("csv", "parquet", "arrow"):
+            file = tmp_path / f"{id[:8]}.{format_}"
+            file.write_bytes(ann.get(f"/v1/answers/{id}", params={"format": format_}).content)
+            receipt = ann.get(f"/v1/answers/{id}/receipt", params={"format": format_})
+            file.with_name(f"{file.name}.receipt.json").write_bytes(receipt.content)
+            key = server.engine.signer.public
+            assert dpsql.verify(file, key=key).statement["receipt"] == id
+
+
+def test_metrics_are_the_stewards(server: Server) -> None:
+    transport = httpx.ASGITransport(app=server.http.metrics_app())
+
+    async def get(name: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {server.tokens[name]}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+            return await client.get("/metrics")
+
+    import asyncio
+
+    assert asyncio.run(get("ann")).status_code == 403
+    told = asyncio.run(get("steve")).text
+    assert "dpsql_budget_total 1000" in told and "dpsql_queries_running 0" in told
+
+
+def test_four_fifths_of_a_quota_are_told(server: Server) -> None:
+    with server.client("carl") as carl:
+        while Fraction(str(carl.get("/v1/budget").json()["remaining"]["epsilon"])) > Fraction("0.4"):
+            reply = carl.post("/v1/query", json={"sql": COUNT.format(2), "epsilon": 0.4, "fresh": True})
+            assert reply.status_code == 200
+        assert reply.headers["x-dpsql-warning"].endswith("% of your quota is spent")
+        assert carl.get("/v1/me").json()["warning"]
+
+
+SCHEMA = schemathesis.openapi.from_dict(document()).include(path_regex="explain|prices|free|answers|schema|login")
+
+
+@SCHEMA.parametrize()
+@hypothesis.settings(max_examples=8, deadline=None, database=None, derandomize=True)
+def test_no_request_makes_the_server_fail(case: Any, server: Server) -> None:
+    case.headers["Authorization"] = f"Bearer {server.tokens['ann']}"
+    reply = case.call(base_url=server.url)
+    assert reply.status_code < 500 or reply.status_code == 503, reply.text
+    assert str(reply.status_code) in case.operation.definition.raw["responses"], reply.text

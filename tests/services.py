@@ -14,16 +14,20 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import pytest
 
 WANTING = "left out for want of "
+JARS = Path("/usr/share/java")  # where Debian keeps them
 
 
 class Service(NamedTuple):
-    """A program by what people call it, the commands that it may have, and Debian's package of it."""
+    """A program by what people call it, the commands that it may have, and Debian's package of it.
+
+    A command that ends in .jar is a library of Java's.
+    """
 
     title: str
     commands: tuple[str, ...]
@@ -34,6 +38,8 @@ SERVICES = {
     "chromium": Service("Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "npm": Service("npm", ("npm",), "npm"),
     "java": Service("Java", ("java",), "default-jre-headless"),
+    "jdk": Service("Java's compiler", ("javac",), "default-jdk-headless"),
+    "pgjdbc": Service("Postgres' JDBC driver", ("postgresql.jar",), "libpostgresql-jdbc-java"),
     "postgres": Service("the Postgres client", ("psql",), "postgresql-client"),
 }
 
@@ -42,6 +48,8 @@ def needs(name: str) -> str:
     """The path of a program; where there is none, the test is left out with a reason that the summary repeats."""
     service = SERVICES[name]
     for command in service.commands:
+        if command.endswith(".jar") and (JARS / command).is_file():
+            return str(JARS / command)
         if path := shutil.which(command):
             return path
     wanted = f"{service.title} (Debian: apt-get install {service.package})"

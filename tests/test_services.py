@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+import services
 from services import SERVICES, WANTING, left_out, needs
 
 
@@ -13,6 +14,7 @@ from services import SERVICES, WANTING, left_out, needs
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine without any program, on which tests may be left out."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(services, "JARS", tmp_path)
     monkeypatch.delenv("CI", raising=False)
     return monkeypatch
 

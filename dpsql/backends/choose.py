@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsql.backends.base import Kind
+from dpsql.backends.small import Relation, SmallDatabase
 from dpsql.policy.model import Policy
 from dpsql.sql.dialect import read_with
 
@@ -34,3 +36,10 @@ def as_texts(column: Any) -> list[str | None]:
     from dpsql.backends.duckdb import public
 
     return public.as_texts(column)
+
+
+def small_database(relations: Sequence[Relation], macros: Mapping[str, str]) -> SmallDatabase:
+    """A database of these relations alone. macros: what follows their name in CREATE MACRO, by name."""
+    from dpsql.backends.duckdb.small import DuckDBSmall
+
+    return DuckDBSmall(relations, macros)

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from dpsql.explain.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
 from dpsql.cli.main import __doc__ as exit_codes
 from dpsql.cli.main import cli
 from dpsql.core.frozen import dataclass
+from dpsql.explain.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
 
 
 @dataclass(frozen=True, slots=True)

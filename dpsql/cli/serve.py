@@ -40,8 +40,10 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
     file = Path(config) if config is not None else beside if beside.exists() else None
     settings = read_settings(file, Path(policy), os.environ, {"host": host, "port": port})
 
-    def ready(address: str, secret: str | None) -> None:
+    def ready(address: str, secret: str | None, postgres: int | None) -> None:
         click.echo(f"dpsql serves {policy} at {address}", err=True)
+        if postgres is not None:
+            click.echo(f"and to Postgres clients: psql -h {settings.host} -p {postgres} -U NAME dpsql", err=True)
         if secret is None:
             return
         link = f"{address}/#login={secret}"

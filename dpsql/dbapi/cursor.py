@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answer.model import Answer
 from dpsql.core.errors import Error, PrivacyError
 from dpsql.core.parameters import Parameters, Values
 from dpsql.dbapi.exceptions import InterfaceError, ProgrammingError, translated
-from dpsql.dbapi.settings import changed
+from dpsql.dbapi.settings import changed, keywords, said_in
 from dpsql.dbapi.types import Description, described
-from dpsql.options import Request
-from dpsql.sql.parameters import spots
-from dpsql.sql.parse import parse
 from dpsql.sql.statements import statements
 
 if TYPE_CHECKING:
@@ -80,8 +76,8 @@ class Cursor:
         if not pieces:
             return None
         rest = pieces[0] if len(pieces) == 1 else _without(text, pieces[0])
-        said = _said(rest, values)
-        options = _options(connection.request, said)
+        said = said_in(rest, values)
+        options = keywords(connection.request, said)
         named = {"epsilon", "accuracy"} & {*said, *options}
         if named or connection.engine.policy.budget.query_epsilon is not None:
             return session.query(rest, **options, params=values)
@@ -184,18 +180,3 @@ def _without(text: str, first: str) -> str:
     """A text from its first query on, blank before it, so that errors point right."""
     start = len(first) - len(first.lstrip())
     return "".join(c if c == "\n" else " " for c in text[:start]) + text[start:]
-
-
-def _said(text: str, values: Parameters | None) -> frozenset[str]:
-    """Which options a query names itself; none where it can't be parsed, and the session says why."""
-    try:
-        return frozenset(parse(text, spots(text, values)).options)
-    except (Error, RecursionError):
-        return frozenset()
-
-
-def _options(request: Request, said: frozenset[str]) -> dict[str, Any]:
-    """What a connection asks for, as keywords, but for what the query says itself: its word counts."""
-    said |= {"params", *(("accuracy", "confidence") if "epsilon" in said else ())}
-    every = {field.name: getattr(request, field.name) for field in fields(Request) if field.name not in said}
-    return {name: value for name, value in every.items() if value is not None and value is not False}

@@ -13,12 +13,15 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.core.errors import Span, SQLError, nearest
+from dpsql.core.errors import Error, Span, SQLError, nearest
 from dpsql.core.limit import AUTO
+from dpsql.core.parameters import Parameters
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
 from dpsql.policy.model import parse_delta, parse_epsilon
 from dpsql.sql.dialect import DIALECT
+from dpsql.sql.parameters import spots
+from dpsql.sql.parse import parse
 
 PREFIX = "dpsql"
 OPTIONS = {field.name: field for field in fields(Request) if field.name != "params"}
@@ -129,3 +132,21 @@ def _reset(request: Request, name: str, start: Request) -> Request:
 
 def _at(text: str, tokens: list[Token], message: str, hint: str) -> SQLError:
     return SQLError(message, code="setting", hint=hint, span=Span.of(text, tokens[0].start, tokens[-1].end + 1))
+
+
+# ---------------------------------------------------------------- what counts for one query
+
+
+def said_in(text: str, values: Parameters | None) -> frozenset[str]:
+    """Which options a query names itself; none where it can't be parsed, and the session says why."""
+    try:
+        return frozenset(parse(text, spots(text, values)).options)
+    except (Error, RecursionError):
+        return frozenset()
+
+
+def keywords(request: Request, said: frozenset[str]) -> dict[str, Any]:
+    """What a connection asks for, as keywords, but for what the query says itself: its word counts."""
+    said |= {"params", *(("accuracy", "confidence") if "epsilon" in said else ())}
+    every = {field.name: getattr(request, field.name) for field in fields(Request) if field.name not in said}
+    return {name: value for name, value in every.items() if value is not None and value is not False}

@@ -12,22 +12,31 @@ import uvicorn
 
 from dpsql.server.core import Core
 from dpsql.server.http import Http
+from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
 from dpsql.session import Engine
 
 
-def serve(engine: Engine, settings: Settings, *, ready: Callable[[str, str | None], None], link: Who | None) -> None:
+def serve(
+    engine: Engine, settings: Settings, *, ready: Callable[[str, str | None, int | None], None], link: Who | None
+) -> None:
     """Serve until a signal ends it; what is under way then is answered first, and the engine is closed.
 
-    ready: called with the address, and with a link that logs this person in once, when the server listens.
+    ready: called with the address, with a link that logs this person in once, and with the Postgres port if there is
+    one, when the server listens.
     """
     core = Core(engine, settings)
     http = Http(core)
     secret = None if link is None else http.logins.link(link)
+    postgres = None
     try:
-        asyncio.run(listen(http, settings, lambda address, _: ready(address, secret)))
+        postgres = None if settings.postgres_port is None else PostgresPort(core, http.everybody.who)
+        number = None if postgres is None else postgres.port
+        asyncio.run(listen(http, settings, lambda address, _: ready(address, secret, number)))
     finally:
+        if postgres is not None:
+            postgres.close()
         core.close()
 
 

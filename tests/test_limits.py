@@ -81,6 +81,22 @@ def test_the_next_query_over_the_same_rows_has_the_limits_for_free_and_all_of_it
     assert again.rows == first.rows and again.cost.epsilon == 0 and len(spends(session)) == 3
 
 
+def test_better_counts_are_bought_only_where_they_pay_for_themselves(connect: Connect) -> None:
+    columns = {**COLUMNS, "v": {"min": 0, "max": 10}, "x": {"min": 0, "max": 100}}
+    days = pa.array(RANDOM.integers(0, 1000, len(IDS)))
+    tables = {"t": {"unit": "id", "columns": {**columns, "day": {"min": 0, "max": 999, "nullable": False}}}}
+    session = connect({"t": TABLE.append_column("day", days)}, {**POLICY, "tables": tables}, epsilon=1000)
+
+    def bought(sql: str, epsilon: int) -> bool:
+        return any(stage.kind == "limits" for stage in session.explain(sql, epsilon=epsilon).stages)
+
+    few, many = BY_KEY, "SELECT day, COUNT(*) AS n FROM t GROUP BY day"
+    session.query(few, epsilon=1)
+    assert [bought(few, epsilon) for epsilon in (1, 2, 3)] == [False, False, True]
+    # Over a thousand cells noise is what is wrong with an answer: counts of the same rows serve it far longer.
+    assert [bought(many, epsilon) for epsilon in (3, 20, 60)] == [False, False, True]
+
+
 def test_other_rows_have_limits_of_their_own(session: dpsql.Session) -> None:
     session.query("SELECT COUNT(*) FROM t", epsilon=1)
     session.query("SELECT COUNT(*) FROM t WHERE v > 5", epsilon=1)

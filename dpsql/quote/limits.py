@@ -21,6 +21,7 @@ from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, CheckedRelease, analyze
 from dpsql.core.errors import PrivacyError
+from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
@@ -34,7 +35,8 @@ from dpsql.statistics.bounds import Automatic
 NOTED = "limits of: "  # how the ledger's note of the histograms begins
 STRAY = 0.001  # the chance that any empty bucket passes for one that holds units
 ROWS, GROUPS = 16, 4  # where no bucket passes: fixed, public, and said with the answer
-COARSER = 2  # so many times the noise that a query would buy: with more, a stored histogram isn't good enough for it
+COARSER = 2  # so many times the noise that a query would buy, at least: with less, a stored histogram serves it
+HIDDEN = 0.5  # units of the last bucket's size that noise of scale 1 hides, as far as anybody expects
 OF_ONE = Fraction(1, 4)  # of a histogram's share, for a single count: which needs no threshold
 THIN = 1 / 8  # at most so many units go on from one bucket behind the last that passes to the next
 SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
@@ -125,11 +127,11 @@ def limits_stage(
     catalog: Catalog,
     public: frozenset[str],
     ranges: Sequence[Automatic],
-    most: Fraction | None = None,
+    most: Most | None = None,
 ) -> Stage:
     """The histograms with their noise and price: equal shares of what is spent on limits, and OF_ONE for a count.
 
-    most: the scale of noise that would be bought, which says how much stored ones may have; None: any.
+    most: how much noise stored ones may have; None: any.
     """
     releases = tuple(dict.fromkeys(one.histogram for one in found))
     known = tuple(a for a in ranges if a.range is not None)
@@ -156,7 +158,7 @@ def counted_release(
     return found
 
 
-def stored_tables(stage: Stage, stored: Stored, most: Fraction | None) -> dict[Release, Noisy]:
+def stored_tables(stage: Stage, stored: Stored, most: Most | None) -> dict[Release, Noisy]:
     """The stored counts of what a stage counts, those of them that serve, whatever noise the stage itself would have.
 
     Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
@@ -219,18 +221,41 @@ def read_with_tail(noisy: Noisy) -> Counts:
     return {**seen, **{b: min(max(0.0, found.get(b, 0.0)), seen[last] * THIN ** (b - last)) for b in behind}}
 
 
-def _serves(noisy: Noisy, most: Fraction | None) -> bool:
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How much noise stored counts may have: so many times the scale of what would be bought."""
+
+    bought: Fraction
+    times: float
+
+
+def most_noise(releases: Sequence[CheckedRelease], share: Fraction, histograms: int, bought: Fraction) -> Most:
+    """The noise of stored counts up to which better ones don't pay; no released value has a part in it.
+
+    With L the last bucket's end and W all rows, counts of scale s hide about HIDDEN · s units, so HIDDEN · s · L / W of
+    the answer; the answer's own noise is √2 · cells · L / (ε · W), and grows by 1 / (1 - share) for whoever buys. What
+    he buys has s = histograms / (share · ε), so that L, W and ε drop out: it pays if (times² - 1) · HIDDEN² ·
+    histograms² / share² is more than (1 / (1 - share)² - 1) · 2 · cells². With few cells that is soon so. But then both
+    are small, and whoever asks again wants his answer for free: up to COARSER nothing is bought.
+    """
+    cells = max((one.cells or 1 for one in releases), default=1)
+    grown = 1 / (1 - float(share)) ** 2 - 1
+    pays = sqrt(1 + grown * 2 * (cells * float(share) / (HIDDEN * max(1, histograms))) ** 2)
+    return Most(bought, max(COARSER, pays))
+
+
+def _serves(noisy: Noisy, most: Most | None) -> bool:
     """Has each count of a stored histogram one Laplace noise of its own, and is it good enough?
 
-    most: the scale of what would be bought. One that is much noisier hides all but the fullest buckets: whoever bought
-    it for next to nothing would choose everybody's limits. One that tells nothing serves if another would be no better.
+    One that is much noisier hides all but the fullest buckets: whoever bought it for next to nothing would choose
+    everybody's limits. One that tells nothing serves if another would be no better.
     """
     terms = counted(noisy).terms
     if len(terms) != 1 or not isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace):
         return False
     tells = noisy.cells is None or bool(read_counts(noisy))
     usual = 1 if noisy.cells is not None else 1 / OF_ONE
-    return most is None or scale_of_count(noisy) <= most * usual * (COARSER if tells else 1) * SAME
+    return most is None or scale_of_count(noisy) <= most.bought * usual * (most.times if tells else 1) * SAME
 
 
 def _noise(noise: object) -> DiscreteLaplace:

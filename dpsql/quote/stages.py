@@ -23,7 +23,7 @@ from dpsql.plan.nodes import Plan, Release
 from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
 from dpsql.quote.cuts import Wanted, watched
-from dpsql.quote.limits import limits_stage, scale_of, stored_tables, tables_of
+from dpsql.quote.limits import Most, limits_stage, most_noise, scale_of, stored_tables, tables_of
 from dpsql.quote.merge import Together, merge, share, with_shared_lists
 from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
 from dpsql.quote.totals import choose, wanted
@@ -125,7 +125,7 @@ class _Choice:
     first: Ask  # what whoever asks first, when nothing is stored, has for the counts
     rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
     tables: Mapping[Release, Noisy]  # stored counts
-    most: Fraction = Fraction(0)  # the scale of noise of all counts where none is stored
+    most: Most | None = None  # how much noise stored counts may have
     stage: Stage | None = None  # what isn't stored is measured first
 
     def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
@@ -228,7 +228,11 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
         pending = [any(a.range is None for a in s.checked.automatic) for s in statements]
         every = _every(found, [s.checked for s in statements], pending)
         choice = _Choice(text.strip(), tuple(statements), found, every, catalog, first, rest, {})
-        return replace(choice, most=choice.bought(automatic)) if choice.missing else None
+        if not choice.missing:
+            return None
+        releases = [one for s in statements for one in s.checked.releases]
+        histograms = len({one.histogram for one in every if one.histogram.keys})
+        return replace(choice, most=most_noise(releases, share, histograms, choice.bought(automatic)))
     except PrivacyError:
         if any(found):
             raise

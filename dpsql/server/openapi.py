@@ -47,7 +47,7 @@ def document() -> Json:
     formats = {
         "name": "format",
         "in": "query",
-        "schema": {"type": "string", "enum": ["json", "csv", "parquet", "arrow", "dpsql"]},
+        "schema": {"type": "string", "enum": ["json", "csv", "parquet", "arrow", "dpsql", "receipt"]},
     }
     key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
     id_ = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}

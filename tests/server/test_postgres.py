@@ -135,6 +135,16 @@ def test_the_price_is_a_notice_and_what_is_stored_is_free_without_an_epsilon(por
     assert said[0] == "this cost nothing" and port.spent == before
 
 
+def test_who_has_spent_most_of_a_quota_is_warned_and_who_has_spent_it_is_refused(port: Port) -> None:
+    said: list[tuple[str | None, str | None]] = []
+    with port.connect("carl", epsilon=0.9) as opened:
+        opened.add_notice_handler(lambda told: said.append((told.severity, told.message_primary)))
+        opened.execute(COUNT)
+        assert ("WARNING", "90% of your quota is spent") in said
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            opened.execute("SELECT SUM(minutes) FROM visits")
+
+
 def test_explain_shows_the_price_and_costs_nothing(free: psycopg.Connection[Any]) -> None:
     free.execute("SET dpsql.epsilon = 0.125")
     lines = [line for (line,) in free.execute(f"EXPLAIN {COUNT}").fetchall()]

@@ -40,13 +40,12 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
 
     def ready(address: str, secret: str | None, postgres: int | None) -> None:
         click.echo(f"dpsql serves {policy} at {address}", err=True)
-        if postgres is not None:
-            click.echo(f"and to Postgres clients: psql -h {settings.host} -p {postgres} -U NAME dpsql", err=True)
-        if secret is None:
-            return
         link = f"{address}/#login={secret}"
-        click.echo(f"log in once as {who.name}, a steward: {link}", err=True)
-        if browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY")):
+        if secret is not None:
+            click.echo(f"log in once as {who.name}, a steward: {link}", err=True)
+        if postgres is not None:
+            click.echo(f"Postgres clients: psql -h {settings.host} -p {postgres} -U NAME dpsql", err=True)
+        if secret is not None and (browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY"))):
             click.launch(link)
 
     who = Who(_user(), "steward")

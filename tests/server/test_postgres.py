@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,7 +37,8 @@ from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.postgres.types import wire_of
 from dpsql.server.postgres.values import decoded, parameter_types
-from dpsql.server.tokens import Who
+from dpsql.server.settings import read_settings
+from dpsql.server.tokens import Tokens, Who
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 PAGE = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
@@ -284,6 +286,7 @@ def test_the_port_answers_and_refuses_as_the_core_does(port: Port, sql: str) -> 
         ({"options": "-c dpsql.epsilon=many"}, "epsilon"),
         ({"options": "-c nonsense=1"}, "unrecognized"),
         ({"sslmode": "require"}, "SSL"),
+        ({"replication": "database"}, "replicate"),
     ],
 )
 def test_whoever_isnt_known_or_asks_wrongly_isnt_let_in(port: Port, wrong: dict[str, str], said: str) -> None:
@@ -840,6 +843,28 @@ def test_the_refusal_of_the_page_is_the_one_that_is_shown(free: psycopg.Connecti
     with pytest.raises(psycopg.Error) as refused:
         free.execute("SELECT AVG(minuets) FROM visits")
     assert str(refused.value) == shown
+
+
+def test_the_command_serves_both_and_ends_in_order(tmp_path: Path) -> None:
+    policy = make_policy(tmp_path)
+    (tmp_path / "server.toml").write_text("[server]\nport = 0\n[postgres]\nport = 0\n")
+    token, _ = Tokens(read_settings(None, policy, {}).tokens).add("ann")
+    command = [sys.executable, "-m", "dpsql", "serve", "--policy", str(policy), "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = "".join(process.stderr.readline() for _ in range(3))
+            found = re.search(r"psql -h 127.0.0.1 -p (\d+)", said)
+            assert found, said
+            told = f"host=127.0.0.1 port={found[1]} user=ann password={token} dbname=dpsql"
+            with psycopg.connect(told, autocommit=True) as opened:
+                assert len(opened.execute("SHOW TABLES").fetchall()) == TABLES
+                process.terminate()
+                assert process.wait(60) == 0
+                with pytest.raises(psycopg.OperationalError):
+                    opened.execute("SELECT 1")
+        finally:
+            process.kill()
 
 
 def test_a_port_that_is_taken_is_said(port: Port) -> None:

@@ -42,11 +42,12 @@ _TRANSACTIONS = {
     "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
     "ABORT": "ROLLBACK", "SAVEPOINT": "SAVEPOINT", "RELEASE": "RELEASE",
 }  # fmt: skip
-_NOTHING = {"DEALLOCATE": "DEALLOCATE", "CLOSE": "CLOSE CURSOR", "UNLISTEN": "UNLISTEN", "LISTEN": "LISTEN"}
+_NOTHING = {"DEALLOCATE": "DEALLOCATE", "CLOSE": "CLOSE CURSOR", "UNLISTEN": "UNLISTEN"}
 _UNSERVED = {
     "COPY": "answers are fetched by SELECT; psql writes one to a file with \\g FILE",
     "DECLARE": "there are no cursors by name; a client that fetches by portals (fetch size) works",
     "FETCH": "there are no cursors by name; a client that fetches by portals (fetch size) works",
+    "LISTEN": "nothing is ever notified",
     "PREPARE": "prepare by your driver: it does so in the protocol",
     "EXECUTE": "prepare by your driver: it does so in the protocol",
 }

@@ -150,6 +150,8 @@ class Connection:
         if database not in ("", DATABASE, name):
             hint = f"the database is called {DATABASE}"
             raise Refused("3D000", "there is no database of this name", hint, fatal=True)
+        if startup.parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+            raise Refused("0A000", "there is nothing to replicate", fatal=True)
         if self._port.needs_tls and not wire.is_encrypted:
             raise Refused("28000", "connections must be encrypted", "connect with sslmode=require", fatal=True)
         wire.send(m.ASK_PASSWORD)
@@ -406,9 +408,9 @@ class Connection:
     def _interruptible(self, work: Callable[[Callable[[], bool]], T]) -> T:
         """Do it in a thread of its own, and give up waiting where the client says so.
 
-        What is paid for goes on: it is stored, and nobody can see by giving up how far it was. What still waits for its
-        turn isn't begun.
+        What is paid for goes on, and is stored. What still waits for its turn isn't begun.
         """
+        # Theorem HOLD-1. The query keeps its slot and its moment: giving up tells nothing of how far it was.
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         given_up = threading.Event()
 

@@ -31,7 +31,7 @@ from postgres_ports import COLUMNS, TABLES, Port, Raw, make_policy
 from services import needs
 
 from dpsql.core.errors import EngineError, Error, PolicyError
-from dpsql.server.postgres import connection, messages, rewrite
+from dpsql.server.postgres import connection, entering, messages, rewrite
 from dpsql.server.postgres.errors import Refused, position
 from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
 from dpsql.server.postgres.server import PostgresPort
@@ -303,6 +303,22 @@ def test_a_token_that_is_revoked_is_worth_nothing_from_the_next_statement_on(por
             opened.execute("SELECT 1")
 
 
+def test_tokens_that_cant_be_read_are_an_incident_that_names_no_file(port: Port) -> None:
+    file = port.people.path
+    text = file.read_text()
+    with port.connect() as opened:
+        try:
+            file.write_text("{")
+            with pytest.raises(psycopg.Error) as failed:
+                opened.execute("SELECT 1")
+            with pytest.raises(psycopg.Error) as barred:
+                port.connect()
+        finally:
+            file.write_text(text)
+    for said in (str(failed.value), str(barred.value)):
+        assert "incident" in said and file.name not in said
+
+
 def test_no_catalog_tells_of_an_analyst(port: Port) -> None:
     with port.connect("bob") as bob, port.connect("ann", epsilon=0.5) as ann:
         ann.execute("SELECT COUNT(*) AS anns_own FROM visits")
@@ -501,7 +517,7 @@ def test_a_message_that_is_too_long_or_none_ends_the_connection(port: Port) -> N
 
 
 def test_a_client_that_is_too_slow_to_say_who_it_is_is_hung_up_on(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "TO_ENTER", 0.3)
+    monkeypatch.setattr(entering, "TO_ENTER", 0.3)
     with socket.create_connection(("127.0.0.1", port.port.port), timeout=10) as client:
         client.sendall(b"\0\0")
         assert client.recv(1) == b""

@@ -49,7 +49,12 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
             click.launch(link)
 
     who = Who(_user(), "steward")
-    run(Engine.open(policy), settings, ready=ready, link=who if settings.is_local else None)
+    run(
+        Engine.open(policy),
+        settings,
+        ready=ready,
+        link=who if settings.is_local and not settings.behind_proxy else None,
+    )
 
 
 def _user() -> str:

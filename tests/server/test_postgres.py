@@ -798,8 +798,10 @@ def test_psql_describes_and_points(port: Port) -> None:
     def run(*commands: str) -> str:
         arguments = [psql, "-X", "-h", told["host"], "-p", str(told["port"]), "-U", "ann", "dpsql"]
         arguments += [word for command in commands for word in ("-c", command)]
-        environment = {**os.environ, "PGPASSWORD": told["password"], "PGCLIENTENCODING": "UTF8"}
-        done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        environment = {**os.environ, "PGPASSWORD": told["password"], "PGCLIENTENCODING": "UTF8", "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            arguments, capture_output=True, encoding="utf-8", env=environment, timeout=60, check=False
+        )
         return done.stdout + done.stderr
 
     every = ("\\d", "\\dt", "\\d trips", "\\d+ city", "\\l", "\\df", "\\dn", "\\du", "\\di", "\\dT", "\\z", "\\dconfig")

@@ -29,6 +29,7 @@ POLICY = """
 [budget]
 epsilon = 1000
 query_epsilon = 0.5
+analysts = { carl = 1 }
 
 [privacy]
 max_rows = 4
@@ -96,7 +97,7 @@ class Port:
         self.engine = Engine.open(policy)
         self.core = Prompt(self.engine, read)
         self.people = Tokens(read.tokens)
-        self.tokens = {name: self.people.add(name)[0] for name in ("ann", "bob")}
+        self.tokens = {name: self.people.add(name)[0] for name in ("ann", "bob", "carl")}
         self.port = PostgresPort(self.core, self.people.who)
 
     @property

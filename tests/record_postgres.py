@@ -24,7 +24,8 @@ import psycopg
 import sqlalchemy as sa
 from postgres_ports import Port, make_policy
 
-from dpsql.server.postgres.asking import Asker, Result, Statement
+from dpsql.server.postgres.asking import Asker, Statement
+from dpsql.server.postgres.results import Result
 
 CLIENTS = Path(__file__).parent / "server" / "postgres_clients"
 PSQL = ("\\d", "\\dt", "\\d trips", "\\d+ city", "\\l", "\\df", "\\dn", "\\du", "\\di", "\\dv", "\\dT", "\\z", "\\dx")

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dpsql.accounting import durable
@@ -85,15 +86,17 @@ def _completed(ledger: Path, events: Sequence[tuple[Row, bytes]], anchor: Anchor
     try:
         with journal.writing() as writer:
             had = journal.state.count
+            links = {place: journal.state.link(place) for place in range(1, had + 1)}
             for row, its_link in events:
                 place = row[0]
-                if place <= had:
-                    if journal.state.link(place) != its_link:
+                if place in links:  # two servers may have told it
+                    if links[place] != its_link:
                         raise _refused(f"the log is of another ledger: event {place} isn't the copy's")
                     continue
                 if place != writer.count + 1 or link(writer.last, row) != its_link:
                     raise _refused(f"the log has no unbroken chain: what was event {writer.count + 1}?")
                 writer.repeat(row)
+                links[place] = its_link
             added = writer.count - had
         with journal.reading():
             count = journal.state.count
@@ -107,17 +110,14 @@ def _completed(ledger: Path, events: Sequence[tuple[Row, bytes]], anchor: Anchor
 
 
 def _events(log: Path) -> Iterator[tuple[Row, bytes]]:
-    """The ledger's events in a log, in its order; a last line that was cut off says nothing that was relied on."""
-    lines = log.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], 1):
-        try:
+    """The ledger's events in a log, in its order. A line that was cut off is none: where it is missed, the chain is
+    broken."""
+    for line in log.read_bytes().split(b"\n"):
+        with suppress(ValueError, KeyError, TypeError):
             said = json.loads(line)
-            if said["event"] != LINE:
-                continue
-            row = tuple(said[name] for name in COLUMNS.split(", "))
-            yield (row[0], row[1], row[2], row[3], row[4], row[5]), bytes.fromhex(said["link"])
-        except (ValueError, KeyError, TypeError):
-            raise _refused(f"line {number} of the log can't be read") from None
+            if said["event"] == LINE:
+                row = tuple(said[name] for name in COLUMNS.split(", "))
+                yield (row[0], row[1], row[2], row[3], row[4], row[5]), bytes.fromhex(said["link"])
 
 
 def _aside(ledger: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
@@ -21,7 +22,8 @@ def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool)
 
     With --steward, also verify the policy's promises (rows_per_unit, key, nullable = false) against the rows, and
     record what was found: a promise counts only after that, and only for the data as it is now. What rows show besides
-    (NULLs, values outside of ranges, how many rows units have, what limits cut) is said, too.
+    (NULLs, values outside of ranges, how many rows units have, what limits cut) is said, too. Where a server.toml lies
+    beside the policy, a few queries are timed, and a reply_after is suggested.
     """
     if schema:
         from dpsql.policy.reference import json_schema
@@ -36,6 +38,11 @@ def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool)
     careful()
     report = run(policy, steward, strict)
     click.echo(json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else str(report))
+    if steward and (Path(policy).absolute().parent / "server.toml").exists():
+        from dpsql.policy.model import Policy
+        from dpsql.steward.reply_times import reply_times
+
+        click.echo(str(reply_times(Policy.load(policy))), err=True)
     if report.broken:
         raise DataError(
             f"{len(report.broken)} promise{'s' if len(report.broken) > 1 else ''} of the policy "

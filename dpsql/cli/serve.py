@@ -42,20 +42,24 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
 
     def ready(address: str, secret: str | None, postgres: int | None) -> None:
         click.echo(f"dpsql serves {policy} at {address}", err=True)
-        if postgres is not None:
-            click.echo(f"and to Postgres clients: psql -h {settings.host} -p {postgres} -U NAME dpsql", err=True)
-        if secret is None:
-            return
         link = f"{address}/#login={secret}"
-        click.echo(f"log in once as {who.name}, a steward: {link}", err=True)
-        if browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY")):
+        if secret is not None:
+            click.echo(f"log in once as {who.name}, a steward: {link}", err=True)
+        if postgres is not None:
+            click.echo(f"Postgres clients: psql -h {settings.host} -p {postgres} -U NAME dpsql", err=True)
+        if secret is not None and (browser or (browser is None and os.isatty(2) and os.environ.get("DISPLAY"))):
             click.launch(link)
 
     say = partial(click.echo, err=True)
     if (trouble := ensure_built(say)) is not None:
         say(trouble)
     who = Who(_user(), "steward")
-    run(Engine.open(policy), settings, ready=ready, link=who if settings.is_local else None)
+    run(
+        Engine.open(policy),
+        settings,
+        ready=ready,
+        link=who if settings.is_local and not settings.behind_proxy else None,
+    )
 
 
 def _user() -> str:

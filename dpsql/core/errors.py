@@ -7,7 +7,7 @@
     ├── PolicyError    the policy file, or a job's, is wrong                                             exit 5
     ├── LedgerError    the ledger can't be used                                                          exit 5
     ├── DataError      a source can't be read, or the engine failed on it; a receipt doesn't hold        exit 6
-    ├── ServerError    a server doesn't know who asks, has too much to do, or failed                     exit 1
+    ├── ServerError    a server doesn't know who asks, has too much to do, or failed                     exit 5
     └── ExtraError     a library of an optional extra isn't installed (also an ImportError)              exit 2
 
 No message holds anything computed from a private row. EngineError is none of them: it says why an engine refused a
@@ -174,6 +174,7 @@ class DataError(Error):
 class ServerError(Error):
     """A server doesn't know who asks, has too much to do, or failed; of a failure only an incident's id is told."""
 
+    exit_code = 5
     incident: str | None = None
 
 

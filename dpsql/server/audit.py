@@ -5,10 +5,11 @@ Who, a hash of the SQL, price, receipt, outcome, an incident's id, and how long 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -27,14 +28,24 @@ class Audit:
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         self._place = _last_place(path)
+        self._torn = False
 
-    def write(self, event: str, facts: Mapping[str, object], *, durable: bool = False) -> None:
-        """Add a line. durable: it is on the disk when this returns."""
-        line = json.dumps({"time": now(), "event": event, **facts}, ensure_ascii=True, default=str) + "\n"
+    def write(self, event: str, facts: Mapping[str, object]) -> None:
+        """Add a line."""
+        line = json.dumps({"time": now(), "event": event, **facts}, ensure_ascii=True, default=str)
         with self._lock:
-            os.write(self._file, line.encode())  # one call: lines of several processes don't mix
-            if durable:
-                os.fsync(self._file)
+            self._append([line])
+
+    def _append(self, lines: Sequence[str]) -> None:
+        """Write whole lines; OSError where a disk takes a part of them, which is ended before the next ones."""
+        rest = memoryview(("\n" if self._torn else "").encode() + "".join(f"{line}\n" for line in lines).encode())
+        self._torn = True
+        while rest:  # mostly one call: lines of several processes don't mix
+            taken = os.write(self._file, rest)
+            if not taken:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            rest = rest[taken:]
+        self._torn = False
 
     def witness(self, since: Callable[[int], list[tuple[Row, bytes]]]) -> None:
         """Write the ledger's events that aren't in the log yet, by whichever process they were recorded.
@@ -45,9 +56,7 @@ class Audit:
         with self._lock:
             rows = since(self._place)
             try:
-                for row, its_link in rows:
-                    line = json.dumps({"event": LINE, **line_of(row, its_link)}, ensure_ascii=True)
-                    os.write(self._file, f"{line}\n".encode())
+                self._append([json.dumps({"event": LINE, **line_of(*one)}, ensure_ascii=True) for one in rows])
                 os.fsync(self._file)
             except OSError as error:
                 raise LedgerError(

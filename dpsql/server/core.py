@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from fractions import Fraction
 from time import monotonic
@@ -340,7 +340,8 @@ class Core:
     def _log(self, event: str, who: Who, begun: float, told: Mapping[str, object]) -> None:
         seconds = round(monotonic() - begun, 6)
         self.metrics.add(event, str(told["outcome"]), seconds)
-        self.audit.write(event, {"analyst": who.name, "role": who.role, **told, "seconds": seconds})
+        with suppress(OSError):  # of a full disk the ledger's own lines tell, before anything is answered
+            self.audit.write(event, {"analyst": who.name, "role": who.role, **told, "seconds": seconds})
 
     def _left(self, who: Who) -> Cost:
         return self.engine.ledger.left(quota(self.engine.policy, who.name))

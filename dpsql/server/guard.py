@@ -93,7 +93,8 @@ class Guard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return is_loopback(name) or name == settings.host or (settings.origin is not None and host in settings.origin)
+        known = None if settings.origin is None else urlsplit(settings.origin).netloc
+        return is_loopback(name) or name == settings.host or (known is not None and host == known)
 
     def _is_own(self, origin: str, host: str) -> bool:
         if self._settings.origin is not None:

@@ -14,6 +14,7 @@ from dpsql.server.tokens import Tokens, Who, digest_of, unknown
 
 COOKIE = "dpsql_session"
 HOURS = 12
+LINK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +35,23 @@ class Logins:
         self._tokens = tokens
         self._lock = threading.Lock()
         self._cookies: dict[str, _Login] = {}
-        self._links: dict[str, Who] = {}
+        self._links: dict[str, tuple[Who, float]] = {}  # and until when
 
     def link(self, who: Who) -> str:
-        """A token that logs in once."""
+        """A token that logs in once, and soon: it may stand in a log."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
-            self._links[digest_of(secret)] = who
+            self._links[digest_of(secret)] = who, monotonic() + LINK_SECONDS
         return secret
 
     def enter(self, token: str) -> tuple[str, Who]:
         """A cookie for whoever has this token, or this link; ServerError "unauthorized" for others."""
         digest = digest_of(token)
         with self._lock:
-            who = self._links.pop(digest, None)
-        kept = None if who is not None else digest
-        return self.let_in(self._tokens.who(token) if who is None else who, kept)
+            who, until = self._links.pop(digest, (None, 0.0))
+        if who is not None and monotonic() < until:
+            return self.let_in(who, None)
+        return self.let_in(self._tokens.who(token), digest)
 
     def let_in(self, who: Who, token: str | None) -> tuple[str, Who]:
         """A cookie for somebody who is known. token: the hash of what he is known by."""

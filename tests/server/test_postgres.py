@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,13 +31,14 @@ from postgres_ports import COLUMNS, TABLES, Port, Raw, make_policy
 from services import needs
 
 from dpsql.core.errors import EngineError, Error, PolicyError
-from dpsql.server.postgres import connection, messages, rewrite
+from dpsql.server.postgres import connection, entering, messages, rewrite
 from dpsql.server.postgres.errors import Refused, position
 from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.postgres.types import wire_of
 from dpsql.server.postgres.values import decoded, parameter_types
-from dpsql.server.tokens import Who
+from dpsql.server.settings import read_settings
+from dpsql.server.tokens import Tokens, Who
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 PAGE = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
@@ -133,6 +135,16 @@ def test_the_price_is_a_notice_and_what_is_stored_is_free_without_an_epsilon(por
         opened.add_notice_handler(lambda told: said.append(str(told.message_primary)))
         assert opened.execute("SELECT COUNT(*) FROM trips").fetchall() == first
     assert said[0] == "this cost nothing" and port.spent == before
+
+
+def test_who_has_spent_most_of_a_quota_is_warned_and_who_has_spent_it_is_refused(port: Port) -> None:
+    said: list[tuple[str | None, str | None]] = []
+    with port.connect("carl", epsilon=0.9) as opened:
+        opened.add_notice_handler(lambda told: said.append((told.severity, told.message_primary)))
+        opened.execute(COUNT)
+        assert ("WARNING", "90% of your quota is spent") in said
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            opened.execute("SELECT SUM(minutes) FROM visits")
 
 
 def test_explain_shows_the_price_and_costs_nothing(free: psycopg.Connection[Any]) -> None:
@@ -274,6 +286,7 @@ def test_the_port_answers_and_refuses_as_the_core_does(port: Port, sql: str) -> 
         ({"options": "-c dpsql.epsilon=many"}, "epsilon"),
         ({"options": "-c nonsense=1"}, "unrecognized"),
         ({"sslmode": "require"}, "SSL"),
+        ({"replication": "database"}, "replicate"),
     ],
 )
 def test_whoever_isnt_known_or_asks_wrongly_isnt_let_in(port: Port, wrong: dict[str, str], said: str) -> None:
@@ -288,6 +301,22 @@ def test_a_token_that_is_revoked_is_worth_nothing_from_the_next_statement_on(por
         port.people.revoke(token.id)
         with pytest.raises(psycopg.OperationalError):
             opened.execute("SELECT 1")
+
+
+def test_tokens_that_cant_be_read_are_an_incident_that_names_no_file(port: Port) -> None:
+    file = port.people.path
+    text = file.read_text()
+    with port.connect() as opened:
+        try:
+            file.write_text("{")
+            with pytest.raises(psycopg.Error) as failed:
+                opened.execute("SELECT 1")
+            with pytest.raises(psycopg.Error) as barred:
+                port.connect()
+        finally:
+            file.write_text(text)
+    for said in (str(failed.value), str(barred.value)):
+        assert "incident" in said and file.name not in said
 
 
 def test_no_catalog_tells_of_an_analyst(port: Port) -> None:
@@ -488,7 +517,7 @@ def test_a_message_that_is_too_long_or_none_ends_the_connection(port: Port) -> N
 
 
 def test_a_client_that_is_too_slow_to_say_who_it_is_is_hung_up_on(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "TO_ENTER", 0.3)
+    monkeypatch.setattr(entering, "TO_ENTER", 0.3)
     with socket.create_connection(("127.0.0.1", port.port.port), timeout=10) as client:
         client.sendall(b"\0\0")
         assert client.recv(1) == b""
@@ -769,8 +798,10 @@ def test_psql_describes_and_points(port: Port) -> None:
     def run(*commands: str) -> str:
         arguments = [psql, "-X", "-h", told["host"], "-p", str(told["port"]), "-U", "ann", "dpsql"]
         arguments += [word for command in commands for word in ("-c", command)]
-        environment = {**os.environ, "PGPASSWORD": told["password"], "PGCLIENTENCODING": "UTF8"}
-        done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        environment = {**os.environ, "PGPASSWORD": told["password"], "PGCLIENTENCODING": "UTF8", "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            arguments, capture_output=True, encoding="utf-8", env=environment, timeout=60, check=False
+        )
         return done.stdout + done.stderr
 
     every = ("\\d", "\\dt", "\\d trips", "\\d+ city", "\\l", "\\df", "\\dn", "\\du", "\\di", "\\dT", "\\z", "\\dconfig")
@@ -830,6 +861,28 @@ def test_the_refusal_of_the_page_is_the_one_that_is_shown(free: psycopg.Connecti
     with pytest.raises(psycopg.Error) as refused:
         free.execute("SELECT AVG(minuets) FROM visits")
     assert str(refused.value) == shown
+
+
+def test_the_command_serves_both_and_ends_in_order(tmp_path: Path) -> None:
+    policy = make_policy(tmp_path)
+    (tmp_path / "server.toml").write_text("[server]\nport = 0\n[postgres]\nport = 0\n")
+    token, _ = Tokens(read_settings(None, policy, {}).tokens).add("ann")
+    command = [sys.executable, "-m", "dpsql", "serve", "--policy", str(policy), "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = "".join(process.stderr.readline() for _ in range(3))
+            found = re.search(r"psql -h 127.0.0.1 -p (\d+)", said)
+            assert found, said
+            told = f"host=127.0.0.1 port={found[1]} user=ann password={token} dbname=dpsql"
+            with psycopg.connect(told, autocommit=True) as opened:
+                assert len(opened.execute("SHOW TABLES").fetchall()) == TABLES
+                process.terminate()
+                assert process.wait(60) == 0
+                with pytest.raises(psycopg.OperationalError):
+                    opened.execute("SELECT 1")
+        finally:
+            process.kill()
 
 
 def test_a_port_that_is_taken_is_said(port: Port) -> None:

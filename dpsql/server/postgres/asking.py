@@ -7,7 +7,7 @@ names a price (attack 53). Without one, what is free or stored is answered.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -21,15 +21,14 @@ from dpsql.answer.model import Answer
 from dpsql.core.errors import EngineError, Error, PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.parameters import Parameters
-from dpsql.core.types import Type
 from dpsql.dbapi.settings import keywords, said_in
 from dpsql.server.core import Core, Who
 from dpsql.server.postgres import rewrite, types
 from dpsql.server.postgres.errors import Refused
-from dpsql.server.postgres.messages import Column, Said
+from dpsql.server.postgres.results import Field, Result, answered, fields_of, texts, wire_of_type
 from dpsql.server.postgres.settings import VERSION_TEXT, Settings
 from dpsql.server.postgres.twin import Twin
-from dpsql.server.postgres.types import Wire, wire_of
+from dpsql.server.postgres.types import wire_of
 from dpsql.server.postgres.values import parameter_types
 from dpsql.sql.dialect import DIALECT
 
@@ -42,11 +41,12 @@ _TRANSACTIONS = {
     "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
     "ABORT": "ROLLBACK", "SAVEPOINT": "SAVEPOINT", "RELEASE": "RELEASE",
 }  # fmt: skip
-_NOTHING = {"DEALLOCATE": "DEALLOCATE", "CLOSE": "CLOSE CURSOR", "UNLISTEN": "UNLISTEN", "LISTEN": "LISTEN"}
+_NOTHING = {"DEALLOCATE": "DEALLOCATE", "CLOSE": "CLOSE CURSOR", "UNLISTEN": "UNLISTEN"}
 _UNSERVED = {
     "COPY": "answers are fetched by SELECT; psql writes one to a file with \\g FILE",
     "DECLARE": "there are no cursors by name; a client that fetches by portals (fetch size) works",
     "FETCH": "there are no cursors by name; a client that fetches by portals (fetch size) works",
+    "LISTEN": "nothing is ever notified",
     "PREPARE": "prepare by your driver: it does so in the protocol",
     "EXECUTE": "prepare by your driver: it does so in the protocol",
 }
@@ -66,35 +66,6 @@ class Statement:
     verb: str
     parameters: tuple[int, ...] = ()
     catalog: exp.Query | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column of a result: its name, and its type on the wire."""
-
-    name: str
-    wire: Wire
-
-    @property
-    def column(self) -> Column:
-        """As it is announced."""
-        return Column(self.name, self.wire.oid, self.wire.size, self.wire.modifier)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a statement gives: rows, if it has columns; the word for the end; and what is said beside it."""
-
-    tag: str
-    fields: tuple[Field, ...] | None = None
-    table: Arrow = None
-    notices: tuple[Said, ...] = ()
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The rows, as the fields' wires take them."""
-        assert self.fields is not None
-        columns = [f.wire.read(self.table.column(i)) for i, f in enumerate(self.fields)]
-        return zip(*columns, strict=True) if columns else iter([()] * self.table.num_rows)
 
 
 class Waiting(Protocol):
@@ -140,7 +111,7 @@ class Asker:
             return self._catalog(statement, values).fields
         match statement.verb:
             case "EXPLAIN":
-                return (Field("QUERY PLAN", wire_of(_texts("QUERY PLAN", []).schema.field(0).type)),)
+                return (Field("QUERY PLAN", wire_of(texts("QUERY PLAN", []).schema.field(0).type)),)
             case "SHOW" if self.settings.is_shown(statement.sql):
                 return self._show(statement.sql).fields
             case "SHOW" | "DESCRIBE" | "DESC":
@@ -206,7 +177,7 @@ class Asker:
         table = pa.table(
             [pa.array([row[i] for row in rows], pa.string()) for i in range(len(names))], names=list(names)
         )
-        return Result("SHOW", _fields(table), table)
+        return Result("SHOW", fields_of(table), table)
 
     def _catalog(self, statement: Statement, values: Sequence[Any] | None) -> Result:
         who = self._who()
@@ -221,7 +192,7 @@ class Asker:
                 "the catalogs can't answer this",
                 "SHOW TABLES and DESCRIBE t tell what there is; the catalogs imitate Postgres' as far as clients ask",
             ) from None
-        return Result(f"SELECT {table.num_rows}", _fields(table, oids=True), table)
+        return Result(f"SELECT {table.num_rows}", fields_of(table, oids=True), table)
 
     def _explained(self, sql: str, values: Sequence[Any]) -> Result:
         blank = re.compile(r"\bEXPLAIN\b(?:\s*\([^)]*\)|\s+(?:ANALYZE|VERBOSE)\b)*", re.IGNORECASE)
@@ -235,8 +206,8 @@ class Asker:
         explained = self._waiting(
             lambda wanted: self._twin.turns.free(wanted, self._who(), self._core.explain, rest, options)
         )
-        table = _texts("QUERY PLAN", str(explained).splitlines())
-        return Result("EXPLAIN", _fields(table), table)
+        table = texts("QUERY PLAN", str(explained).splitlines())
+        return Result("EXPLAIN", fields_of(table), table)
 
     def _options(self, sql: str, values: Sequence[Any]) -> dict[str, Any]:
         options = keywords(self.settings.request, said_in(sql, _parameters(values)))
@@ -249,7 +220,7 @@ class Asker:
             answer = self._waiting(
                 lambda wanted: self._twin.turns.paid(wanted, self._who(), self._core.query, sql, options)
             )
-            return _answered(answer, self._core.warning(self._who()))
+            return answered(answer, self._core.warning(self._who()))
         return self._free(sql, options)
 
     def _free(self, sql: str, options: Mapping[str, Any]) -> Result:
@@ -258,7 +229,7 @@ class Asker:
         found = None if fresh else self._asked_free(sql, bare)
         if found is None:
             raise _no_epsilon()
-        return _answered(found)
+        return answered(found)
 
     def _asked_free(self, sql: str, options: Mapping[str, Any]) -> Answer | None:
         return self._waiting(lambda wanted: self._twin.turns.free(wanted, self._who(), self._core.free, sql, options))
@@ -270,53 +241,6 @@ def _no_epsilon() -> PrivacyError:
 
 def _parameters(values: Sequence[Any]) -> Parameters | None:
     return Parameters.of(list(values)) if values else None
-
-
-def _answered(answer: Answer, warning: str | None = None) -> Result:
-    """warning: that little of the budget is left."""
-    table, said = answer.table, list(_price(answer))
-    if warning is not None:
-        said.append(Said(severity="WARNING", code="01000", message=warning))
-    return Result(f"SELECT {table.num_rows}", _fields(table), table, tuple(said))
-
-
-def _price(answer: Answer) -> Iterator[Said]:
-    """What it cost, and what a reader should know of it."""
-    if answer.receipt.id:
-        cost = answer.cost
-        paid = f"this cost ε = {float(cost.epsilon):g}" if cost.epsilon else "this cost nothing"
-        paid += f", δ = {float(cost.delta):g}" if cost.delta else ""
-        yield Said(severity="NOTICE", code="00000", message=paid, detail=f"receipt {answer.receipt.id}")
-    for note in (*answer.cut_notes, *answer.notes):
-        yield Said(severity="NOTICE", code="00000", message=note)
-
-
-def _fields(table: Arrow, *, oids: bool = False) -> tuple[Field, ...]:
-    return tuple(Field(field.name, wire_of(field.type, oids=oids)) for field in table.schema)
-
-
-def _texts(name: str, lines: Sequence[str]) -> Arrow:
-    return pa.table({name: pa.array(lines, pa.string())})
-
-
-def wire_of_type(text: str) -> Wire:
-    """The type on the wire of a column that is announced by its SQL type."""
-    known = Type.parse(text)
-    if known.is_decimal:
-        return wire_of(pa.decimal128(known.width, known.scale))
-    if known.is_timestamp:
-        return wire_of(pa.timestamp("us", "UTC" if known.has_zone else None))
-    if text.endswith("[]"):
-        return wire_of(pa.list_(_ARROW.get(Type.parse(text[:-2]).name, pa.string)()))
-    return wire_of(_ARROW.get(known.name, pa.string)())
-
-
-_ARROW: dict[str, Callable[[], Arrow]] = {
-    "BOOLEAN": pa.bool_, "TINYINT": pa.int8, "UTINYINT": pa.uint8, "SMALLINT": pa.int16, "USMALLINT": pa.uint16,
-    "INTEGER": pa.int32, "UINTEGER": pa.uint32, "BIGINT": pa.int64, "UBIGINT": pa.uint64,
-    "HUGEINT": lambda: pa.decimal128(38, 0), "FLOAT": pa.float32, "DOUBLE": pa.float64, "DATE": pa.date32,
-    "TIME": lambda: pa.time64("us"), "INTERVAL": pa.month_day_nano_interval, "BLOB": pa.binary,
-}  # fmt: skip
 
 
 def _stand_ins(parameters: Sequence[int]) -> list[Any]:

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import queue
-import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from time import monotonic
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, TypeVar
 
-from dpsql.core.errors import Error, ServerError
+from dpsql.core.errors import Error
 from dpsql.core.frozen import dataclass
-from dpsql.server.core import Core, Who
-from dpsql.server.failures import for_the_log, new_incident, outward
+from dpsql.server.core import Who
 from dpsql.server.postgres import messages as m
-from dpsql.server.postgres.asking import Asker, Field, Result, Statement
-from dpsql.server.postgres.errors import Refused, said_of
-from dpsql.server.postgres.settings import REPORTED, Settings
-from dpsql.server.postgres.tables import DATABASE
+from dpsql.server.postgres.asking import Asker, Statement
+from dpsql.server.postgres.entering import Doors, let_in
+from dpsql.server.postgres.errors import Refused, incident_of, said_of
+from dpsql.server.postgres.results import Field, Result
+from dpsql.server.postgres.settings import REPORTED
 from dpsql.server.postgres.twin import GivenUp, Twin
 from dpsql.server.postgres.values import decoded
 from dpsql.server.postgres.wire import Gone, Wire
 from dpsql.sql.statements import statements
 
 T = TypeVar("T")
-TO_ENTER = 15.0  # seconds until it must be known who asks
 MOST_KEPT = 1_000  # prepared statements, and portals
 
 
-class Port(Protocol):
+class Port(Doors, Protocol):
     """What a connection needs of the server that accepted it."""
 
-    core: Core
     twin: Twin
-    tls: ssl.SSLContext | None
-    needs_tls: bool
-
-    def who(self, token: str) -> Who:
-        """Whose token this is; ServerError where it is nobody's."""
 
     def enter(self, connection: Connection, who: Who) -> None:
         """Somebody is known now; Refused where he has too many connections."""
-
-    def cancel(self, process: int, secret: bytes) -> None:
-        """Give up what the connection with this key waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +105,7 @@ class Connection:
         except Refused as refused:
             self._farewell(refused.said)
         except Exception as error:
-            self._farewell(self._incident(error, "FATAL"))
+            self._farewell(incident_of(error, self._port.core, "FATAL"))
 
     def _farewell(self, said: m.Said) -> None:
         try:
@@ -127,77 +115,19 @@ class Connection:
         except Gone:
             return
 
-    def _incident(self, error: Exception, severity: str) -> m.Said:
-        """A constant text with an id; the rest is in the audit log (attack 57)."""
-        incident = new_incident()
-        told = {"incident": incident, "outcome": "incident", "error": for_the_log(error)}
-        self._port.core.audit.write("postgres", told)
-        said = said_of(outward(error, incident), "")
-        return m.Said(severity=severity, code=said.code, message=said.message, detail=said.detail, hint=said.hint)
-
-    # ---------------------------------------------------------------- who it is
-
     def _entered(self) -> bool:
         """Let the client in; False where it only came to cancel a query."""
-        until = monotonic() + TO_ENTER
-        startup = self._startup(until)
-        if startup is None:
+        entered = let_in(self._port, self._wire)
+        if entered is None:
             return False
-        wire = self._wire
-        if startup.minor or any(name.startswith("_pq_.") for name in startup.parameters):
-            wire.send(m.negotiate([name for name in startup.parameters if name.startswith("_pq_.")]))
-        name, database = startup.parameters.get("user", ""), startup.parameters.get("database", "")
-        if database not in ("", DATABASE, name):
-            hint = f"the database is called {DATABASE}"
-            raise Refused("3D000", "there is no database of this name", hint, fatal=True)
-        if self._port.needs_tls and not wire.is_encrypted:
-            raise Refused("28000", "connections must be encrypted", "connect with sslmode=require", fatal=True)
-        wire.send(m.ASK_PASSWORD)
-        wire.flush()
-        said = wire.next(until)
-        if not isinstance(said, m.Password):
-            raise m.ProtocolError("a password was asked for, and something else came")
-        token = said.text
-        who = self._known(token)
-        if name != who.name:
-            raise Refused(
-                "28000", "the token is somebody else's", "connect as the user that the token was made for", fatal=True
-            )
-        settings = _settings(startup)
-        self._asker = Asker(self._port.core, self._port.twin, lambda: self._known(token), settings, self._interruptible)
-        self._port.enter(self, who)
-        wire.send(m.AUTHENTICATED)
-        for parameter, value in {**REPORTED, "session_authorization": who.name}.items():
-            wire.send(m.parameter(parameter, settings.values.get(parameter.lower()) or value))
-        wire.send(m.key(self.process, self.secret))
+        self._asker = Asker(self._port.core, self._port.twin, entered.known, entered.settings, self._interruptible)
+        self._port.enter(self, entered.who)
+        self._wire.send(m.AUTHENTICATED)
+        for parameter, value in {**REPORTED, "session_authorization": entered.who.name}.items():
+            self._wire.send(m.parameter(parameter, entered.settings.values.get(parameter.lower()) or value))
+        self._wire.send(m.key(self.process, self.secret))
         self._ready()
         return True
-
-    def _startup(self, until: float) -> m.Startup | None:
-        for _ in range(4):  # at most one question about GSS, one about TLS, and then it is told who
-            first = self._wire.first(until)
-            match first:
-                case m.Startup():
-                    return first
-                case m.Cancel(process, secret):
-                    self._port.cancel(process, secret)
-                    return None
-                case m.Encrypt(gss) if gss or self._port.tls is None or self._wire.is_encrypted:
-                    self._wire.answer_plain(b"N")
-                case m.Encrypt():
-                    self._wire.answer_plain(b"S")
-                    self._wire.encrypt(self._port.tls, until)
-                case _:
-                    assert_never(first)
-        raise m.ProtocolError("only questions about encryption came")
-
-    def _known(self, token: str) -> Who:
-        """Who this is, now; what is wrong with a token isn't told."""
-        try:
-            return self._port.who(token)
-        except ServerError as error:
-            hint = "the password is a token; the steward makes one: dpsql token add NAME"
-            raise Refused("28P01", error.message, hint, fatal=True) from None
 
     # ---------------------------------------------------------------- rounds
 
@@ -248,7 +178,7 @@ class Connection:
         except (Gone, m.ProtocolError):
             raise
         except Exception as error:
-            self._wire.send(self._incident(error, "ERROR").encoded())
+            self._wire.send(incident_of(error, self._port.core, "ERROR").encoded())
         else:
             return True
         return False
@@ -406,9 +336,9 @@ class Connection:
     def _interruptible(self, work: Callable[[Callable[[], bool]], T]) -> T:
         """Do it in a thread of its own, and give up waiting where the client says so.
 
-        What is paid for goes on: it is stored, and nobody can see by giving up how far it was. What still waits for its
-        turn isn't begun.
+        What is paid for goes on, and is stored. What still waits for its turn isn't begun.
         """
+        # Theorem HOLD-1. The query keeps its slot and its moment: giving up tells nothing of how far it was.
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         given_up = threading.Event()
 
@@ -444,10 +374,3 @@ def _formats(asked: Sequence[int], count: int) -> list[int]:
     if len(asked) not in (0, 1, count) or any(one not in (0, 1) for one in asked):
         raise m.ProtocolError("formats are 0 or 1: none, one for all, or one for each")
     return [asked[0] if len(asked) == 1 else 0] * count if len(asked) < 2 else list(asked)
-
-
-def _settings(startup: m.Startup) -> Settings:
-    try:
-        return Settings(startup.parameters)
-    except Refused as refused:
-        raise Refused(refused.said.code, refused.said.message, refused.said.hint, fatal=True) from None

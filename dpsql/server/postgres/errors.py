@@ -13,6 +13,8 @@ from dpsql.core.errors import (
     Span,
     SQLError,
 )
+from dpsql.server.core import Core
+from dpsql.server.failures import for_the_log, new_incident, outward
 from dpsql.server.postgres.messages import Said
 
 _CODES = {
@@ -52,6 +54,21 @@ class Refused(Exception):
         super().__init__(message)
         self.said = Said(severity="FATAL" if fatal else "ERROR", code=code, message=message, hint=hint)
         self.fatal = fatal
+
+    @classmethod
+    def saying(cls, said: Said) -> Refused:
+        """What says exactly this."""
+        found = cls(said.code, said.message, said.hint, fatal=said.severity == "FATAL")
+        found.said = said
+        return found
+
+
+def incident_of(error: Exception, core: Core, severity: str) -> Said:
+    """What is told of a failure: a constant text with an id. The rest is in the audit log (attack 57)."""
+    incident = new_incident()
+    core.audit.write("postgres", {"incident": incident, "outcome": "incident", "error": for_the_log(error)})
+    told = said_of(outward(error, incident), "")
+    return Said(severity=severity, code=told.code, message=told.message, detail=told.detail, hint=told.hint)
 
 
 def said_of(error: Error, text: str) -> Said:

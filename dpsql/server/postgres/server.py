@@ -44,7 +44,14 @@ class PostgresPort:
         if settings.tls_cert is not None and settings.tls_key is not None:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
-            self.tls.load_cert_chain(settings.tls_cert, settings.tls_key)
+            try:
+                self.tls.load_cert_chain(settings.tls_cert, settings.tls_key)
+            except (OSError, ValueError):
+                raise PolicyError(
+                    "server: tls_cert and tls_key can't be read as a certificate and its key",
+                    code="server-tls",
+                    hint="name two files in PEM, of which the key has no password",
+                ) from None
         self._who = who
         self._lock = threading.Lock()
         self._connections: dict[int, tuple[Connection, threading.Thread]] = {}

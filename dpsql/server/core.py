@@ -10,26 +10,23 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
-from fractions import Fraction
 from time import monotonic
 from typing import Any, TypeVar
 
-from dpsql.accounting.account import Entry, Quota
+from dpsql.accounting.account import Entry
 from dpsql.accounting.opening import quota
 from dpsql.answer.model import Answer
 from dpsql.core.cost import Cost
-from dpsql.core.errors import DataError, Error, ServerError
-from dpsql.core.frozen import dataclass
+from dpsql.core.errors import DataError, ServerError
 from dpsql.core.hold import Hold
 from dpsql.explain.explanation import Explanation
-from dpsql.options import REMOVED, Request
-from dpsql.remote.wire import read_parameters
 from dpsql.server.audit import Audit, hash_of
+from dpsql.server.budgets import Budget, Outlook, warning_of
 from dpsql.server.failures import for_the_log, new_incident, outward
 from dpsql.server.idempotency import Flights
 from dpsql.server.limits import Buckets, Kind, Slots
 from dpsql.server.metrics import Metrics
+from dpsql.server.requests import Options, checked_options
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
 from dpsql.session import Engine, Session
@@ -37,35 +34,7 @@ from dpsql.session import Engine, Session
 __all__ = ["Budget", "Core", "Outlook", "Who"]
 
 T = TypeVar("T")
-Options = Mapping[str, Any]
 LARGEST_KEPT = 1 << 20  # bytes
-WARN_AT = Fraction(4, 5)  # of a budget that is spent
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What one analyst may spend: his quota where he has one, else the account's total; and what he has spent."""
-
-    total: Cost
-    spent: Cost
-    """By this analyst."""
-    remaining: Cost
-    """What he could spend now: of the account, and of his quota where that is less."""
-    quota: Fraction | None
-    period: str
-
-    warning: str | None
-    """What to say when four fifths are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What an explained query would do to the budget. stored: it is free, because a stored release answers it."""
-
-    stored: bool
-    left: Cost
-    left_after: Cost | None
-    """None: it doesn't fit."""
 
 
 class Core:
@@ -347,17 +316,6 @@ class Core:
         return self.engine.ledger.left(quota(self.engine.policy, who.name))
 
 
-def warning_of(total: Cost, own: Quota | None, left: Cost) -> str | None:
-    """What to say where four fifths of a budget are gone: of the quota, where there is one, else of the account."""
-    if own is not None:
-        whole, rest = own.epsilon, left.epsilon
-    else:
-        whole, rest = (total.epsilon, left.epsilon) if total.rho is None else (total.rho, left.rho or Fraction(0))
-    if rest > whole * (1 - WARN_AT):
-        return None
-    return f"{float(1 - rest / whole):.0%} of {'your quota' if own is not None else 'the budget'} is spent"
-
-
 def _is_small(found: Any) -> bool:
     """Is an answer, or are answers, small enough to be kept in memory for an hour?"""
     answers: list[Answer] = found if isinstance(found, list) else [found]
@@ -366,43 +324,3 @@ def _is_small(found: Any) -> bool:
 
 def _records(answer: Answer) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-
-
-_NUMBER, _LIMIT = (str, int, float, Fraction), (int, str)
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "epsilon": _NUMBER,
-    "delta": _NUMBER,
-    "max_rows": _LIMIT,
-    "max_rows_per_group": _LIMIT,
-    "max_groups": _LIMIT,
-    "mechanism": (str,),
-    "fresh": (bool,),
-    "accuracy": _NUMBER,
-    "confidence": (int, float),
-    "params": (list, tuple, dict),
-}
-assert _KINDS.keys() == {f.name for f in fields(Request)}
-
-
-def checked_options(options: Options) -> dict[str, Any]:
-    """The options of a request that were said, each of its kind; who asks is never one of them."""
-    for name, value in options.items():
-        if name in REMOVED:
-            continue
-        if name not in _KINDS:
-            hint = "who asks is known by the token" if name in ("analyst", "name", "user", "role") else None
-            raise _bad(f"{name!r} isn't an option of a query", hint or f"known are {', '.join(_KINDS)}")
-        wrong = isinstance(value, bool) and bool not in _KINDS[name]
-        if value is not None and (wrong or not isinstance(value, _KINDS[name])):
-            raise _bad(f"the option {name} can't be {type(value).__name__}", "see /openapi.json for what it may be")
-    said = {name: value for name, value in options.items() if value is not None}
-    if "params" in said:
-        try:
-            said["params"] = read_parameters(said["params"])
-        except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError):
-            raise _bad("a parameter isn't a value", 'write a date as {"date": "2024-01-31"}') from None
-    return said
-
-
-def _bad(message: str, hint: str) -> Error:
-    return ServerError(message, code="bad-request", hint=hint)

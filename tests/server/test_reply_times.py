@@ -30,7 +30,7 @@ HIS = 1_500  # rows: joined with themselves, they take many times as long as the
 JOIN = (
     "SELECT COUNT(*) FROM visits AS a JOIN visits AS b ON a.person = b.person WHERE a.note = 'his' AND b.note = 'his'"
 )
-AFTER, NEAR = 0.6, 0.05
+AFTER, NEAR = 0.4, 0.05
 PAIRS, ROUNDS = 40, 4
 """Where nothing leaks, the area lies outside of its bounds in one round of fifty: in all four, once in six million."""
 

@@ -47,7 +47,7 @@ from dpsql.policy.model import (
     source_kind,
 )
 from dpsql.policy.section import Section, key_path
-from dpsql.policy.settings_read import read_engine
+from dpsql.policy.settings_read import read_backend, read_engine
 from dpsql.policy.values import (
     column_type,
     is_number,
@@ -70,7 +70,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
         raise _all(mistakes)
     budget = _budget(top)
     privacy = _privacy(top)
-    engine = read_engine(top)
+    engine, backend = read_engine(top), read_backend(top)
     on_change = top.section("data", DATA.names).choice("on_change", ON_CHANGE)
     lent = None if sources is None else {name.lower(): name for name in sources}
     tables = _tables(top, lent)
@@ -79,9 +79,13 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
             close = nearest(name, [table.name for table in tables.values()])
             hint = f"did you mean {close}?" if close else f"describe it in the policy: [{key_path('tables', name)}]"
             top.note(key_path("sources", name), "the policy has no such table", hint=hint)
+    for table in tables.values() if backend.kind == "spark" else ():
+        if not table.public and table.kind not in ("parquet", None):
+            hint = "write it as parquet once: COPY (FROM 'x.csv') TO 'x.parquet'"
+            top.note(key_path("tables", table.name, "source"), "Spark reads private tables of parquet files", hint=hint)
     if mistakes:
         raise _all(mistakes)
-    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, on_change)
+    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, backend, on_change)
 
 
 def _all(mistakes: list[PolicyError]) -> PolicyError:

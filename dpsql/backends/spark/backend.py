@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.backends.base import Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
 from dpsql.backends.located import Located
+from dpsql.backends.spark.conform import conform
 from dpsql.backends.spark.queries import Table
 from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
@@ -62,6 +63,9 @@ class SparkKind:
             raise
 
 
+_CONFORMED: set[tuple[str, str]] = set()  # the servers that this process has asked
+
+
 class Spark:
     """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
 
@@ -69,6 +73,9 @@ class Spark:
         self._beside = beside
         self._connection = Connection(url)
         try:
+            if (url, self._connection.version) not in _CONFORMED:
+                conform(self._connection, self.public.apart)
+                _CONFORMED.add((url, self._connection.version))
             self._files: dict[str, Files] = {}
             tables: dict[str, Table] = {}
             for number, one in enumerate(located):

@@ -54,7 +54,7 @@ def _fitted(v: Value, to: Type) -> Value:
     """An exact number in another exact type: decimals are rounded there, half away from 0, by both engines."""
     limits = to.limits
     if to.is_integer and v.low is not None and v.high is not None and limits is not None:
-        if to == HUGEINT and v.type.is_integer and -(2**63) <= v.low and v.high < 2**63:
+        if to == HUGEINT and v.type.is_integer and v.low >= -(2**63) and v.high < 2**63:
             return v  # arithmetic widens it where it must
         if limits[0] <= v.low and v.high <= limits[1]:
             return replace(in_type(v, to), each=v.each)

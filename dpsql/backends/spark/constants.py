@@ -9,7 +9,7 @@ from dpsql.backends.spark.values import Value, integer, lacks, spark_type, value
 from dpsql.core.types import BOOLEAN, DOUBLE, Type, decimal
 from dpsql.sql.dialect import constants
 
-_DAY = re.compile(r"(\d+)-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?( \(BC\))?")
+_DAY = re.compile(r"(\d+)-(\d\d)-(\d\d)( \(BC\))?(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?")
 DAY = 86_400_000_000  # microseconds
 
 
@@ -65,14 +65,14 @@ def _moment(text: str, to: Type) -> Value:
     if match is None:
         raise lacks(f"the constant {text}")
     year, month, day = (int(part) for part in match.group(1, 2, 3))
-    if match[8]:
+    if match[4]:
         year = 1 - year
     days = days_since_1970(year, month, day)
     years = (year, year) if 1 <= year <= 9999 else (None, None)
     if to.is_date:
         return Value(f"date_from_unix_date({days})", to, *years)
-    hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
-    micros = days * DAY + ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+    hour, minute, second = (int(part or 0) for part in match.group(5, 6, 7))
+    micros = days * DAY + ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((match[8] or "").ljust(6, "0"))
     moment = f"timestamp_micros({whole(micros).text})"
     return Value(moment if to.has_zone else f"CAST({moment} AS TIMESTAMP_NTZ)", to, *years)
 

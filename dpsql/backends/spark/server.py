@@ -35,7 +35,7 @@ def connect_module() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         module = extra("pyspark.sql.connect.session", "spark", 'a policy with [backend] kind = "spark"')
-    for name in ("pyspark", "pyspark.sql.connect.logging", "py4j"):
+    for name in ("pyspark", "pyspark.sql.connect.logging", "SQLQueryContextLogger", "py4j"):
         logging.getLogger(name).disabled = True
     return module
 
@@ -118,6 +118,13 @@ def _start(master: str) -> str:
     return f"sc://localhost:{port}/;token={token}"
 
 
+def _one_row(table: Any) -> Any:
+    """A row of NULLs in the place of none, of which Spark would not read the types."""
+    import pyarrow as pa
+
+    return pa.table({field.name: pa.nulls(1, field.type) for field in table.schema})
+
+
 class Connection:
     """A session that runs statements, each under the settings that the proofs assume. Threads may share it."""
 
@@ -147,14 +154,20 @@ class Connection:
         if any(held.get(key) != value for key, value in PINNED.items()):
             raise RuntimeError("settings were changed")
 
-    def view(self, table: Any, columns: Mapping[str, str]) -> str:
-        """Let statements read an Arrow table: each column as an expression of Spark's; gives the view's name."""
+    def view(self, table: Any, columns: Mapping[str, str], *, dealt_out: bool = False) -> str:
+        """Let statements read an Arrow table: each column as an expression of Spark's; gives the view's name.
+
+        dealt_out: its rows pass a shuffle, so that what is computed of them is computed where rows of files are.
+        """
         with self._lock:
             self._views += 1
             name = f"dpsql_view_{self._views}"
         listed = [f"{expression} AS `{column}`" for column, expression in columns.items()]
         with self._one_message():
-            self._session.createDataFrame(table).selectExpr(*listed).createOrReplaceTempView(name)
+            rows = self._session.createDataFrame(table if table.num_rows else _one_row(table))
+            rows = rows.repartition(3) if dealt_out else rows
+            rows = rows if table.num_rows else rows.where("FALSE")
+            rows.selectExpr(*listed).createOrReplaceTempView(name)
         return name
 
     def read_parquet(self, files: list[str], listed: list[str], name: str) -> None:

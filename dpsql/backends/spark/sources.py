@@ -127,16 +127,18 @@ def _check_types(one: Located, schema: Columns, own: Columns) -> None:
 # ---------------------------------------------------------------- public values
 
 
-def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str]) -> Table:
+def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, dealt_out: bool = False) -> Table:
     """An Arrow table of public values as a view, its columns in these types of ours."""
+    import pyarrow as pa
+
     arrays, listed, columns = {}, {}, {}
+    if not kinds:  # rows that are only counted
+        arrays[ROW], listed[ROW] = pa.nulls(table.num_rows, pa.int32()), name_of(ROW)
     for name, text in kinds.items():
         type_ = Type.parse(text)
         arrays[name], listed[name] = _carried(table.column(name), name, type_)
         columns[name] = Value("", type_) if type_.is_date or type_.is_timestamp else value("", type_)
-    import pyarrow as pa
-
-    return Table(connection.view(pa.table(arrays), listed), columns)
+    return Table(connection.view(pa.table(arrays), listed, dealt_out=dealt_out), columns)
 
 
 def _carried(column: Any, name: str, type_: Type) -> tuple[Any, str]:

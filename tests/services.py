@@ -33,7 +33,7 @@ class Service(NamedTuple):
 SERVICES = {
     "chromium": Service("Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "npm": Service("npm", ("npm",), "npm"),
-    "java": Service("Java", ("java",), "default-jre-headless"),
+    "java": Service("Java 17", ("java",), "openjdk-17-jre-headless"),
     "postgres": Service("the Postgres client", ("psql",), "postgresql-client"),
 }
 

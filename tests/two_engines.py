@@ -20,6 +20,8 @@ import dpsql
 from dpsql.backends.base import Backend, Codes, Exact, Kind
 from dpsql.backends.choose import file_kind
 from dpsql.backends.duckdb import backend as duckdb_backend
+from dpsql.backends.duckdb.codes import encode
+from dpsql.backends.duckdb.run import execute
 from dpsql.backends.spark.backend import SparkKind
 from dpsql.policy.settings import EngineSettings
 from dpsql.sql.gridded import cast, number
@@ -82,9 +84,7 @@ class Engines:
 
 
 @contextmanager
-def engines(
-    policy: Mapping[str, Any], tables: Mapping[str, pa.Table], folder: Path, url: str
-) -> Iterator[Engines]:
+def engines(policy: Mapping[str, Any], tables: Mapping[str, pa.Table], folder: Path, url: str) -> Iterator[Engines]:
     """Both engines over parquet files of these tables."""
     import pyarrow.parquet as pq
 
@@ -108,7 +108,6 @@ def opened(policy: dpsql.Policy, url: str, ledger: Any = ":memory:") -> Iterator
         both = Engines(session, spark)
         for module in ("bounding", "distinct"):
             patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
-        execute, encode = duckdb_backend.execute, duckdb_backend.encode
 
         def executed(step: Any, cursor: Any, given: Any) -> Exact:
             exact = execute(step, cursor, given)

@@ -168,9 +168,9 @@ BACKEND = Part(
     "backend",
     "Which engine reads private rows.",
     (
-        Key("kind", "duckdb is part of dpsql, and reads files of this machine. spark is Apache Spark, for data that one "
-            "machine doesn't hold (docs/scale.md): private tables are parquet files that this machine and the cluster "
-            "see under the same path; queries, prices and answers stay the same.",
+        Key("kind", "duckdb is part of dpsql, and reads files of this machine. spark is Apache Spark, for data that "
+            "one machine doesn't hold (docs/scale.md): private tables are parquet files that this machine and the "
+            "cluster see under the same path; queries, prices and answers stay the same.",
             _choice(BACKENDS), '"spark"', '"duckdb"'),
         Key("url", "Where Spark is: a Spark Connect server, or local[4], which starts one with so many threads.",
             {"type": "string", "pattern": r"^(sc://.+|local\[(\d+|\*)\])$"}, '"sc://spark.example:15002"',

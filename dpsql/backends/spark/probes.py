@@ -111,6 +111,7 @@ _PROBES = {
     "SIGNBIT": "SIGNBIT(d)",
     "ISNAN ISINF ISFINITE": "ISNAN(d); ISINF(d); ISFINITE(d); ISFINITE(f); ISINF(day); ISFINITE(at)",
     "WIDTH_BUCKET CLIP": "WIDTH_BUCKET(d, 0, 10, 7); CLIP(d, -1, 2); CLIP(n, 0, 10); CLIP(m, 0, 1)",
+    "LOWER UPPER": "LOWER(s); UPPER(s); LOWER(t)",
     "TRIM": "TRIM(s); LTRIM(s); RTRIM(s); TRIM(s, 'ab'); LTRIM(s, 'a,'); RTRIM(s, 'c日')",
     "LENGTH STRLEN BIT_LENGTH": "LENGTH(s); STRLEN(s); BIT_LENGTH(s)",
     "LEFT RIGHT": (
@@ -135,7 +136,9 @@ _PROBES = {
         r"REGEXP_MATCHES(s, '.'); REGEXP_MATCHES(s, '\w\W')"
     ),
     "REGEXP_FULL_MATCH": ("REGEXP_FULL_MATCH(s, '[a-c]*'); REGEXP_FULL_MATCH(s, 'a.*'); REGEXP_FULL_MATCH(s, 'a|abc')"),
-    "REGEXP_EXTRACT": (r"REGEXP_EXTRACT(s, '[a-z]+'); REGEXP_EXTRACT(s, '([a-z])(\d*)', 2); REGEXP_EXTRACT(s, 'a*?b')"),
+    "REGEXP_EXTRACT": (
+        r"REGEXP_EXTRACT(s, '[a-z]+'); REGEXP_EXTRACT(s, '([a-z])(\d*)', 2); REGEXP_EXTRACT(s, '^a*?b')"
+    ),
     "YEAR": "YEAR(day); YEAR(at); YEAR(tz)",
     "QUARTER MONTH DAY": "QUARTER(day); MONTH(at); DAY(day); DAY(at)",
     "DAYOFYEAR DAYOFWEEK ISODOW": "DAYOFYEAR(day); DAYOFWEEK(day); DAYOFWEEK(at); ISODOW(day)",

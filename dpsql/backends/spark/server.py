@@ -45,8 +45,10 @@ def reach(url: str) -> Any:
     module = connect_module()
     try:
         session = module.SparkSession.builder.remote(_address(url)).create()
-        for key, value in PINNED.items():
-            session.conf.set(key, value)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
+            for key, value in PINNED.items():
+                session.conf.set(key, value)
         unlimited = session.conf.get(UNLIMITED)
     except Exception as error:
         raise DataError(

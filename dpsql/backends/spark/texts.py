@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpsql.backends.spark.expressions import Expressions, Spelling
+from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
 from dpsql.backends.spark.values import Value, lacks, value
 from dpsql.core.types import BIGINT, BOOLEAN, INTEGER, VARCHAR
@@ -25,6 +26,16 @@ def _test(name: str) -> Spelling:
     def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
         a, b = arguments
         return value(f"{name}({a.text}, {b.text})", BOOLEAN)
+
+    return spelling
+
+
+def _cased(table: tuple[str, str]) -> Spelling:
+    """Character by character: Java's own cases depend on what stands around a letter, and on its Unicode."""
+
+    def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
+        (x,) = arguments
+        return Value(f"TRANSLATE({x.text}, {write.text(table[0]).text}, {write.text(table[1]).text})", VARCHAR)
 
     return spelling
 
@@ -114,11 +125,11 @@ def _code(empty: int) -> Spelling:
     return spelling
 
 
-def _pattern(v: Value, rest: Sequence[Value]) -> str:
+def _pattern(v: Value, rest: Sequence[Value], *, whole: bool = False) -> str:
     if rest:
         raise lacks("a regular expression with options", "write both cases: [aA]")
     assert v.constant is not None
-    return java(v.constant)
+    return java(v.constant, whole=whole)
 
 
 def _matches(write: Expressions, arguments: Sequence[Value]) -> Value:
@@ -128,7 +139,7 @@ def _matches(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 def _matches_whole(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, pattern, *rest = arguments
-    whole = write.text(r"\A(?:" + _pattern(pattern, rest) + r")\z")
+    whole = write.text(r"\A(?:" + _pattern(pattern, rest, whole=True) + r")\z")
     return value(f"({x.text} RLIKE {whole.text})", BOOLEAN)
 
 
@@ -138,6 +149,8 @@ def _extracted(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 
 TEXTS: Mapping[str, Spelling] = {
+    "lower": _cased(LOWER),
+    "upper": _cased(UPPER),
     "trim": _trimmed("BOTH"),
     "ltrim": _trimmed("LEADING"),
     "rtrim": _trimmed("TRAILING"),

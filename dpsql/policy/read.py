@@ -79,10 +79,6 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
             close = nearest(name, [table.name for table in tables.values()])
             hint = f"did you mean {close}?" if close else f"describe it in the policy: [{key_path('tables', name)}]"
             top.note(key_path("sources", name), "the policy has no such table", hint=hint)
-    for table in tables.values() if backend.kind == "spark" else ():
-        if not table.public and table.kind not in ("parquet", None):
-            hint = "write it as parquet once: COPY (FROM 'x.csv') TO 'x.parquet'"
-            top.note(key_path("tables", table.name, "source"), "Spark reads private tables of parquet files", hint=hint)
     if mistakes:
         raise _all(mistakes)
     return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, backend, on_change)

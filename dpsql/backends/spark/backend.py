@@ -45,11 +45,12 @@ class SparkKind:
         """Find each table's source. An object from Python is in this process, where no cluster reads it."""
         found = self.beside.locate(policy, objects)
         for one in found:
-            if one.object is not None and not one.table.public:
+            if not one.table.public and (one.object is not None or one.table.kind != "parquet"):
+                where = f"sources[{one.table.name!r}]" if one.object is not None else f"tables.{one.table.name}.source"
                 raise PolicyError(
-                    f"sources[{one.table.name!r}]: Spark reads private tables of parquet files",
+                    f"{where}: Spark reads private tables of parquet files",
                     code="not-on-backend",
-                    hint="write it with pyarrow.parquet.write_table, and name the file as its source",
+                    hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
                 )
         return found
 

@@ -107,7 +107,7 @@ def java(pattern: str, *, whole: bool = False) -> str:
         if kind == "times":
             if not repeatable:
                 raise _unknown(pattern)
-            bound = re.fullmatch(r"\{\d+(?:,(\d+))?\}\??", token)
+            bound = re.fullmatch(r"\{(?:\d+,)?(\d+)\}\??", token)
             if token[0] in "*+" or token.rstrip("?").endswith(",}"):
                 endless.append(found.end())
             elif bound:

@@ -21,8 +21,9 @@ from common import DATA
 from rows import events, policy
 
 import dpsql
-from dpsql.backends.duckdb.render import render, text_of
+from dpsql.backends.duckdb.dialect import text_of
 from dpsql.backends.duckdb.sources import CONFIG
+from dpsql.backends.statements.render import render
 
 PAIRS = 15
 QUERIES = {

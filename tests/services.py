@@ -37,7 +37,7 @@ class Service(NamedTuple):
 SERVICES = {
     "chromium": Service("Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "npm": Service("npm", ("npm",), "npm"),
-    "java": Service("Java", ("java",), "default-jre-headless"),
+    "java": Service("Java 17", ("java",), "openjdk-17-jre-headless"),
     "jdk": Service("Java's compiler", ("javac",), "default-jdk-headless"),
     "pgjdbc": Service("Postgres' JDBC driver", ("postgresql.jar",), "libpostgresql-jdbc-java"),
     "postgres": Service("the Postgres client", ("psql",), "postgresql-client"),

@@ -85,7 +85,7 @@ def test_no_module_outside_the_backends_imports_an_engine() -> None:
 
 
 def test_only_the_choice_of_a_backend_imports_one() -> None:
-    folders = {f"dpsql.backends.{f.parent.name}" for f in (ROOT / "dpsql" / "backends").glob("*/__init__.py")}
+    folders = {f"dpsql.backends.{f.parent.name}" for f in (ROOT / "dpsql" / "backends").glob("*/backend.py")}
     assert "dpsql.backends.duckdb" in folders
     guilty = {
         name

@@ -53,6 +53,9 @@ threads = 4
 spill = "64GB"
 folder = "/var/tmp"
 untested = "refuse"
+[backend]
+kind = "spark"
+url = "sc://spark.example:15002"
 [tables.o]
 source = "o.duckdb"
 table = "main.o"

@@ -12,8 +12,13 @@ from dpsql.sql.dialect import read_with
 
 
 def kind_of(policy: Policy) -> Kind:
-    """The kind of backend for a policy's sources: DuckDB reads them all."""
+    """The kind of backend for a policy's private sources. What is public stays DuckDB's."""
     read_constants()
+    if policy.backend.kind == "spark":
+        from dpsql.backends.spark.backend import SparkKind
+
+        assert policy.backend.url is not None
+        return SparkKind(policy.backend.url, file_kind())
     return file_kind()
 
 

@@ -11,13 +11,14 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.model import SEPARATORS, Accountant, Adjacency, OnChange, Renewal
-from dpsql.policy.settings import Untested
+from dpsql.policy.settings import BackendKind, Untested
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "zcdp")
 RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
 ON_CHANGE: tuple[OnChange, ...] = ("refuse", "accept")
 UNTESTED: tuple[Untested, ...] = ("warn", "refuse")
+BACKENDS: tuple[BackendKind, ...] = ("duckdb", "spark")
 LARGEST_LIMIT = 2**40  # rows that the grid's overflow bound allows for
 
 Form = Mapping[str, Any]
@@ -163,6 +164,20 @@ ENGINE = Part(
     ),
 )  # fmt: skip
 
+BACKEND = Part(
+    "backend",
+    "Which engine reads private rows.",
+    (
+        Key("kind", "duckdb is part of dpsql, and reads files of this machine. spark is Apache Spark, for data that "
+            "one machine doesn't hold (docs/scale.md): private tables are parquet files that this machine and the "
+            "cluster see under the same path; queries, prices and answers stay the same.",
+            _choice(BACKENDS), '"spark"', '"duckdb"'),
+        Key("url", "Where Spark is: a Spark Connect server, or local[4], which starts one with so many threads.",
+            {"type": "string", "pattern": r"^(sc://.+|local\[(\d+|\*)\])$"}, '"sc://spark.example:15002"',
+            "needed for spark"),
+    ),
+)  # fmt: skip
+
 DATA = Part(
     "data",
     "What becomes of data that changes.",
@@ -249,10 +264,11 @@ POLICY = Part(
         Key("budget", BUDGET.text, BUDGET.form, "", needed=True),
         Key("privacy", PRIVACY.text, PRIVACY.form, ""),
         Key("engine", ENGINE.text, ENGINE.form, ""),
+        Key("backend", BACKEND.text, BACKEND.form, ""),
         Key("data", DATA.text, DATA.form, ""),
         Key("tables", "The tables that SQL may name.", _each(TABLE.form, "Tables by name.", least=1), "",
             needed=True),
     ),
 )  # fmt: skip
 
-PARTS = (BUDGET, ANCHOR, PRIVACY, ENGINE, DATA, TABLE, UNIT_COLUMN, UNIT_LINK, COLUMN)
+PARTS = (BUDGET, ANCHOR, PRIVACY, ENGINE, BACKEND, DATA, TABLE, UNIT_COLUMN, UNIT_LINK, COLUMN)

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias, assert_never
 from dpsql.core.errors import Error, PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import Limit
-from dpsql.policy.settings import EngineSettings
+from dpsql.policy.settings import BackendSettings, EngineSettings
 
 Bound: TypeAlias = Decimal | date | datetime
 Value: TypeAlias = bool | int | Decimal | str | date | datetime
@@ -145,6 +145,7 @@ class Policy:
     path: Path | None = None
     base: Path | None = None  # folder of a policy that didn't come from a file
     engine: EngineSettings = EngineSettings()
+    backend: BackendSettings = BackendSettings()
     on_change: OnChange = "refuse"  # [data]: what becomes of data that was written anew
     digest: str = field(default="", compare=False)
     """SHA-256 of the file, or of the mapping that it was read from as canonical JSON: what receipts call it by."""

@@ -48,7 +48,7 @@ from dpsql.policy.model import (
     source_kind,
 )
 from dpsql.policy.section import Section, key_path
-from dpsql.policy.settings_read import read_engine
+from dpsql.policy.settings_read import read_backend, read_engine
 from dpsql.policy.values import (
     column_type,
     is_number,
@@ -71,7 +71,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
         raise _all(mistakes)
     budget = _budget(top)
     privacy = _privacy(top)
-    engine = read_engine(top)
+    engine, backend = read_engine(top), read_backend(top)
     on_change = top.section("data", DATA.names).choice("on_change", ON_CHANGE)
     lent = None if sources is None else {name.lower(): name for name in sources}
     tables = _tables(top, lent)
@@ -82,7 +82,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
             top.note(key_path("sources", name), "the policy has no such table", hint=hint)
     if mistakes:
         raise _all(mistakes)
-    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, on_change)
+    return Policy(budget, privacy, MappingProxyType(tables), path, base, engine, backend, on_change)
 
 
 def _all(mistakes: list[PolicyError]) -> PolicyError:

@@ -1,4 +1,4 @@
-"""[engine] of a policy: what its engine may take of the machine, and whether an untested one is used at all."""
+"""[engine] and [backend] of a policy: which engine reads private rows, and what it may take of the machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from typing import Literal, TypeAlias
 from dpsql.core.frozen import dataclass
 
 Untested: TypeAlias = Literal["warn", "refuse"]
+BackendKind: TypeAlias = Literal["duckdb", "spark"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    """Which engine reads private rows, and where it is; DuckDB is in this process."""
+
+    kind: BackendKind = "duckdb"
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reading [engine]: times, sizes and numbers as people write them, in the policy or in the environment.
+"""Reading [engine] and [backend]: times, sizes and numbers as people write them, in the policy or in the environment.
 
 The environment may replace the limits (DPSQL_ENGINE_TIMEOUT, …_MEMORY, …_THREADS, …_SPILL, …_FOLDER): they are facts
 of a machine. What is done with an untested engine is the policy's word alone.
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.core.errors import PolicyError
-from dpsql.policy.keys import ENGINE, UNTESTED
+from dpsql.policy.keys import BACKEND, BACKENDS, ENGINE, UNTESTED
 from dpsql.policy.model import exact_decimal, show
 from dpsql.policy.section import Section
-from dpsql.policy.settings import Duration, EngineSettings
+from dpsql.policy.settings import BackendSettings, Duration, EngineSettings
 from dpsql.policy.values import Unfit
 
 MOST_THREADS = 1024
@@ -34,6 +34,24 @@ def read_engine(top: Section) -> EngineSettings:
     found = {key: section.attempt(key, parse) for key, (parse, _) in READERS.items() if key in section.entries}
     given: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
     return EngineSettings(**given, untested=section.choice("untested", UNTESTED))
+
+
+def read_backend(top: Section) -> BackendSettings:
+    """Which engine reads private rows; DuckDB where the policy doesn't say."""
+    section = top.section("backend", BACKEND.names)
+    kind, url = section.choice("kind", BACKENDS), section.attempt("url", read_url)
+    if kind == "spark" and "url" not in section.entries:
+        section.missing("url", hint='where Spark is: url = "sc://host:15002", or "local[4]" for one of its own')
+    if kind == "duckdb" and "url" in section.entries:
+        section.wrong("url", "is only for spark", hint='leave it out, or write kind = "spark"')
+    return BackendSettings(kind, url)
+
+
+def read_url(written: object) -> str:
+    """A Spark Connect server, or how many threads of this machine."""
+    if not isinstance(written, str) or not re.fullmatch(r"sc://[^\s/].*|local\[(?:[1-9]\d{0,3}|\*)\]", written):
+        raise Unfit(f"must be sc://host:port or local[n], not {show(written)}", 'write url = "sc://host:15002"')
+    return written
 
 
 def from_environment(settings: EngineSettings, environment: Mapping[str, str]) -> EngineSettings:

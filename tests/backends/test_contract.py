@@ -240,7 +240,7 @@ def write_with(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     """Let DuckDB's table say something else of these primitives; None: nothing."""
     left = {**DUCKDB.spellings, **changed}
     changed_dialect = replace(DUCKDB, spellings={name: how for name, how in left.items() if how is not None})
-    monkeypatch.setattr("dpsql.backends.duckdb.render.DUCKDB", changed_dialect)
+    monkeypatch.setattr("dpsql.backends.duckdb.dialect.DUCKDB", changed_dialect)
 
 
 def duckdb_session() -> dpsql.Session:

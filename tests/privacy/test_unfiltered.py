@@ -19,8 +19,9 @@ from support import cursor_of
 
 import dpsql
 from dpsql.answer.finish import publish
-from dpsql.backends.duckdb.render import render, text_of
-from dpsql.backends.duckdb.rows import CELL, CELLS
+from dpsql.backends.duckdb.dialect import text_of
+from dpsql.backends.statements.render import render
+from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.quote.model import Step
 
 LIMITED = ("b", "i", "f", "d", "m")

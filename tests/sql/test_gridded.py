@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples
 
-from dpsql.backends.duckdb.pieces import alias, column, select, table
-from dpsql.backends.duckdb.render import text_of
+from dpsql.backends.duckdb.dialect import text_of
 from dpsql.backends.duckdb.sources import CONFIG
+from dpsql.backends.statements.pieces import alias, column, select, table
 from dpsql.core.grid import Grid, choose_grid, coarsened
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.backends.duckdb.divide import divided as divided_sql
+from dpsql.backends.statements.divide import divided as divided_sql
 from dpsql.core.grid import Grid
 from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Quantity, Value, power_sum

@@ -13,16 +13,13 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
-from dpsql.backends.duckdb.codes import encode, render_codes
+from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
-from dpsql.backends.duckdb.dialect import DUCKDB
+from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
-from dpsql.backends.duckdb.distinct import render_matching
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
-from dpsql.backends.duckdb.render import render, render_histogram, text_of
-from dpsql.backends.duckdb.rows import relation
 from dpsql.backends.duckdb.run import execute, statement_text
 from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import create_view, hold, misread, open_private, prove, read_schema
@@ -30,6 +27,10 @@ from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
 from dpsql.backends.located import Located
 from dpsql.backends.located import locate as locate_sources
+from dpsql.backends.statements.codes import render_codes
+from dpsql.backends.statements.distinct import render_matching
+from dpsql.backends.statements.render import render, render_histogram
+from dpsql.backends.statements.rows import relation
 from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan

@@ -1,4 +1,4 @@
-"""Rows as codes: for each row the places of its values in public lists. What runs is made of our own node alone."""
+"""Rows as codes, run: for each row the places of its values in public lists."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from dpsql.backends.base import Codes
 from dpsql.backends.duckdb.cursor import Cursor, one_message
-from dpsql.backends.duckdb.pieces import alias, column, grouped, joined, or_zero, select, subquery, table
-from dpsql.backends.duckdb.render import text_of
-from dpsql.backends.duckdb.rows import relation
-from dpsql.plan.nodes import Encode
-from dpsql.sql.gridded import cast
+from dpsql.backends.duckdb.dialect import text_of
+from dpsql.backends.statements.codes import LISTED, render_codes
 
 if TYPE_CHECKING:
     from dpsql.quote.model import ResponseStep
-
-LISTED = "dpsql_listed"  # + the number of a column: the Arrow table of its public values, with their places
-KIND = "UINTEGER"
 
 
 def encode(step: ResponseStep, cursor: Cursor) -> Codes:
@@ -40,29 +33,6 @@ def encode(step: ResponseStep, cursor: Cursor) -> Codes:
             for name in lists:
                 cursor.unregister(name)
     return Codes(tuple(_codes(result.column(name)) for name, _, _ in step.statement.columns))
-
-
-def render_codes(statement: Encode) -> exp.Select:
-    """A row of codes for each row of the table: 0 for a value that is not listed, and for NULL (Theorem RR-1)."""
-    outputs: list[exp.Expr] = []
-    joins = []
-    for i, (name, source, kind) in enumerate(statement.columns):
-        value = column(source, "s")
-        if kind is None:
-            one = exp.If(this=value, true=exp.Literal.number(1))
-            code: exp.Expr = exp.Case(ifs=[one], default=exp.Literal.number(0))
-        else:
-            # Grouped by the very equality that the join uses: no row of the table can match twice.
-            places = [alias(cast(column("v"), kind), "v"), alias(exp.Min(this=column("p")), "p")]
-            listed = grouped(select(places, table(f"{LISTED}{i}")), [cast(column("v"), kind)])
-            equal = exp.EQ(this=cast(value, kind), expression=column("v", f"l{i}"))
-            joins.append((subquery(listed, f"l{i}"), equal))
-            code = or_zero(column("p", f"l{i}"))
-        outputs.append(alias(cast(code, KIND), name))
-    query = select(outputs, subquery(relation(statement.input), "s"))
-    for side, equal in joins:
-        joined(query, side, equal, "LEFT")
-    return query
 
 
 def _codes(found: Any) -> NDArray[np.uint32]:

@@ -5,6 +5,8 @@ A primitive that isn't listed here is refused: whoever adds one decides here how
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from dpsql.backends.dialect import AS_IS, Dialect
 
 NUMBERS = (
@@ -27,3 +29,8 @@ MOMENTS = (
 )  # fmt: skip
 
 DUCKDB = Dialect("DuckDB", "duckdb", dict.fromkeys((*NUMBERS, *TEXTS, *MOMENTS), AS_IS))
+
+
+def text_of(query: exp.Query, *, pretty: bool = False) -> str:
+    """A statement's text. The tree is used up."""
+    return DUCKDB.text(query, pretty=pretty)

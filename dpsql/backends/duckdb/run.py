@@ -11,10 +11,11 @@ import numpy as np
 
 from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
-from dpsql.backends.duckdb.dialect import DUCKDB
-from dpsql.backends.duckdb.distinct import OUTPUTS, counted, render_matching
-from dpsql.backends.duckdb.render import render, render_histogram, text_of
-from dpsql.backends.duckdb.rows import CELL, CELLS
+from dpsql.backends.duckdb.dialect import DUCKDB, text_of
+from dpsql.backends.statements.distinct import render_matching
+from dpsql.backends.statements.render import render, render_histogram
+from dpsql.backends.statements.results import counts_of, integers, matched_of
+from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.plan.nodes import Group
 from dpsql.statistics.base import Integers
@@ -65,16 +66,12 @@ def _tallied(step: Step, cursor: Cursor) -> Exact:
 
 
 def _counted(histogram: Histogram, cells: Any, cursor: Cursor) -> Counts:
-    result = _run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor)
-    cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
-    order = np.lexsort((value, cell))
-    return Counts(cell[order], value[order], count[order])
+    return counts_of(_run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor))
 
 
 def _matched(matching: Matching, cells: Any, cursor: Cursor) -> Integers:
     result = _run(text_of(render_matching(matching)), cells if matching.keys else None, cursor)
-    cell, unit, value, capacity = (np.asarray(integers(result.column(name)), dtype=np.int64) for name in OUTPUTS)
-    return counted((cell, unit, value, capacity), cells.num_rows if matching.keys else 1)
+    return matched_of(result, cells.num_rows if matching.keys else 1)
 
 
 def _run(text: str, cells: Any, cursor: Cursor) -> Any:
@@ -108,24 +105,3 @@ def _registered(cells: Any, cursor: Cursor) -> Iterator[None]:
 def _exact(values: list[int]) -> Integers:
     fit = all(-(2**63) <= v < 2**63 for v in values)
     return np.array(values, dtype=np.int64 if fit else object)
-
-
-def integers(column: Any) -> Integers:
-    """An Arrow column of integers without NULLs (HUGEINT arrives as decimal128(38, 0)) as exact integers."""
-    import pyarrow as pa
-
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # no chunk at all
-        array = pa.array([], array.type)
-    if not len(array):
-        return np.zeros(0, dtype=np.int64)
-    if not pa.types.is_decimal(array.type):
-        # From the buffer: to_numpy() would import pandas where it is installed, and cast() all of pyarrow.compute.
-        whole = array if array.type == pa.int64() else array.cast(pa.int64())
-        return np.frombuffer(whole.buffers()[1], dtype=np.int64)[whole.offset :][: len(whole)].copy()
-    limbs = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)]
-    low, high = limbs[0::2], limbs[1::2]
-    if np.array_equal(high, low >> 63):  # the upper half is only the sign: they all fit int64
-        return low.copy()
-    wide: Integers = np.array([(int(h) << 64) + int(lo) % 2**64 for h, lo in zip(high, low, strict=True)], dtype=object)
-    return wide

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.duckdb.bounding import keyed_hash
-from dpsql.backends.duckdb.dialect import DUCKDB
-from dpsql.backends.duckdb.render import rows_in_cells
-from dpsql.backends.duckdb.rows import CELL, CELLS, public_cells
+from dpsql.backends.statements.bounding import keyed_hash
+from dpsql.backends.statements.render import rows_in_cells
+from dpsql.backends.statements.rows import CELL, CELLS, public_cells
 from dpsql.plan.nodes import Matching
 from dpsql.quote.candidates import UNIT
+from dpsql.sql.dialect import DIALECT
 from dpsql.statistics.max_assignment import Numbers, assigned
 
 EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned", "over", "heavy", "light", "rest"))
@@ -89,7 +89,7 @@ def _shares(node: Matching, mass: int) -> exp.Select:
 
 
 def _parsed(text: str) -> exp.Expr:
-    return exp.maybe_parse(text, dialect=DUCKDB.name)
+    return exp.maybe_parse(text, dialect=DIALECT)
 
 
 def _equal(left: str, right: str, *names: str) -> str:

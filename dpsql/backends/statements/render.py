@@ -1,4 +1,4 @@
-"""Plan nodes -> statements in DuckDB's dialect: exact integers for each cell, or how often each value occurs."""
+"""Plan nodes -> statements as trees: exact integers for each cell, or how often each value occurs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.duckdb.bounding import units, weight, weight_rows
-from dpsql.backends.duckdb.dialect import DUCKDB
-from dpsql.backends.duckdb.pieces import (
+from dpsql.backends.statements.bounding import units, weight, weight_rows
+from dpsql.backends.statements.pieces import (
     alias,
     column,
     conjunction,
@@ -21,8 +20,8 @@ from dpsql.backends.duckdb.pieces import (
     subquery,
     where,
 )
-from dpsql.backends.duckdb.rows import CELL, CELLS, gridded_rows, public_cells
-from dpsql.backends.duckdb.tallies import WEIGHT, row_tally, unit_tally, weighted_tally
+from dpsql.backends.statements.rows import CELL, CELLS, gridded_rows, public_cells
+from dpsql.backends.statements.tallies import WEIGHT, row_tally, unit_tally, weighted_tally
 from dpsql.plan.nodes import (
     Again,
     CapGroups,
@@ -41,11 +40,6 @@ from dpsql.plan.nodes import (
 )
 from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.tally import Tally
-
-
-def text_of(query: exp.Query, *, pretty: bool = False) -> str:
-    """A statement's text. The tree is used up."""
-    return DUCKDB.text(query, pretty=pretty)
 
 
 def render(statement: Statement) -> exp.Select:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from dpsql.backends.duckdb.pieces import alias, column, select, subquery
+from dpsql.backends.statements.pieces import alias, column, select, subquery
 from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.base import Value
 from dpsql.statistics.moments import Axis, Moments, Part, Pattern

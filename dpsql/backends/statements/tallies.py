@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.duckdb.pieces import column, count, or_zero
+from dpsql.backends.statements.pieces import column, count, or_zero
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.tally import Tally

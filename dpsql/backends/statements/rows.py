@@ -6,8 +6,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.duckdb.divide import divided
-from dpsql.backends.duckdb.pieces import (
+from dpsql.backends.statements.divide import divided
+from dpsql.backends.statements.pieces import (
     alias,
     column,
     conjunction,

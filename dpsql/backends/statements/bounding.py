@@ -6,7 +6,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.duckdb.pieces import (
+from dpsql.backends.statements.pieces import (
     alias,
     column,
     conjunction,
@@ -20,8 +20,8 @@ from dpsql.backends.duckdb.pieces import (
     subquery,
     table,
 )
-from dpsql.backends.duckdb.rows import ROWS_READ, gridded_rows
-from dpsql.backends.duckdb.tallies import WEIGHT, magnitude, own_tally, total_weight
+from dpsql.backends.statements.rows import ROWS_READ, gridded_rows
+from dpsql.backends.statements.tallies import WEIGHT, magnitude, own_tally, total_weight
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Again, CapGroups, OnDomain, PerUnit, SpreadVotes, Weight, WeightRows, WeightUnits
 from dpsql.quote.candidates import UNIT

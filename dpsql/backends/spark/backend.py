@@ -1,0 +1,185 @@
+"""Spark as a backend: private rows are read by a cluster; everything public stays with the engine of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.backends.base import Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
+from dpsql.backends.located import Located
+from dpsql.backends.spark.conform import conform
+from dpsql.backends.spark.queries import Table
+from dpsql.backends.spark.run import Steps, written
+from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.sources import FITS, Files, columns_of, is_known, uploaded
+from dpsql.backends.spark.versions import versions
+from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Scan
+from dpsql.policy.model import Policy
+from dpsql.policy.settings import EngineSettings
+from dpsql.quote.model import ResponseStep, Step
+
+
+@dataclass(frozen=True, slots=True)
+class SparkKind:
+    """Spark at an address; beside: the kind of engine that has what is public."""
+
+    url: str
+    beside: Kind
+
+    def versions(self) -> Versions:
+        """Which version of Spark's client is installed."""
+        return versions()
+
+    def contents(self, source: str, files: tuple[Path, ...]) -> tuple[Contents, ...]:
+        """The tables of a source that no policy names yet."""
+        return self.beside.contents(source, files)
+
+    def locate(self, policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
+        """Find each table's source. An object from Python is in this process, where no cluster reads it."""
+        found = self.beside.locate(policy, objects)
+        for one in found:
+            if not one.table.public and (one.object is not None or one.table.kind != "parquet"):
+                where = f"sources[{one.table.name!r}]" if one.object is not None else f"tables.{one.table.name}.source"
+                raise PolicyError(
+                    f"{where}: Spark reads private tables of parquet files",
+                    code="not-on-backend",
+                    hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
+                )
+        return found
+
+    def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> Spark:
+        """Open the sources."""
+        beside = self.beside.open_backend(located, settings, folder)
+        try:
+            return Spark(self.url, located, beside)
+        except BaseException:
+            beside.close()
+            raise
+
+
+_CONFORMED: set[tuple[str, str]] = set()  # the servers that this process has asked
+
+
+class Spark:
+    """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
+
+    def __init__(self, url: str, located: tuple[Located, ...], beside: Backend) -> None:
+        self._beside = beside
+        self._connection = Connection(url)
+        try:
+            if (url, self._connection.version) not in _CONFORMED:
+                conform(self._connection, self.public.apart)
+                _CONFORMED.add((url, self._connection.version))
+            self._files: dict[str, Files] = {}
+            tables: dict[str, Table] = {}
+            for number, one in enumerate(located):
+                schema = beside.schema[one.name]
+                if one.table.public:
+                    tables[one.name] = self._public(one, schema)
+                else:
+                    files = Files(one, schema, beside.columns(one), self._connection, number)
+                    self._files[one.name], tables[one.name] = files, files.table
+            self._tables = tables
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _public(self, one: Located, schema: Sequence[tuple[str, str]]) -> Table:
+        """A public table, as the local engine reads it."""
+        columns = {n: v for n, v in columns_of(schema).items() if is_known(v.type)}
+        kinds = {name: v.type.sql for name, v in columns.items()}
+        if not kinds:
+            return Table("", {})
+        listed = [exp.alias_(exp.column(name, quoted=True), name, quoted=True) for name in kinds]
+        rows = self.public.table(exp.select(*listed).from_(exp.to_identifier(one.name, quoted=True)), {})
+        return uploaded(self._connection, rows, kinds)
+
+    @property
+    def schema(self) -> Any:
+        """Types are read off the files by the local engine, so that prices are the same."""
+        return self._beside.schema
+
+    @property
+    def public(self) -> Any:
+        """The local engine's."""
+        return self._beside.public
+
+    @property
+    def twin(self) -> Any:
+        """The local engine's."""
+        return self._beside.twin
+
+    @property
+    def versions(self) -> Versions:
+        """Which Spark answers."""
+        return replace(versions(), installed=self._connection.version)
+
+    def examine(self, one: Located) -> tuple[str, ...] | None:
+        """What a full reading shows (Theorem SCAN-1, On Spark)."""
+        return self._files[one.name].examine()
+
+    def unreadable(self, one: Located) -> DataError:
+        """What is said of a source with a value that Spark and DuckDB don't read alike."""
+        return DataError(
+            f"tables.{one.table.name}: a value can't be read by Spark: text that isn't UTF-8, a decimal of too many "
+            "digits, or a moment outside of the years 1 to 9999",
+            code="unreadable",
+            hint="write the file again with values that their types hold, and NULL for moments that stand for none",
+        )
+
+    def trust(self, one: Located, shown: Sequence[str]) -> None:
+        """Read a source as plainly as its facts allow."""
+        self._files[one.name].show(proven=FITS in shown)
+
+    @contextmanager
+    def measuring(self, until: Deadline | None) -> Iterator[Steps]:
+        """The session, for the steps of one query."""
+        yield Steps(self._connection, self._tables, until)
+
+    def written(self, step: Step | ResponseStep, *, pretty: bool = False) -> tuple[str, ...]:
+        """A step's statements in Spark's SQL; texts of the query stand behind them, as they are handed over."""
+        found = []
+        for text in written(step, self._tables):
+            said = [f"-- :{name} is {value!r}" for name, value in text.parameters.items()]
+            found.append("\n".join([text.sql, *said]))
+        return tuple(found)
+
+    def check_running(self) -> None:
+        """Refuse what can't be measured any more."""
+        if self._connection.failed:
+            raise engine_ended()
+        self._beside.check_running()
+
+    def close(self) -> None:
+        """Close the session and the local engine."""
+        self._connection.close()
+        self._beside.close()
+
+    # The steward's questions are the local engine's: it reads the same files.
+
+    def rows(self, scan: Scan) -> exp.Select:
+        """The rows of a table with their owners."""
+        return self._beside.rows(scan)
+
+    def look(self, query: exp.Select) -> tuple[Any, ...]:
+        """The one row that a query gives."""
+        return self._beside.look(query)
+
+    def misread(self, one: Located) -> Misread:
+        """What isn't read as it stands."""
+        return self._beside.misread(one)
+
+    def columns(self, one: Located) -> tuple[tuple[str, str], ...]:
+        """All columns of a source."""
+        return self._beside.columns(one)
+
+    def digests(self, one: Located, file: Path | None, key: bytes) -> dict[str, str]:
+        """What tells the rows of a file from others."""
+        return self._beside.digests(one, file, key)

@@ -1,0 +1,96 @@
+"""Casts as DuckDB means them: a number is rounded to a neighbour, and what has no place in the type is NULL.
+
+Spark would cut where DuckDB rounds, and raise where TRY_CAST gives NULL; texts it reads and floats it writes in other
+ways, so that these casts are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.backends.spark.constants import double
+from dpsql.backends.spark.values import Value, in_type, lacks, spark_type, value
+from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, NULL, VARCHAR, Type, decimal
+
+
+def cast(v: Value, to: Type) -> Value:
+    """A value in another type; NULL where it has no place there."""
+    target = spark_type(to)
+    if v.type == to:
+        return v
+    if v.type == NULL:
+        return Value(f"CAST(NULL AS {target})", to)
+    if v.type.name == "ENUM" and to == VARCHAR:
+        return replace(v, type=to)
+    found = _to_text(v) if to == VARCHAR else None
+    if found is None and (v.type.is_numeric or v.type.is_boolean):
+        found = _number(v, to)
+    if found is None and (v.type.is_date or v.type.is_timestamp) and (to.is_date or to.is_timestamp):
+        found = Value(f"CAST({v.text} AS {target})", to, v.low, v.high)
+    if found is None:
+        raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value in that type once")
+    return found
+
+
+def _number(v: Value, to: Type) -> Value | None:
+    target = spark_type(to)
+    if to.is_boolean:
+        return value(f"({v.text} <> {'CAST(0 AS DOUBLE)' if v.type.is_float else '0'})", BOOLEAN)
+    if v.type.is_boolean:
+        return value(f"CAST({v.text} AS {target})", to, 0, 1) if to.is_numeric else None
+    if v.type.is_float:
+        if to.is_integer:
+            return _rounded(v, to)
+        return Value(f"CAST({v.text} AS DOUBLE)", DOUBLE) if (v.type, to) == (FLOAT, DOUBLE) else None
+    if to.is_float:
+        return Value(f"CAST({v.text} AS {target})", to, v.low, v.high)
+    if v.type.is_decimal and to.is_integer:
+        top = decimal(min(38, (v.type.width or 0) - (v.type.scale or 0) + 1), 0)
+        return _fitted(Value(f"CAST({v.text} AS {spark_type(top)})", top), to)
+    return _fitted(v, to)
+
+
+def _fitted(v: Value, to: Type) -> Value:
+    """An exact number in another exact type: decimals are rounded there, half away from 0, by both engines."""
+    limits = to.limits
+    if to.is_integer and v.low is not None and v.high is not None and limits is not None:
+        if to == HUGEINT and v.type.is_integer and v.low >= -(2**63) and v.high < 2**63:
+            return v  # arithmetic widens it where it must
+        if limits[0] <= v.low and v.high <= limits[1]:
+            return replace(in_type(v, to), each=v.each)
+        v = replace(v, low=max(v.low, int(limits[0])), high=min(v.high, int(limits[1])))
+    text = f"TRY_CAST({v.text} AS {spark_type(to)})"
+    if to.is_unsigned:
+        text = f"NULLIF(GREATEST({text}, -1), -1)"
+        top = {"UTINYINT": 2**8, "USMALLINT": 2**16, "UINTEGER": 2**32, "UBIGINT": 2**64}[to.name] - 1
+        text = f"CASE WHEN {text} <= {top} THEN {text} END"
+    if to == HUGEINT and v.size is None:
+        raise lacks(f"a cast from {v.type.sql} to HUGEINT")
+    return value(text, to, v.low, v.high) if to.is_integer else Value(text, to)
+
+
+def _rounded(v: Value, to: Type) -> Value:
+    """A float as the nearest integer, a half to the even side; NULL for NaN, infinities and what is too large."""
+    if to == HUGEINT and v.size is not None and v.size < 2**53:
+        return replace(_rounded(v, BIGINT), type=BIGINT)
+    if to == HUGEINT or to.is_unsigned:
+        raise lacks(f"a cast from {v.type.sql} to {to.sql}", "cast it to BIGINT")
+    limits = to.limits
+    assert limits is not None
+    low, high = int(limits[0]), int(limits[1]) + 1
+    whole = f"RINT(CAST({v.text} AS DOUBLE))"
+    inside = f"{whole} >= {double(float(low)).text} AND {whole} < {double(float(high)).text}"  # NaN is above all
+    return value(f"CASE WHEN {inside} THEN CAST({whole} AS {spark_type(to)}) END", to, v.low, v.high)
+
+
+def _to_text(v: Value) -> Value | None:
+    kind = v.type
+    if kind.is_integer or kind.is_boolean or kind.is_decimal:
+        return Value(f"CAST({v.text} AS STRING)", VARCHAR)
+    if (kind.is_date or kind.is_timestamp) and v.low is None:
+        raise lacks(f"the text of a {kind.sql} that may be after the year 9999", "write YEAR(…), or cast it to DATE")
+    if kind.is_date or kind.name == "TIMESTAMP":
+        return Value(f"CAST({v.text} AS STRING)", VARCHAR)
+    if kind.has_zone:
+        return Value(f"CONCAT(CAST({v.text} AS STRING), '+00')", VARCHAR)
+    return None

@@ -1,0 +1,190 @@
+"""Functions of numbers in Spark's words. Whoever isn't listed is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpsql.backends.spark.casts import cast
+from dpsql.backends.spark.constants import double
+from dpsql.backends.spark.expressions import Expressions, Spelling
+from dpsql.backends.spark.values import Value, common, in_type, lacks, spark_type, type_for, value
+from dpsql.core.types import BOOLEAN, DOUBLE, INTEGER, TINYINT, decimal
+
+
+def _of_double(name: str) -> Spelling:
+    def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
+        (x,) = arguments
+        return Value(f"{name}({_double(x)})", DOUBLE)
+
+    return spelling
+
+
+def _double(v: Value) -> str:
+    return cast(v, DOUBLE).text
+
+
+def _absolute(write: Expressions, arguments: Sequence[Value]) -> Value:
+    (x,) = arguments
+    if not x.type.is_integer:
+        return Value(f"ABS({x.text})", x.type)
+    assert x.low is not None and x.high is not None and x.size is not None
+    least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
+    kind = type_for(x.low, x.size, INTEGER if x.type.is_unsigned else x.type)
+    return Value(f"ABS({in_type(x, kind).text})", kind, least, x.size, x.each)
+
+
+def _sign(write: Expressions, arguments: Sequence[Value]) -> Value:
+    (x,) = arguments
+    zero = double(0.0).text if x.type.is_float else "0"
+    text = f"CASE WHEN {x.text} > {zero} THEN 1 WHEN {x.text} < {zero} THEN -1 WHEN {x.text} = {zero} THEN 0 END"
+    if x.type.is_float:  # NaN has no sign
+        text = f"CASE WHEN isnan({x.text}) THEN 0 ELSE {text} END"
+    return value(f"CAST({text} AS TINYINT)", TINYINT, -1, 1)
+
+
+def _whole(name: str) -> Spelling:
+    """FLOOR and CEIL of a DOUBLE stay doubles, -0.0 included: Spark's own give BIGINT, and cut what is larger."""
+
+    def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
+        (x,) = arguments
+        if x.type.is_decimal:
+            to = decimal(x.type.width or 0, 0)
+            return Value(f"CAST({name}({x.text}) AS {spark_type(to)})", to)
+        if not x.type.is_float:
+            raise lacks(f"{name} of {x.type.sql}")
+        inner = _double(x)
+        text = _floor(inner) if name == "FLOOR" else f"(- {_floor(f'(- {inner})')})"
+        bounds = (x.low, x.high)
+        return Value(text if x.type == DOUBLE else f"CAST({text} AS FLOAT)", x.type, *bounds)
+
+    return spelling
+
+
+def _rounded(write: Expressions, arguments: Sequence[Value]) -> Value:
+    """ROUND of a DECIMAL; of a DOUBLE to whole numbers, a half away from 0. To digits, doubles go other ways."""
+    x, *digits = arguments
+    places = digits[0].low if digits else 0
+    assert places is not None
+    if x.type.is_decimal and places >= 0:
+        scale = min(x.type.scale or 0, places)
+        to = decimal(x.type.width or 0, scale)
+        return Value(f"CAST(ROUND({x.text}, {places}) AS {spark_type(to)})", to)
+    if x.type == DOUBLE and places == 0:
+        whole = _towards_zero(x.text)
+        away = f"CASE WHEN {x.text} < {double(0.0).text} THEN {double(-1.0).text} ELSE {double(1.0).text} END"
+        half = f"ABS({x.text} - {whole}) >= {double(0.5).text}"
+        finite = f"ABS({x.text}) < {double(2.0**52).text}"
+        near = f"CASE WHEN {half} THEN {whole} + {away} ELSE {whole} END"
+        return Value(f"CASE WHEN {finite} THEN {near} ELSE {x.text} END", DOUBLE)  # from 2^52 on all are whole
+    raise lacks(f"ROUND of {x.type.sql} to {places} digits", "round to whole numbers, or store a DECIMAL")
+
+
+def _truncated(write: Expressions, arguments: Sequence[Value]) -> Value:
+    x, *digits = arguments
+    if x.type == DOUBLE and (not digits or digits[0].low == 0):
+        return Value(_towards_zero(x.text), DOUBLE)
+    raise lacks(f"TRUNC of {x.type.sql}" + (" to digits" if digits else ""))
+
+
+def _floor(x: str) -> str:
+    """The next whole double below; NaN and infinities, which have none, pass."""
+    return f"CASE WHEN RINT({x}) > {x} THEN RINT({x}) - {double(1.0).text} ELSE RINT({x}) END"
+
+
+def _towards_zero(x: str) -> str:
+    """A double without its fraction, its sign kept: of -0.5, -0.0."""
+    return f"CASE WHEN {x} < {double(0.0).text} THEN (- {_floor(f'(- {x})')}) ELSE {_floor(x)} END"
+
+
+def _log2(write: Expressions, arguments: Sequence[Value]) -> Value:
+    """A power of two has a whole logarithm: the quotient of two others would be 29.000000000000004 of 2^29."""
+    x = _double(arguments[0])
+    quotient = f"(LN({x}) / LN({double(2.0).text}))"
+    near = f"RINT{quotient}"
+    return Value(f"CASE WHEN POWER({double(2.0).text}, {near}) = {x} THEN {near} ELSE {quotient} END", DOUBLE)
+
+
+def _log10(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return Value(f"LOG10({_double(arguments[0])})", DOUBLE)
+
+
+def _power(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return Value(f"POWER({_double(arguments[0])}, {_double(arguments[1])})", DOUBLE)
+
+
+def _square_root(write: Expressions, arguments: Sequence[Value]) -> Value:
+    (x,) = arguments
+    bounds = (1, x.high) if x.low is not None and x.low >= 1 else (None, None)
+    return Value(f"SQRT({_double(x)})", DOUBLE, *bounds)
+
+
+def _is_nan(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return _asked(arguments[0], "isnan({0})", "FALSE")
+
+
+def _is_infinite(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return _asked(arguments[0], f"(ABS({{0}}) = {double(float('inf')).text})", "FALSE")
+
+
+def _is_finite(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return _asked(arguments[0], f"(ABS({{0}}) < {double(float('inf')).text})", "TRUE")
+
+
+def _asked(x: Value, test: str, of_moments: str) -> Value:
+    """NULL of NULL; no moment that a source holds here is infinite (Theorem SCAN-1, On Spark)."""
+    told = test.format(x.text) if x.type.is_float else of_moments
+    return value(f"CASE WHEN {x.text} IS NOT NULL THEN {told} END", BOOLEAN)
+
+
+def _signbit(write: Expressions, arguments: Sequence[Value]) -> Value:
+    """Told by the text: -0.0 is no less than 0.0. NaN has no sign here."""
+    (x,) = arguments
+    return value(f"(CAST({x.text} AS STRING) LIKE '-%')", BOOLEAN)
+
+
+def _bit_count(write: Expressions, arguments: Sequence[Value]) -> Value:
+    (x,) = arguments
+    if x.type.is_unsigned or x.type.bits > 64:
+        raise lacks(f"BIT_COUNT of {x.type.sql}")
+    mask = f"({x.text} & {2**x.type.bits - 1})" if x.type.bits < 32 else x.text
+    if x.type.name == "INTEGER":
+        mask = f"(CAST({x.text} AS BIGINT) & 4294967295)"
+    return value(f"CAST(BIT_COUNT({mask}) AS TINYINT)", TINYINT, 0, 64)
+
+
+def _exclusive_or(write: Expressions, arguments: Sequence[Value]) -> Value:
+    kind = common(arguments)
+    if kind.is_unsigned or not kind.is_integer or kind.bits > 64:
+        raise lacks(f"XOR of {kind.sql}")
+    a, b = (in_type(v, kind).text for v in arguments)
+    return value(f"({a} ^ {b})", kind)
+
+
+def _pi(write: Expressions, arguments: Sequence[Value]) -> Value:
+    return Value("PI()", DOUBLE, 3, 4)
+
+
+NUMBERS: Mapping[str, Spelling] = {
+    "abs": _absolute,
+    "sign": _sign,
+    "round": _rounded,
+    "trunc": _truncated,
+    "floor": _whole("FLOOR"),
+    "ceil": _whole("CEIL"),
+    "sqrt": _square_root,
+    "cbrt": _of_double("CBRT"),
+    "exp": _of_double("EXP"),
+    "ln": _of_double("LN"),
+    "log2": _log2,
+    "log10": _log10,
+    "pow": _power,
+    "pi": _pi,
+    "bit_count": _bit_count,
+    "xor": _exclusive_or,
+    "signbit": _signbit,
+    "isnan": _is_nan,
+    "isinf": _is_infinite,
+    "isfinite": _is_finite,
+    "least": lambda write, arguments: write.chosen("LEAST", arguments),
+    "greatest": lambda write, arguments: write.chosen("GREATEST", arguments),
+}

@@ -1,0 +1,151 @@
+"""Running statements: the exact integers of a step. The only errors that leave are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.backends.base import Codes, Deadline, Exact
+from dpsql.backends.spark.queries import Table, Text, write
+from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
+from dpsql.backends.statements.codes import LISTED, render_codes
+from dpsql.backends.statements.distinct import render_matching
+from dpsql.backends.statements.render import render, render_histogram
+from dpsql.backends.statements.results import counts_of, integers, matched_of
+from dpsql.backends.statements.rows import CELL, CELLS
+from dpsql.core.arrow import column
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, parts_of
+from dpsql.quote.model import ResponseStep, Step
+
+Tables = Mapping[str, Table]
+
+
+def written(step: Step | ResponseStep, tables: Tables) -> list[Text]:
+    """A step's statements, over views that stand for the public values that they will be given."""
+    if isinstance(step, ResponseStep):
+        lists = {f"{LISTED}{i}": _standing(kinds) for i, kinds in _lists(step)}
+        return [write(render_codes(step.statement), {**tables, **lists})]
+    known = {**tables, **{name: _standing(kinds) for name, kinds in _givens(step).items()}}
+    found = [_statement(step, known)] if step.tallies else []
+    asked: list[Histogram | Matching] = [*step.histograms, *step.matchings]
+    for one in asked:
+        found.append(write(_tree(one), {**known, CELLS: _standing(_cell_kinds(one.keys, one.types))}))
+    return found
+
+
+def _standing(kinds: Mapping[str, str]) -> Table:
+    return Table("public values", columns_of(list(kinds.items())))
+
+
+def _statement(step: Step, tables: Tables) -> Text:
+    statement = step.statement
+    if isinstance(statement, OnCells) and CELLS not in tables:
+        tables = {**tables, CELLS: _standing(_cell_kinds(statement.input.keys, statement.types))}
+    return write(render(statement), tables)
+
+
+def _tree(node: Histogram | Matching) -> exp.Select:
+    return render_histogram(node) if isinstance(node, Histogram) else render_matching(node)
+
+
+def _cell_kinds(keys: tuple[str, ...], types: tuple[str, ...]) -> dict[str, str]:
+    return {CELL: "BIGINT", **dict(zip(keys, types, strict=True))}
+
+
+def _givens(step: Step) -> dict[str, dict[str, str]]:
+    """The public values that a step is given: names of columns and their types."""
+    found = [part for part in parts_of(step.checked.relation) if isinstance(part, Given)]
+    return {g.name: {source: t for (_, source), t in zip(g.columns, g.types, strict=True)} for g in found}
+
+
+def _lists(step: ResponseStep) -> Iterator[tuple[int, dict[str, str]]]:
+    for i, (_, _, kind) in enumerate(step.statement.columns):
+        if kind is not None:
+            yield i, {"v": kind, "p": "BIGINT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A way to private rows, for the steps of one query."""
+
+    connection: Connection
+    tables: Tables
+    until: Deadline | None
+
+    def execute(self, step: Step, given: Mapping[str, Any]) -> Exact:
+        """Run a step's statements."""
+        kinds = _givens(step)
+        with self._given({name: (given[name], of) for name, of in kinds.items()}) as tables:
+            exact = self._tallied(step, tables) if step.tallies else Exact({})
+            cells = exact.cells if step.cells is None else step.cells
+            spectra = {h.spectrum: counts_of(self._asked(h, cells, tables)) for h in step.histograms}
+            matched = {
+                m.tally: matched_of(self._asked(m, cells, tables), cells.num_rows if m.keys else 1)
+                for m in step.matchings
+            }
+        return replace(exact, tallies={**exact.tallies, **matched}, spectra=spectra)
+
+    def encode(self, step: ResponseStep) -> Codes:
+        """Run the statement of a step whose rows leave."""
+        import pyarrow as pa
+
+        lists = {}
+        for i, kinds in _lists(step):
+            values = step.checked.columns[i].values
+            places = pa.array(np.arange(len(values), dtype=np.int64))
+            lists[f"{LISTED}{i}"] = (pa.table({"v": values, "p": places}), kinds)
+        with self._given(lists) as tables:
+            result = self._run(write(render_codes(step.statement), tables))
+        return Codes(tuple(integers(result.column(name)).astype(np.uint32) for name, _, _ in step.statement.columns))
+
+    def _tallied(self, step: Step, tables: Tables) -> Exact:
+        statement, cells = step.statement, step.cells
+        if isinstance(statement, Group):
+            text = write(render(statement), tables)
+            result = self._run(text)
+            found = {t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}
+            if not statement.keys:
+                return Exact(found)
+            import pyarrow as pa
+
+            kinds = [key.type for key in step.checked.keys]
+            keys = {k: as_arrow(result.column(k), t) for k, t in zip(statement.keys, kinds, strict=True)}
+            return Exact(found, pa.table(keys))
+        with self._cells(cells, statement.input.keys, statement.types, tables) as known:
+            result = self._run(write(render(statement), known))
+        order = np.argsort(integers(result.column(CELL)), kind="stable")
+        return Exact({t: integers(result.column(f"t{i}"))[order] for i, t in enumerate(step.tallies)})
+
+    def _asked(self, node: Histogram | Matching, cells: Any, tables: Tables) -> Any:
+        if not node.keys:
+            return self._run(write(_tree(node), tables))
+        with self._cells(cells, node.keys, node.types, tables) as known:
+            return self._run(write(_tree(node), known))
+
+    def _run(self, text: Text) -> Any:
+        return self.connection.arrow(text.sql, text.parameters, self.until)
+
+    @contextmanager
+    def _cells(self, cells: Any, keys: tuple[str, ...], types: tuple[str, ...], tables: Tables) -> Iterator[Tables]:
+        numbered = cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64)))
+        with self._given({CELLS: (numbered, _cell_kinds(keys, types))}) as known:
+            yield {**tables, **known}
+
+    @contextmanager
+    def _given(self, values: Mapping[str, tuple[Any, Mapping[str, str]]]) -> Iterator[Tables]:
+        """The tables, and these public values as views beside them, for as long as the context lasts."""
+        found: dict[str, Table] = {}
+        try:
+            for name, (table, kinds) in values.items():
+                found[name] = uploaded(self.connection, table, kinds)
+            yield {**self.tables, **found}
+        finally:
+            for table in found.values():
+                self.connection.drop(table.view)

@@ -1,0 +1,228 @@
+"""Spark Connect: reaching a server, or starting one in this process; sessions, settings, statements.
+
+What a statement fails with may quote a cell, and so may what is logged of it: nothing of either leaves this file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any, TypeVar
+
+from dpsql.backends.base import Deadline, engine_failed, timed_out
+from dpsql.backends.spark.settings import PINNED, UNLIMITED
+from dpsql.core.errors import DataError
+from dpsql.core.extras import extra
+from dpsql.core.stoppable import TimeUp, stoppable
+
+T = TypeVar("T")
+_QUIET = "rootLogger.level = off\n"
+_started: dict[str, str] = {}  # servers of this process, by what was asked for
+_lock = threading.Lock()
+
+
+def connect_module() -> Any:
+    """Spark Connect's sessions; an ExtraError where pyspark isn't installed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        module = extra("pyspark.sql.connect.session", "spark", 'a policy with [backend] kind = "spark"')
+    for name in ("pyspark", "pyspark.sql.connect.logging", "SQLQueryContextLogger", "py4j"):
+        logging.getLogger(name).disabled = True
+    return module
+
+
+def reach(url: str) -> Any:
+    """A session of one's own. What fails here is about the server, and no row was read yet."""
+    module = connect_module()
+    try:
+        session = module.SparkSession.builder.remote(_address(url)).create()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
+            for key, value in PINNED.items():
+                session.conf.set(key, value)
+        unlimited = session.conf.get(UNLIMITED)
+    except Exception as error:
+        raise DataError(
+            f"no Spark answers at {_shown(url)} ({type(error).__name__})",
+            code="no-spark",
+            hint='start a Spark Connect server there, or write url = "local[4]", which needs Java 17',
+        ) from None
+    if unlimited not in ("0", "0b"):
+        session.stop()
+        raise DataError(
+            f"the Spark at {_shown(url)} limits results ({UNLIMITED} is {unlimited}): how many groups there are would "
+            "decide whether a query fails",
+            code="spark-settings",
+            hint=f"start it with --conf {UNLIMITED}=0",
+        )
+    return session
+
+
+def _shown(url: str) -> str:
+    """Without parameters, one of which may be a token."""
+    return url.partition("/;")[0]
+
+
+def _address(url: str) -> str:
+    if not url.startswith("local"):
+        return url
+    with _lock:
+        if url not in _started:
+            if _started:
+                raise RuntimeError("one process starts one Spark")
+            _started[url] = _start(url)
+        return _started[url]
+
+
+def _start(master: str) -> str:
+    """A Spark of this process, which nobody else can reach: its port takes a token that nobody else knows."""
+    core = extra("pyspark", "spark", "Spark")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token, folder = token_hex(32), TemporaryDirectory(prefix="dpsql-spark-")
+    log = Path(folder.name, "log4j2.properties")
+    log.write_text(_QUIET, encoding="utf-8")
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "dpsql",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.authenticate.token": token,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
+        "spark.local.dir": folder.name,
+        "spark.sql.warehouse.dir": folder.name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        UNLIMITED: "0",
+    }
+    context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
+
+    def stop() -> None:
+        with suppress(Exception):
+            context.stop()
+        folder.cleanup()
+
+    atexit.register(stop)
+    return f"sc://localhost:{port}/;token={token}"
+
+
+def _one_row(table: Any) -> Any:
+    """A row of NULLs in the place of none, of which Spark would not read the types."""
+    import pyarrow as pa
+
+    return pa.table({field.name: pa.nulls(1, field.type) for field in table.schema})
+
+
+class Connection:
+    """A session that runs statements, each under the settings that the proofs assume. Threads may share it."""
+
+    def __init__(self, url: str) -> None:
+        self._session = reach(url)
+        self.failed = False
+        self._lock = threading.Lock()
+        self._views = 0
+
+    @property
+    def version(self) -> str:
+        """Which Spark answers."""
+        return str(self._session.version)
+
+    def arrow(self, sql: str, parameters: Mapping[str, str], until: Deadline | None = None) -> Any:
+        """A statement's result as an Arrow table."""
+
+        def run() -> Any:
+            self._check_settings()
+            return self._session.sql(sql, args=dict(parameters)).toArrow()
+
+        return self._stoppable(run, until)
+
+    def _check_settings(self) -> None:
+        """Theorem TOTAL-1, On Spark: a session can be reached by its id, and its settings changed, by others."""
+        held = self._session.conf.getAll
+        if any(held.get(key) != value for key, value in PINNED.items()):
+            raise RuntimeError("settings were changed")
+
+    def view(self, table: Any, columns: Mapping[str, str], *, dealt_out: bool = False) -> str:
+        """Let statements read an Arrow table: each column as an expression of Spark's; gives the view's name.
+
+        dealt_out: its rows pass a shuffle, so that what is computed of them is computed where rows of files are.
+        """
+        with self._lock:
+            self._views += 1
+            name = f"dpsql_view_{self._views}"
+        listed = [f"{expression} AS `{column}`" for column, expression in columns.items()]
+        with self._one_message():
+            rows = self._session.createDataFrame(table if table.num_rows else _one_row(table))
+            rows = rows.repartition(3) if dealt_out else rows
+            rows = rows if table.num_rows else rows.where("FALSE")
+            rows.selectExpr(*listed).createOrReplaceTempView(name)
+        return name
+
+    def read_parquet(self, files: list[str], listed: list[str], name: str) -> None:
+        """Let statements read these files, by these expressions, under a name."""
+        self._session.read.parquet(*files).selectExpr(*listed).createOrReplaceTempView(name)
+
+    def drop(self, name: str) -> None:
+        """Take a view back. Never fails."""
+        with suppress(Exception):
+            self._session.catalog.dropTempView(name)
+
+    def types(self, files: list[str]) -> dict[str, str]:
+        """The columns of parquet files and their types, as Spark reads them."""
+        return {field.name: field.dataType.simpleString() for field in self._session.read.parquet(*files).schema}
+
+    def close(self) -> None:
+        """Close the session. Never fails."""
+        with suppress(Exception):
+            self._session.stop()
+
+    def _stoppable(self, work: Callable[[], T], until: Deadline | None) -> T:
+        tag = f"dpsql-{token_hex(8)}"
+
+        def tagged() -> T:
+            self._session.addTag(tag)  # of this thread alone
+            return work()
+
+        with self._one_message():
+            try:
+                seconds = None if until is None else until.at - monotonic()
+                return stoppable(tagged, lambda: self._interrupt(tag), seconds)
+            except TimeUp:
+                assert until is not None
+                raise timed_out(until.limit) from None
+
+    def _interrupt(self, tag: str) -> None:
+        with suppress(Exception):
+            self._session.interruptTag(tag)
+
+    @contextmanager
+    def _one_message(self) -> Iterator[None]:
+        """Whatever fails, fails with one and the same message (ATTACKS 9)."""
+        try:
+            yield
+        except DataError:
+            raise
+        except Exception:
+            self._look()
+            raise engine_failed() from None
+
+    def _look(self) -> None:
+        """Note whether anything can be asked any more."""
+        try:
+            self._session.sql("SELECT 1").toArrow()
+        except Exception:
+            self.failed = True

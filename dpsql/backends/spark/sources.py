@@ -1,0 +1,182 @@
+"""Sources: parquet files as views of Spark's, and Arrow tables of public values, each column in the type it says.
+
+Theorem SCAN-1, On Spark: no filter reaches the reader of a file, and nothing is read by statistics. A value that its
+type can't hold, a moment outside of the years 1 to 9999 and text that isn't UTF-8 make a source unreadable; where
+nobody has looked yet, they are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsql.backends.located import Located
+from dpsql.backends.spark.queries import ROW, Table
+from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.values import Value, name_of, spark_type, value
+from dpsql.core.errors import DataError, PolicyError, SQLError
+from dpsql.core.types import Type
+
+FIRST, LAST = "0001-01-01", "9999-12-31"
+FITS = "spark-fits"  # what a full reading shows
+
+Columns = Sequence[tuple[str, str]]
+
+
+def columns_of(schema: Columns) -> dict[str, Value]:
+    """What statements know of a table's columns: types, and the years that moments are in."""
+    found = {}
+    for name, text in schema:
+        type_ = Type.parse(text)
+        moment = type_.is_date or type_.is_timestamp
+        found[name.lower()] = Value("", type_, 1, 9999) if moment else value("", type_)
+    return found
+
+
+def test_of(name: str, type_: Type) -> str | None:
+    """The test that a value is one that its type can hold; None where every bit pattern is."""
+    quoted = name_of(name)
+    if type_.is_decimal:
+        top = "9" * (type_.width or 0)
+        bound = f"CAST('{top}E-{type_.scale}' AS {spark_type(type_)})"
+        return f"({quoted} BETWEEN - {bound} AND {bound})"
+    if type_.is_date:
+        return f"({quoted} BETWEEN DATE '{FIRST}' AND DATE '{LAST}')"
+    if type_.is_timestamp:
+        kind = "TIMESTAMP" if type_.has_zone else "TIMESTAMP_NTZ"
+        return f"({quoted} >= {kind} '{FIRST} 00:00:00' AND {quoted} <= {kind} '{LAST} 23:59:59.999999')"
+    return f"is_valid_utf8({quoted})" if type_.is_text else None
+
+
+class Files:
+    """The parquet files of one private table, as Spark reads them."""
+
+    def __init__(self, one: Located, schema: Columns, own: Columns, connection: Connection, number: int) -> None:
+        self.one = one
+        self._connection = connection
+        self._files = [file.as_uri() for file in one.files]
+        self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
+        self.table = Table(f"dpsql_source_{number}", columns_of(schema))
+        _check_types(one, schema, own)
+        self._check_spark()
+        self.show(proven=False)
+
+    def _check_spark(self) -> None:
+        """Each column must be of the type in Spark that stands for ours."""
+        try:
+            found = self._connection.types(self._files)
+        except Exception:  # only footers were read; and yet their words are Spark's
+            raise DataError(
+                f"tables.{self.one.table.name}: Spark can't read {self.one.table.source}",
+                code="unreadable",
+                hint="the cluster must see the file under the path that this machine sees it at",
+            ) from None
+        self._schema = [
+            (name, type_) for name, type_ in self._schema if found.get(name, "").upper() == spark_type(type_)
+        ]
+        usable = {name.lower() for name, _ in self._schema}
+        # What Spark reads as something else is there for no query: writing a statement refuses it.
+        self.table = Table(self.table.view, {n: v for n, v in self.table.columns.items() if n in usable})
+
+    def show(self, *, proven: bool) -> None:
+        """Let statements read the rows; where nothing is proven, what doesn't fit is NULL."""
+        listed = []
+        for name, type_ in self._schema:
+            test = None if proven else test_of(name, type_)
+            text = name_of(name) if test is None else f"CASE WHEN {test} THEN {name_of(name)} END"
+            listed.append(f"{text} AS {name_of(name.lower())}")
+        listed.append(f"concat_ws('#', _metadata.file_path, _metadata.row_index) AS {name_of(ROW)}")
+        self._connection.read_parquet(self._files, listed, self.table.view)
+
+    def examine(self) -> tuple[str, ...] | None:
+        """Read every value; None where one doesn't fit."""
+        raw = f"{self.table.view}_raw"
+        self._connection.read_parquet(self._files, [name_of(name) for name, _ in self._schema], raw)
+        tests = [f"COALESCE(BOOL_AND({test}), TRUE)" for n, t in self._schema if (test := test_of(n, t)) is not None]
+        read = [f"MAX({name_of(n)}) IS NULL" for n, t in self._schema if test_of(n, t) is None]
+        listed = ", ".join(f"{e} AS c{i}" for i, e in enumerate([*tests, *read]))
+        try:
+            found = self._connection.arrow(f"SELECT {listed or '1 AS c0'} FROM {raw}", {})
+        finally:
+            self._connection.drop(raw)
+        fits = all(found.column(i)[0].as_py() for i in range(len(tests)))
+        return (FITS,) if fits else None
+
+
+def is_known(type_: Type) -> bool:
+    """Has Spark a type for it?"""
+    try:
+        spark_type(type_)
+    except SQLError:
+        return False
+    return not type_.is_null
+
+
+def _check_types(one: Located, schema: Columns, own: Columns) -> None:
+    """Columns are read as the file has them: neither pinned to other types nor made of the names of folders."""
+    kinds = {name.lower(): Type.parse(text) for name, text in own}
+    for name, text in schema:
+        if kinds.get(name.lower()) != Type.parse(text):
+            raise PolicyError(
+                f"tables.{one.table.name}.columns.{name}: Spark reads columns as the files have them",
+                code="not-on-backend",
+                hint="leave its type out, or write the column in that type once; folders make no columns here",
+            )
+
+
+# ---------------------------------------------------------------- public values
+
+
+def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, dealt_out: bool = False) -> Table:
+    """An Arrow table of public values as a view, its columns in these types of ours."""
+    import pyarrow as pa
+
+    arrays, listed, columns = {}, {}, {}
+    if not kinds:  # rows that are only counted
+        arrays[ROW], listed[ROW] = pa.nulls(table.num_rows, pa.int32()), name_of(ROW)
+    for name, text in kinds.items():
+        type_ = Type.parse(text)
+        arrays[name], listed[name] = _carried(table.column(name), name, type_)
+        columns[name] = Value("", type_) if type_.is_date or type_.is_timestamp else value("", type_)
+    return Table(connection.view(pa.table(arrays), listed, dealt_out=dealt_out), columns)
+
+
+def _carried(column: Any, name: str, type_: Type) -> tuple[Any, str]:
+    """A column as Arrow and Spark both have it, and the expression that makes its own type of it."""
+    import pyarrow as pa
+
+    quoted, target = name_of(name), spark_type(type_)
+    if type_.is_date:
+        days = column.cast(pa.date32()).cast(pa.int32())
+        return days, f"date_from_unix_date({quoted})"
+    if type_.is_timestamp:
+        zone = "UTC" if type_.has_zone else None
+        micros = column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
+        moment = f"timestamp_micros({quoted})"
+        return micros, moment if type_.has_zone else f"CAST({moment} AS TIMESTAMP_NTZ)"
+    if type_.is_text:
+        return column.cast(pa.string()), quoted
+    if type_.name in ("HUGEINT", "UBIGINT"):
+        return column.cast(pa.decimal128(38, 0)), f"CAST({quoted} AS {target})"
+    if type_.is_decimal:
+        return column.cast(pa.decimal128(type_.width, type_.scale)), quoted
+    if type_.is_integer:
+        return column.cast(pa.int64()), f"CAST({quoted} AS {target})"
+    if type_.is_null:
+        return column.cast(pa.int32()), f"CAST({quoted} AS INT)"
+    return column, f"CAST({quoted} AS {target})"
+
+
+def as_arrow(column: Any, type_: Type) -> Any:
+    """A column of a result in the Arrow type that the local engine gives this type."""
+    import pyarrow as pa
+
+    names = {
+        "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(),
+        "BIGINT": pa.int64(), "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(),
+        "UBIGINT": pa.uint64(), "HUGEINT": pa.decimal128(38, 0), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),
+        "VARCHAR": pa.string(), "ENUM": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+        "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"), "NULL": pa.int32(),
+    }  # fmt: skip
+    to = pa.decimal128(type_.width, type_.scale) if type_.is_decimal else names[type_.name]
+    return column.cast(to)

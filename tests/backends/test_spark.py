@@ -1,0 +1,252 @@
+"""Spark: what DuckDB measures is measured to the same integers; what can't be is refused; nothing of a row gets out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
+from time import monotonic
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from services import WANTING, needs
+from sqlglot import exp
+from support import WHOLE
+from test_relations_end_to_end import POLICY, QUERIES, tables
+from two_engines import Engines, engines
+
+import dpsql
+from dpsql.analyze.ownership import key_promise, rows_promise
+from dpsql.backends.base import Deadline
+from dpsql.backends.duckdb.public import PublicDatabase
+from dpsql.backends.spark.conform import conform, differences, probes
+from dpsql.backends.spark.letters import LOWER, UPPER
+from dpsql.backends.spark.patterns import java
+from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.reference import reference
+from dpsql.backends.spark.server import Connection
+from dpsql.explain.show import show
+
+ROOT = Path(__file__).parents[2]
+FEW = (2, 3, 8, 13, 19, 22, 52)  # with MORE, they have every kind of node
+MORE: dict[str, dict[str, Any]] = {
+    "SELECT kind, MEDIAN(day) FROM orders GROUP BY kind": {},
+    "SELECT amount, COUNT(*) FROM orders GROUP BY amount": {"max_groups": 3},
+    "SELECT kind, COUNT(DISTINCT day) FROM orders GROUP BY kind": {"max_rows": 5},
+    "SELECT AVG(amount), VAR_SAMP(amount) FROM orders": {},
+    "SELECT COUNT(*) FROM users WHERE city IN ('a', '${env:HOME}') AND city LIKE '_'": {},
+}
+KINDS = {
+    "Scan", "Link", "Filter", "Project", "Join", "Mark", "Union", "GroupUnits", "Windows", "PublicTable", "Given",
+    "ToGrid", "OnDomain", "Weight", "PerUnit", "CapGroups", "WeightUnits", "Group", "OnCells", "WeightRows",
+    "Histogram", "Matching",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def url() -> str:
+    """A Spark of this process, with few threads and little compiling: statements are small."""
+    needs("java")
+    if find_spec("pyspark") is None:
+        wanted = "pyspark (pip install 'dpsql[spark]')"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"not to be left out under CI=true: {wanted}", pytrace=False)
+        pytest.skip(WANTING + wanted)
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    return os.environ.get("DPSQL_TEST_SPARK", "local[2]")
+
+
+@pytest.fixture(scope="module")
+def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    with engines(POLICY, tables(), tmp_path_factory.mktemp("both"), url) as opened:
+        engine = opened.session._engine
+        versions, known = engine.versions(), engine.policy.tables
+        engine.ledger.record_promise("users", str(rows_promise(known["users"])), versions["users"], True)
+        engine.ledger.record_promise("orders", key_promise(known["orders"]), versions["orders"], True)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def connection(url: str) -> Iterator[Connection]:
+    with closing(Connection(url)) as opened:
+        yield opened
+
+
+def chosen() -> list[tuple[str, dict[str, Any]]]:
+    """Some queries of the shared suite, or all of them, with queries that need other statements; and their options."""
+    shared = QUERIES if os.environ.get(WHOLE) else [QUERIES[i] for i in FEW]
+    return [*((sql, {}) for sql in shared), *MORE.items()]
+
+
+@pytest.mark.parametrize(("sql", "asked"), chosen())
+def test_both_engines_find_the_same_integers(sql: str, asked: dict[str, Any], both: Engines) -> None:
+    try:
+        assert both.query(sql, epsilon=10**6, delta="1e-12", **asked) > 0
+    except dpsql.SQLError as refused:
+        assert refused.code == "not-on-backend" and os.environ.get(WHOLE)
+
+
+def test_statements_of_every_kind_were_compared(both: Engines) -> None:
+    """The queries above hold every node that a statement is made of; they are asked where nobody has."""
+    for sql, asked in () if both.statements else chosen():
+        both.query(sql, epsilon=10**6, delta="1e-12", **asked)
+    assert both.kinds >= KINDS, KINDS - both.kinds
+
+
+def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path) -> None:
+    poll = pa.table({"yes": [True, False, None] * 10, "choice": ["red", "blue", None, "other"] * 7 + ["red"] * 2})
+    policy = {
+        "budget": {"epsilon": 10**6, "delta": 0},
+        "privacy": {"adjacency": "replace_one"},
+        "tables": {"poll": {"unit": "row", "columns": {"choice": {"values": ["red", "blue", "green"]}}}},
+    }
+    with engines(policy, {"poll": poll}, tmp_path, url) as opened:
+        sql = "SELECT RANDOMIZED_RESPONSE(yes) AS yes, RANDOMIZED_RESPONSE(choice) AS choice FROM poll"
+        assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
+
+
+# ---------------------------------------------------------------- conformance
+
+
+def test_every_probe_of_every_function_is_the_same_on_both(connection: Connection) -> None:
+    assert [(p.text, example) for p, example in differences(connection, PublicDatabase(()).apart)] == []
+    called = {str(call.this) for p in probes() for call in p.form.find_all(exp.Anonymous)}
+    assert set(SPELLINGS) <= called
+
+
+def test_an_engine_that_answers_otherwise_is_refused(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"FLOOR": ("FLOOR(d)",)})
+
+    def other(query: Any, tables: Any, seconds: float) -> Any:
+        found = PublicDatabase(()).apart(query, tables, seconds)
+        return found.set_column(1, "x0", pa.nulls(found.num_rows, pa.float64()))
+
+    with pytest.raises(dpsql.DataError) as refused:
+        conform(connection, other)
+    assert refused.value.code == "spark-differs" and "FLOOR" in str(refused.value)
+
+
+def test_letters_are_those_of_duckdb() -> None:
+    codes = [code for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
+    every = pa.table({"s": [chr(code) for code in codes]})
+    with duckdb.connect() as connection:
+        connection.register("every", every)
+        for name, table in (("lower", LOWER), ("upper", UPPER)):
+            found = connection.execute(f"SELECT s, {name}(s) FROM every WHERE {name}(s) <> s").fetchall()
+            assert dict(found) == dict(zip(*table, strict=True))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|b)*", "a*b", r"(a+)+", r"\bx", "a{500}b{500}c{500}", "^a*b*c", "[[:alpha:]]", "(?i)a", r"\pL"]
+)
+def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> None:
+    with pytest.raises(dpsql.SQLError) as refused:
+        java(pattern)
+    assert refused.value.code == "not-on-backend"
+
+
+def test_the_page_of_functions_is_made_of_the_probes() -> None:
+    assert (ROOT / "docs" / "spark-functions.md").read_text(encoding="utf-8") == reference()
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def test_a_failure_says_nothing_of_a_row(connection: Connection, capfd: pytest.CaptureFixture[str]) -> None:
+    view = connection.view(pa.table({"v": ["a secret"]}), {"v": "`v`"})
+    with pytest.raises(dpsql.DataError) as failed:
+        connection.arrow(f"SELECT CAST(v AS INT) AS x FROM {view}", {})
+    assert failed.value.code == "engine" and failed.value.__cause__ is None and not connection.failed
+    said = capfd.readouterr()
+    assert "secret" not in str(failed.value) + said.out + said.err
+
+
+def test_a_statement_is_not_run_under_other_settings(url: str) -> None:
+    with closing(Connection(url)) as own:
+        assert own.arrow("SELECT :a AS x", {"a": "${env:HOME}"}).to_pylist() == [{"x": "${env:HOME}"}]
+        own._session.conf.set("spark.sql.ansi.enabled", "false")
+        with pytest.raises(dpsql.DataError) as failed:
+            own.arrow("SELECT 1 AS x", {})
+        assert failed.value.code == "engine"
+
+
+def test_a_statement_is_stopped_when_its_time_is_up(connection: Connection) -> None:
+    with pytest.raises(dpsql.DataError) as stopped:
+        text = "SELECT SUM(id % 7) AS x FROM range(1000000000000)"
+        connection.arrow(text, {}, Deadline(monotonic() + 1, "1s"))
+    assert stopped.value.code == "timeout"
+    assert connection.arrow("SELECT 1 AS x", {}).num_rows == 1
+
+
+# ---------------------------------------------------------------- whole queries
+
+
+def policy(folder: Path, backend: dict[str, str], **columns: Any) -> dpsql.Policy:
+    table = {"source": "t.parquet", "unit": "person", "columns": columns}
+    described = {"budget": {"epsilon": 10**6, "delta": 1e-6}, "backend": backend, "tables": {"t": table}}
+    return dpsql.Policy.from_dict(described, folder=folder)
+
+
+def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path: Path) -> None:
+    cities = {"bern": 30, "lima": 50, None: 20}
+    listed = [city for city, count in cities.items() for _ in range(count)]
+    pq.write_table(pa.table({"person": range(100), "City": listed}), tmp_path / "t.parquet")
+    public = {"City": {"values": ["bern", "lima"]}}
+    sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
+    with dpsql.connect(policy(tmp_path, {}, **public), ledger=":memory:") as plain:
+        price = show(plain.explain(sql, epsilon=1))
+    with dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}, **public), ledger=":memory:") as spark:
+        assert show(spark.explain(sql, epsilon=1)) == price
+        answer = spark.query(sql, epsilon=1000)
+        assert {city: round(n) for city, n in answer.rows} == cities
+        assert spark.budget.spent.epsilon == 1000
+        with pytest.raises(dpsql.SQLError) as refused:
+            spark.query("SELECT COUNT(*) FROM t WHERE REVERSE(city) = 'x'", epsilon=1)
+        assert refused.value.code == "not-on-backend" and "REVERSE" in str(refused.value)
+        assert spark.budget.spent.epsilon == 1000
+
+
+def test_the_example_answers(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_path(str(ROOT / "examples" / "scale" / "query.py"))["main"](url, str(tmp_path))
+    assert [shop for shop, *_ in answer.rows] == ["a", "b", "c"]
+    assert "GROUP BY" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0, 300_000_000_000_000_000], pa.timestamp("us")),
+        pa.array([0, 5_000_000], pa.date32()),
+        pa.array([b"a", b"\xff"]).view(pa.string()),
+    ],
+    ids=["timestamp", "date", "text"],
+)
+def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, tmp_path: Path, column: Any) -> None:
+    pq.write_table(pa.table({"person": [1, 2], "x": column}), tmp_path / "t.parquet")
+    with pytest.raises(dpsql.DataError) as refused:
+        dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}), ledger=":memory:")
+    assert refused.value.code == "unreadable"
+
+
+def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(dpsql.PolicyError) as refused:
+        here = policy(tmp_path, {"kind": "spark", "url": "local[2]"})
+        dpsql.connect(here, sources={"t": pa.table({"person": [1]})}, ledger=":memory:")
+    assert refused.value.code == "not-on-backend"
+    for backend in ({"kind": "spark"}, {"kind": "spark", "url": "host:15002"}, {"url": "local[2]"}):
+        with pytest.raises(dpsql.PolicyError):
+            dpsql.Policy.from_dict(
+                {"budget": {"epsilon": 1}, "backend": backend, "tables": {"t": {"source": "t.parquet", "unit": "u"}}}
+            )
+    (tmp_path / "t.csv").write_text("u\n1\n", encoding="utf-8")
+    table = {"source": "t.csv", "unit": "u", "columns": {"u": {"type": "INTEGER"}}}
+    described = {"budget": {"epsilon": 1}, "backend": {"kind": "spark", "url": "local[2]"}, "tables": {"t": table}}
+    with pytest.raises(dpsql.PolicyError) as csv:
+        dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:")
+    assert csv.value.code == "not-on-backend" and "tables.t.source" in str(csv.value)

@@ -1,0 +1,127 @@
+"""The same statements on two engines: whatever a session measures with DuckDB is measured with Spark as well.
+
+Exact integers are compared, never noisy answers. Caps choose groups by a keyed hash, which each engine has of its own:
+here it is constant, and groups are chosen by their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+import dpsql
+from dpsql.backends.base import Backend, Codes, Exact, Kind
+from dpsql.backends.choose import file_kind
+from dpsql.backends.duckdb import backend as duckdb_backend
+from dpsql.backends.duckdb.codes import encode
+from dpsql.backends.duckdb.run import execute
+from dpsql.backends.spark.backend import SparkKind
+from dpsql.policy.settings import EngineSettings
+from dpsql.sql.gridded import cast, number
+
+
+def same_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr:
+    """In the place of a keyed hash."""
+    return cast(number(0), "BIGINT")
+
+
+def shown(exact: Exact) -> tuple[Any, ...]:
+    """Exact integers as values that can be compared."""
+    tallies = {tally: [int(n) for n in values] for tally, values in exact.tallies.items()}
+    cells = None if exact.cells is None else (exact.cells.schema.types, exact.cells.to_pylist())
+    spectra = {
+        spectrum: [[int(n) for n in column] for column in (found.cells, found.values, found.counts)]
+        for spectrum, found in exact.spectra.items()
+    }
+    return tallies, repr(cells), spectra  # NaN equals itself in its text
+
+
+@dataclass
+class Engines:
+    """A DuckDB session that has everything it measures measured by Spark, too."""
+
+    session: dpsql.Session
+    spark: Backend
+    statements: int = 0
+    kinds: set[str] = field(default_factory=set)  # of plan nodes that were in them
+
+    def query(self, sql: str, **asked: Any) -> int:
+        """Ask, and compare; gives how many statements were the same. An SQLError where Spark refuses one."""
+        before = self.statements
+        self.session.query(sql, **asked)
+        return self.statements - before
+
+    def execute(self, step: Any, given: Mapping[str, Any], exact: Exact) -> None:
+        self.spark.written(step)
+        with self.spark.measuring(None) as rows:
+            assert shown(rows.execute(step, given)) == shown(exact)
+        self._seen(step.statement, *step.histograms, *step.matchings)
+
+    def encode(self, step: Any, codes: Codes) -> None:
+        self.spark.written(step)
+        with self.spark.measuring(None) as rows:
+            found = rows.encode(step)
+        assert [sorted(c.tolist()) for c in found.columns] == [sorted(c.tolist()) for c in codes.columns]
+        self._seen(step.statement)
+
+    def _seen(self, *nodes: Any) -> None:
+        self.statements += len(nodes)
+        waiting = list(nodes)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, tuple):
+                waiting += node
+            elif type(node).__module__ == "dpsql.plan.nodes":
+                self.kinds.add(type(node).__name__)
+                waiting += [getattr(node, name) for name in node.__dataclass_fields__]
+
+
+@contextmanager
+def engines(policy: Mapping[str, Any], tables: Mapping[str, pa.Table], folder: Path, url: str) -> Iterator[Engines]:
+    """Both engines over parquet files of these tables."""
+    import pyarrow.parquet as pq
+
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    described = {name: {"source": f"{name}.parquet", **policy["tables"][name]} for name in policy["tables"]}
+    with opened(dpsql.Policy.from_dict({**policy, "tables": described}, folder=folder), url) as both:
+        yield both
+
+
+@contextmanager
+def opened(policy: dpsql.Policy, url: str, ledger: Any = ":memory:") -> Iterator[Engines]:
+    """Both engines over the sources of a policy."""
+    kind: Kind = SparkKind(url, file_kind())
+    with dpsql.connect(policy, ledger=ledger) as session, pytest.MonkeyPatch.context() as patch:
+        spark = kind.open_backend(kind.locate(policy, {}), EngineSettings(), policy.folder)
+        for one in session._engine.guarded:
+            shown_of = spark.examine(one)
+            assert shown_of is not None
+            spark.trust(one, shown_of)
+        both = Engines(session, spark)
+        for module in ("bounding", "distinct"):
+            patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
+
+        def executed(step: Any, cursor: Any, given: Any) -> Exact:
+            exact = execute(step, cursor, given)
+            both.execute(step, given, exact)
+            return exact
+
+        def encoded(step: Any, cursor: Any) -> Codes:
+            codes = encode(step, cursor)
+            both.encode(step, codes)
+            return codes
+
+        patch.setattr(duckdb_backend, "execute", executed)
+        patch.setattr(duckdb_backend, "encode", encoded)
+        try:
+            yield both
+        finally:
+            spark.close()

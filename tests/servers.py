@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpsql.policy.settings import Duration
+from dpsql.core.hold import Hold
 from dpsql.server.core import Core
 from dpsql.server.http import Http
 from dpsql.server.serve import listen
 from dpsql.server.settings import Settings, read_settings
-from dpsql.session import Engine
+from dpsql.server.tokens import Who
+from dpsql.session import Engine, Session
 
 POLICY = """
 [budget]
@@ -52,15 +54,22 @@ def make_policy(folder: Path) -> Path:
     return folder / "policy.toml"
 
 
-class Server:
-    """A server that listens, the tokens of its people, and clients."""
+class Unheld(Core):
+    """A core that answers as soon as it can: most tests are of something else than when."""
 
-    def __init__(self, policy: Path, **settings: Any) -> None:
-        read = read_settings(None, policy, {})
-        quick = Duration(Fraction(3, 10), "300ms")
-        self.settings: Settings = replace(read, **{"port": 0, "reply_after": quick, "rate": 100_000, **settings})
+    @contextmanager
+    def _session(self, who: Who, hold: Hold | None = None) -> Iterator[Session]:
+        with super()._session(who, None) as session:
+            yield session
+
+
+class Server:
+    """A server that listens, the tokens of its people, and clients. held: replies wait for their moment."""
+
+    def __init__(self, policy: Path, *, held: bool = False, **settings: Any) -> None:
+        self.settings: Settings = replace(read_settings(None, policy, {}), **{"port": 0, "rate": 100_000, **settings})
         self.engine = Engine.open(policy)
-        self.core = Core(self.engine, self.settings)
+        self.core = (Core if held else Unheld)(self.engine, self.settings)
         self.http = Http(self.core)
         self.tokens = {name: self.http.tokens.add(name)[0] for name in ("ann", "bob", "carl")}
         self.tokens["steve"] = self.http.tokens.add("steve", "steward")[0]

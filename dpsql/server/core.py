@@ -210,8 +210,14 @@ class Core:
         if key is None:
             return ask()
         request = hash_of(repr((event, sql, sorted(options.items(), key=lambda one: one[0]))))
-        patience = 2 * self.settings.seconds
-        found: T = self._flights.once(who.name, key, request, ask, patience, _is_small)
+
+        @contextmanager
+        def waiting() -> Iterator[float]:
+            self._buckets.take(who.name)
+            with self._slots.taken(who.name, "again"):
+                yield 2 * self.settings.seconds
+
+        found: T = self._flights.once(who.name, key, request, ask, waiting, _is_small)
         return found
 
     def _asked(self, event: str, who: Who, sql: str, options: Options, ask: Callable[[Session, Options], T]) -> T:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Any, TypeVar, cast
 
 from dpsql.core.errors import Error, ServerError
 
 T = TypeVar("T")
+Waiting = Callable[[], AbstractContextManager[float]]
 MOST, SECONDS = 1_000, 3600.0
 LONGEST = 200  # characters of a key
 TURNED_AWAY = frozenset({"too-many", "busy"})
@@ -37,11 +39,12 @@ class Flights:
         self._flights: dict[tuple[str, str], _Flight] = {}
 
     def once(
-        self, name: str, key: str, request: str, work: Callable[[], T], patience: float, keeps: Callable[[T], bool]
+        self, name: str, key: str, request: str, work: Callable[[], T], waiting: Waiting, keeps: Callable[[T], bool]
     ) -> T:
         """What `work` returns or raises, which is done once for this name and key. request: tells requests apart.
 
-        keeps: whether something is small enough to be remembered. What isn't is stored in the ledger anyway.
+        waiting: has room for one more who waits, and for how many seconds. keeps: whether something is small enough to
+        be remembered. What isn't is stored in the ledger anyway.
         """
         if not 1 <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
             raise _bad(f"an Idempotency-Key has 1 to {LONGEST} printable characters")
@@ -55,8 +58,10 @@ class Flights:
             raise _bad("this Idempotency-Key was used for another request")
         if first:
             self._fly(name, key, flight, work, keeps)
-        elif not flight.ended.wait(patience):
-            raise ServerError("the first request with this key is under way", code="busy", hint="ask again soon")
+        elif not flight.ended.is_set():
+            with waiting() as patience:
+                if not flight.ended.wait(patience):
+                    raise ServerError("the first of these requests is under way", code="busy", hint="ask again soon")
         if flight.error is not None:
             raise flight.error
         return cast(T, flight.found)

@@ -11,14 +11,15 @@ from typing import Literal
 
 from dpsql.core.errors import ServerError
 
-Kind = Literal["query", "explain"]
+Kind = Literal["query", "explain", "again"]
+"""again: waits for the answer to a request that came before it."""
 
 
 class Slots:
     """Queries and explanations under way: so many of each analyst's, and of queries so many of all. Thread-safe."""
 
     def __init__(self, queries: int, each: int) -> None:
-        self._all, self._most = queries, {"query": each, "explain": 1}
+        self._all, self._most = queries, {"query": each, "explain": 1, "again": each}
         self._taken: Counter[tuple[str, Kind]] = Counter()
         self._moved = threading.Condition()
 
@@ -28,7 +29,7 @@ class Slots:
         mine = (analyst, kind)
         with self._moved:
             if self._taken[mine] >= self._most[kind]:
-                what = "an explanation" if kind == "explain" else f"{self._most[kind]} queries"
+                what = "an explanation" if kind == "explain" else f"{self._most[kind]} requests"
                 raise ServerError(
                     f"you have {what} under way", code="too-many", hint="nothing was spent; ask when one is answered"
                 )

@@ -17,14 +17,15 @@ from dpsql.core.hold import Hold
 from dpsql.policy.settings import Duration
 
 SQL = "SELECT city, SUM(minutes) AS s FROM visits GROUP BY city"
-AFTER = 1.5
+AFTER = 3
 
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     found = Server(
         make_policy(tmp_path_factory.mktemp("slow")),
-        reply_after=Duration(Fraction(AFTER), f"{AFTER}s"),
+        reply_after=Duration(Fraction(AFTER), "3s"),
+        held=True,
         max_running_each=4,
     )
     yield found
@@ -100,3 +101,15 @@ def test_what_costs_nothing_waits_for_no_moment(slow: Server, monkeypatch: pytes
         refused = ann.post("/v1/query", json={"sql": "SELECT nothing FROM visits"})
         shown = ann.post("/v1/query", json={"sql": "SHOW TABLES"})
         assert stored["cost"]["epsilon"] == 0 and refused.status_code == 422 and shown.status_code == 200
+
+
+def test_a_key_that_comes_again_waits_for_the_same_moment_in_a_slot_of_its_own(slow: Server) -> None:
+    ask, key = {"sql": f"{SQL} HAVING SUM(minutes) > 1", "epsilon": 0.1, "fresh": True}, {"Idempotency-Key": "held"}
+    with slow.client("bob") as bob, ThreadPoolExecutor(6) as pool:
+        asks = [pool.submit(bob.post, "/v1/query", json=ask, headers=key) for _ in range(6)]
+        replies = [one.result() for one in asks]
+        answered = [reply.json() for reply in replies if reply.status_code == 200]
+        assert answered and all(one == answered[0] for one in answered)
+        assert {reply.status_code for reply in replies} <= {200, 429}  # so many may wait, and no more
+        paid = [line for line in bob.get("/v1/history").json()["history"] if line["cost"]["epsilon"] == 0.1]
+        assert len(paid) == 1

@@ -40,7 +40,7 @@ def neighbour(folder: Path, his: int) -> Server:
     persons, notes = [*range(2_000), *[9_999] * his], ["other"] * 2_000 + ["his"] * his
     pq.write_table(pa.table({"person": persons, "note": notes}), folder / "visits.parquet")
     (folder / "policy.toml").write_text(POLICY)
-    return Server(folder / "policy.toml", reply_after=Duration(Fraction(AFTER), f"{AFTER}s"))
+    return Server(folder / "policy.toml", held=True, reply_after=Duration(Fraction(AFTER), f"{AFTER}s"))
 
 
 def seconds(client: httpx.Client) -> float:

@@ -34,7 +34,7 @@ from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
 
 ROOT = Path(__file__).parents[2]
-FEW = (2, 3, 8, 13, 19, 22, 52)  # with MORE, they have every kind of node
+FEW = (2, 3, 8, 13, 19, 22)  # with MORE, they have every kind of node
 MORE: dict[str, dict[str, Any]] = {
     "SELECT kind, MEDIAN(day) FROM orders GROUP BY kind": {},
     "SELECT amount, COUNT(*) FROM orders GROUP BY amount": {"max_groups": 3},
@@ -214,7 +214,7 @@ def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path:
 
 def test_the_example_answers(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = run_path(str(ROOT / "examples" / "scale" / "query.py"))["main"](url, str(tmp_path))
-    assert [shop for shop, *_ in answer.rows] == ["a", "b", "c"]
+    assert [shop for shop, *_ in answer.rows] == ["a", "b", "c", None]
     assert "GROUP BY" in capsys.readouterr().out
 
 

@@ -7,6 +7,7 @@ alone: adding up floats depends on the order of rows, and with it on which task 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -107,7 +108,7 @@ def window(write: Expressions, node: exp.Window) -> Value:
     found = aggregate(write, call, grouped=True, over=over) if not nulls else None
     if found is None:
         raise lacks(f"{call.key.upper()} as a window")
-    return found
+    return replace(found, each=None)  # each row has a sum of several rows
 
 
 def _shifted(write: Expressions, call: exp.Expr, over: Over) -> Value:

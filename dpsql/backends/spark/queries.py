@@ -18,11 +18,14 @@ from dpsql.backends.spark.moments import MOMENTS
 from dpsql.backends.spark.numbers import NUMBERS
 from dpsql.backends.spark.texts import TEXTS
 from dpsql.backends.spark.values import Value, common, lacks, name_of, value
+from dpsql.backends.statements.bounding import HEAVY, VOTERS
+from dpsql.backends.statements.rows import CELLS
 from dpsql.core.types import BIGINT, BOOLEAN, NULL, VARCHAR
 
 SPELLINGS = {**NUMBERS, **TEXTS, **MOMENTS}
 ROW = "dpsql row"  # where a row is: its file and its place there
 HASH, XOR = "hash", "xor"
+ONE_EACH = (HEAVY, VOTERS, CELLS)  # a row has at most one match in these: they are grouped by what it is joined by
 
 Columns = Mapping[str, Value]
 
@@ -157,6 +160,9 @@ class _Writer:
         )
         if kind in ("SEMI", "ANTI"):
             self.sources.pop()
+        elif join.this.alias_or_name not in ONE_EACH:  # rows are repeated, and with them what was summed before
+            for source in self.sources:
+                source.columns = {n: replace(v, each=None) for n, v in source.columns.items()}
         return text
 
     def _outputs(self, expressions: Sequence[exp.Expr]) -> list[tuple[str, Value]]:
@@ -250,4 +256,4 @@ def _either(a: Value, b: Value) -> Value:
     if None in (a.low, a.high, b.low, b.high):
         return replace(a, type=kind, low=None, high=None, each=None)
     low, high = min(a.low or 0, b.low or 0), max(a.high or 0, b.high or 0)
-    return replace(a, type=kind, low=low, high=high, each=max(a.share or 0, b.share or 0))
+    return replace(a, type=kind, low=low, high=high, each=(a.share or 0) + (b.share or 0))

@@ -107,6 +107,7 @@ def _start(master: str) -> str:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
+        "spark.driver.memory": "2g",
         UNLIMITED: "0",
     }
     context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))

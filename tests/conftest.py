@@ -45,7 +45,8 @@ def in_sample(number: int, one_in: int) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seen: Counter[str] = Counter()
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         mark = None if config.getoption("--whole") else item.get_closest_marker("sample")
         number = seen[item.nodeid.split("[")[0]]

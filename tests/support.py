@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import dpsql
 from dpsql.accounting.ledger import Ledger, Receipt, Spend
@@ -17,6 +17,7 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.quote.model import Measurement
 
 Connect = Callable[..., dpsql.Session]
+T = TypeVar("T")
 WHOLE = "DPSQL_WHOLE"  # set where long randomised suites run whole (--whole)
 
 
@@ -41,6 +42,11 @@ def cursor_of(session: dpsql.Session) -> Cursor:
 def examples(sample: int) -> int:
     """How many random examples a test takes: a sample, or twenty times as many with --whole."""
     return sample * (20 if os.environ.get(WHOLE) else 1)
+
+
+def sampled(cases: Iterable[T], one_in: int) -> list[T]:
+    """One in so many of the cases; all of them with --whole."""
+    return list(cases)[:: 1 if os.environ.get(WHOLE) else one_in]
 
 
 def added_to(measurement: Measurement) -> Any:

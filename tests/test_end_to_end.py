@@ -588,7 +588,7 @@ def test_a_filter_keeps_the_same_rows(session: dpsql.Session, plain: duckdb.Duck
     check(session, plain, f"SELECT {', '.join(counts)} FROM t", ordered=True)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", UNORDERED)
 def test_an_answer_is_what_duckdb_says(name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection) -> None:
     check(session, plain, UNORDERED[name], ordered=False)
@@ -655,7 +655,7 @@ def combination(r: random.Random) -> tuple[list[str], list[str], str]:
     return keys, calls, f"SELECT {', '.join(listed)} FROM t{where}{group}"
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(7))
 def test_combinations_of_keys_aggregates_and_conditions_are_what_duckdb_says(
     seed: int, session: dpsql.Session, plain: duckdb.DuckDBPyConnection

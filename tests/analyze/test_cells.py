@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from source_kinds import KINDS, csv_type
+from support import sampled
 
 import dpsql
 
@@ -296,7 +297,7 @@ def test_a_neighbour_changes_no_cell(tmp_path: Path) -> None:
     """The cells of two data sets that differ by one person, who is where nobody else is, and outside of all ranges."""
     table = rows().slice(0, 500)
     person = pa.Table.from_pylist([{**dict.fromkeys(TRIPS.names), "uid": -1, "pay": 1e9, "nk": 99, "age": 500}], TRIPS)
-    found = []
+    found, names = [], sampled(EXACT, 3)
     for i, data in enumerate((table, pa.concat_tables([table, person]), table.slice(0, 0))):
         for kind in ("parquet by pyarrow", "DuckDB file"):
             folder = tmp_path / f"{i}{kind}"
@@ -304,5 +305,5 @@ def test_a_neighbour_changes_no_cell(tmp_path: Path) -> None:
             trips = {**POLICY["tables"]["trips"], **KINDS[kind](data, folder).entry}
             policy = dpsql.Policy.from_dict({**POLICY, "tables": {**POLICY["tables"], "trips": trips}})
             with dpsql.connect(policy, sources=PUBLIC, ledger=":memory:") as session:
-                found.append([cells_of(session, grouped(EXACT[name])) for name in EXACT])
+                found.append([cells_of(session, grouped(EXACT[name])) for name in names])
     assert all(one == found[0] for one in found)

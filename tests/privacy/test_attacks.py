@@ -901,6 +901,7 @@ def csv_session(tmp_path: Any) -> Iterator[Any]:
         session.close()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "row", ["n77,a", "1e5,a", "2024-01-01,a", ",", "77", "77,a,extra,cells", "99999999999999999999,a", "7.5,1"]
 )

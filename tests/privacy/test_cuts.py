@@ -119,6 +119,7 @@ def test_with_a_row_for_a_unit_only_ranges_are_counted(adjacency: str) -> None:
             assert moved == (1 if x in (11.0, -0.5) else 0)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sql", QUERIES)
 def test_what_is_asked_charged_and_refused_is_the_same_on_neighbours(sql: str) -> None:
     seen = []

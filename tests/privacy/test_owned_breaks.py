@@ -306,6 +306,7 @@ def test_what_may_be_null_bounds_nothing_even_where_a_condition_says_otherwise(p
 # ---------------------------------------------------------------- numbers of 128 bits
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "value",
     [

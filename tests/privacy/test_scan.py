@@ -469,7 +469,7 @@ if os.environ.get(WHOLE):
     RAW_KINDS += ["parquet by DuckDB", "pandas"]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", RAW_KINDS)
 def test_no_bit_pattern_makes_a_listed_function_fail(tmp_path: Path, kind: str, pattern: str) -> None:

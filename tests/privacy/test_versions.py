@@ -73,6 +73,7 @@ def seen(loaded: Policy, sql: str = COUNT) -> tuple[object, ...]:
         return type(error), str(error)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("on_change", ["refuse", "accept"])
 def test_no_query_tells_whether_a_file_was_written_anew_with_the_same_rows(

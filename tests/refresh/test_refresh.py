@@ -360,6 +360,7 @@ def test_whichever_table_of_a_duckdb_file_was_written_all_are_of_another_version
     assert asked(shop, "accept") == "paid"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("on_change", ["refuse", "accept"])
 @pytest.mark.parametrize(
     ("rows", "job"),

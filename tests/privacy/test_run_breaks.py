@@ -180,6 +180,7 @@ def test_whoever_is_interrupted_when_he_has_just_paid_leaves_no_claim(
 ) -> None:
     session = opened(connect, PEOPLE, "basic")
     reserve = Ledger.reserve
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 
     def interrupted(self: Ledger, *arguments: Any, **options: Any) -> Any:
         found = reserve(self, *arguments, **options)
@@ -192,6 +193,7 @@ def test_whoever_is_interrupted_when_he_has_just_paid_leaves_no_claim(
         patched.setattr(Ledger, "reserve", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.query(RANGED, epsilon=1)
+    signal.signal(signal.SIGINT, before)
     charged = session.charged
     assert charged is not None and len(spends(session)) == 2 and not session.paying
     with session._engine.ledger._store.snapshot() as db:

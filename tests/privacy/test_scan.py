@@ -552,6 +552,6 @@ def test_a_column_that_the_engine_cannot_read_is_refused_clearly() -> None:
 def test_objects_that_cannot_be_converted_are_refused_without_their_values() -> None:
     import pandas as pd
 
-    with pytest.raises(dpsql.DataError) as error:
+    with pytest.raises(dpsql.PolicyError) as error:
         _session({"unit": "row"}, pd.DataFrame({"x": [1, "alice", b"z"]}))
     assert "alice" not in str(error.value)

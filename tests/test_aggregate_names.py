@@ -25,11 +25,13 @@ STRINGS = {
     "analyze/per_unit.py": "another implementation: exact aggregates of one unit's own rows; all others are refused",
     "sql/nodes.py": "RR_COUNT and RR_FREQUENCY: estimates from rows that leave one by one, which are no aggregates",
     "plan/estimates.py": "the same",
+    "backends/spark/aggregates.py": "how Spark writes what statements add up, and the range of that",
     "explain/inspect.py": "words for people: what DESCRIBE says that may be asked of a column",
 }
 NODES = {
     "analyze/relations.py": "which values of a unit's own rows a per-unit MIN, MAX or ANY_VALUE can show",
     "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
+    "backends/spark/aggregates.py": STRINGS["backends/spark/aggregates.py"],
     "sql/names.py": "DuckDB has a name of its own for a column that is COUNT(*)",
     "sql/rewrite/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",
     "sql/trees.py": "sqlglot writes BOOL_AND and BOOL_OR with casts that nobody wrote",

@@ -212,6 +212,8 @@ def test_a_divisor_that_may_be_0_leaves_no_interval(session: dpsql.Session) -> N
     for _ in range(10):
         answer = session.query(sql, epsilon=1, fresh=True)
         for (k, _, x), divisor, ratio in zip(answer.rows, *_named(answer, "n", "x"), strict=True):
+            if min(abs(divisor[0]), abs(divisor[1])) < 1:
+                continue  # its ends are rounded, so that it may hold 0 or not
             holds_0 = divisor[0] <= 0 <= divisor[1]
             assert (k == "nowhere" or not holds_0) and (ratio is None) == (holds_0 or x is None)
             without += ratio is None

@@ -85,7 +85,7 @@ def test_what_is_the_stewards_is_nobody_elses(server: Server) -> None:
 
 
 KEY, OTHER = ECKey.generate_key("P-256", {"kid": "1"}), ECKey.generate_key("P-256", {"kid": "1"})
-CLAIMS: dict[str, Any] = {"iss": "https://id.example", "aud": "dpsql", "sub": "ann", "exp": int(time.time()) + 600}
+CLAIMS: dict[str, Any] = {"iss": "https://id.example", "aud": "dpsql", "sub": "ann"}
 
 
 @pytest.fixture
@@ -96,7 +96,8 @@ def issuer(tmp_path: Path) -> Issuer:
 
 
 def signed(key: Any, algorithm: str = "ES256", **claims: Any) -> str:
-    return jwt.encode({"alg": algorithm, "kid": "1"}, {**CLAIMS, **claims}, key, algorithms=[algorithm])
+    lasting = {"exp": int(time.time()) + 600}
+    return jwt.encode({"alg": algorithm, "kid": "1"}, {**CLAIMS, **lasting, **claims}, key, algorithms=[algorithm])
 
 
 def test_an_issuers_token_names_the_analyst(issuer: Issuer) -> None:

@@ -171,6 +171,7 @@ def never_null(session: dpsql.Session, names: Iterable[str]) -> None:
         engine.ledger.record_promise("t", promise, engine.versions()["t"], True)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("sql", "spans", "cells"),
     [

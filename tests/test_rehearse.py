@@ -65,6 +65,7 @@ def forms() -> Iterator[str]:
 FORMS = sorted(set(forms()))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("part", range(8))
 def test_no_function_of_results_fails_after_payment_on_its_constants(session: dpsql.Session, part: int) -> None:
     some = FORMS[part::8][:: 1 if os.environ.get(WHOLE) else 3]  # all of them with --whole

@@ -73,6 +73,7 @@ def failing(times: int, then: Callable[..., Any], after: int = 0) -> Callable[..
 # ---------------------------------------------------------------- what fails after it was recorded is free to retry
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sql", [PLAIN, RANGED])
 @pytest.mark.parametrize(
     ("where", "what"),

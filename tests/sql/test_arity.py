@@ -70,6 +70,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SCALARS)
 def test_no_number_of_arguments_crashes_a_function(name: str) -> None:
     for arguments in LISTS:

@@ -147,6 +147,7 @@ def test_what_is_cut_is_the_end() -> None:
         assert row == (True,)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("function", ["lower", "upper", "reverse", "strip_accents", "trim"])
 def test_functions_that_are_not_cut_make_no_text_longer(function: str) -> None:
     """On every character there is, alone and between others."""

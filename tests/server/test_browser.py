@@ -229,12 +229,12 @@ def test_history_is_replayed_for_free_and_files_are_given_out(open_page: OpenPag
     write(page, sql)
     costs(page, "ε 0.5")
     spend(page)
-    after = left(page)
     page.reload()
     page.get_by_role("tab", name="History").click()
     again = page.get_by_role("button", name=f"show again, for free: {sql}")
     expect(again).to_have_count(1)
     expect(page.locator(".history li")).to_have_count(1)  # nobody else's
+    after = left(page)
     again.click()
     expect(page.get_by_test_id("answer")).to_contain_text("replayed, free")
     costs(page, "nothing")

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden_files import Case, rewrite
+from seeding import FRESH, Seeding
 from services import left_out
 from support import WHOLE, Connect
 
@@ -21,12 +22,15 @@ read_constants()  # of expressions that are looked at without a session
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the diff")
+    parser.addoption("--seed", default="1", help=f"of the noise in tests; {FRESH!r}: the operating system's")
     parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--whole"):
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
+    if config.getoption("--seed") != FRESH:
+        config.pluginmanager.register(Seeding(config.getoption("--seed")))
 
 
 LONGEST = ("test_quality", "test_browser", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours",

@@ -110,6 +110,7 @@ def coverage(session: dpsql.Session, calls: tuple[str, ...], epsilon: object, co
 
 
 @pytest.mark.parametrize("calls", SETS, ids=lambda calls: ", ".join(calls))
+@pytest.mark.sample(2)
 def test_95_percent_intervals_cover_the_exact_value(calls: tuple[str, ...], session: dpsql.Session) -> None:
     for call, share in coverage(session, calls, 1, 0.95).items():
         assert share >= 0.935, (call, share)

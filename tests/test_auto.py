@@ -130,6 +130,7 @@ def test_a_query_that_needs_no_range_pays_for_none(session: dpsql.Session, sql: 
         "SELECT SUM(y) FROM (SELECT id, x AS y FROM t UNION ALL SELECT id, i FROM t)",
     ],
 )
+@pytest.mark.sample(3)
 def test_a_query_that_needs_a_range_gets_it(session: dpsql.Session, sql: str) -> None:
     answer = session.query(sql, epsilon=1)
     assert "t.x" in {r["column"] for r in answer.ranges}

@@ -93,7 +93,7 @@ COLUMNS = {  # the column, and over how many cells an error is shared: they coun
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("epsilon", ["1", "0.2"])
 def test_intervals_of_computed_columns_hold_the_exact_value(session: dpsql.Session, name: str, epsilon: str) -> None:

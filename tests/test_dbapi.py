@@ -382,6 +382,7 @@ def test_an_accuracy_takes_the_place_of_epsilon_and_the_other_way_round(connecti
         ("SET dpsql.confidence = x", "confidence can't be 'x'"),
     ],
 )
+@pytest.mark.sample(3)
 def test_a_setting_that_is_wrong_is_refused_and_changes_nothing(connection: Connection, sql: str, said: str) -> None:
     with pytest.raises(dbapi.ProgrammingError) as refused:
         connection.cursor().execute(sql)

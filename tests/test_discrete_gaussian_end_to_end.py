@@ -45,7 +45,7 @@ def noises(quote: Quote) -> list[Any]:
     return [m.noise for step in quote.steps for m in step.measurements]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_all_noise_that_is_added_is_discrete_and_its_price_is_what_was_asked_for(

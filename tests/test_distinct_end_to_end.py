@@ -49,7 +49,7 @@ def plain(sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("policy", [POLICY, ROWS], ids=["units", "rows"])
 @pytest.mark.parametrize("sql", QUERIES)
 def test_with_loose_limits_it_is_what_duckdb_says(connect: Connect, sql: str, policy: dict[str, Any]) -> None:
@@ -84,6 +84,7 @@ def matching(pairs: set[tuple[Any, Any]], most: int) -> int:
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("column", ["s", "x", "i"])
+@pytest.mark.sample(3)
 def test_with_a_limit_it_is_the_largest_matching(connect: Connect, column: str, most: int) -> None:
     session = connect({"t": TABLE}, POLICY, epsilon=10**9)
     found = session.query(f"SELECT COUNT(DISTINCT {column}) FROM t", epsilon=10**6, max_rows=most).rows[0][0]

@@ -132,6 +132,7 @@ def test_a_plan_is_releases_and_post_processing(file: str, case: Case, session: 
 
 
 @golden("explain")
+@pytest.mark.sample(3)
 def test_a_quote_says_what_is_measured_and_what_it_costs(
     file: str, case: Case, session: dpsql.Session, agree: Any
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_quote_says_what_is_measured_and_what_it_costs(
 
 
 @golden("refuse")
+@pytest.mark.sample(3)
 def test_a_refusal_says_what_and_where_and_what_to_do_and_costs_nothing(
     file: str, case: Case, session: dpsql.Session, agree: Any
 ) -> None:

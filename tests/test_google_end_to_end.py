@@ -97,7 +97,7 @@ def test_bounds_per_group_clip_what_each_unit_adds_to_a_group(
     assert alike(answer.rows, expected), (answer.rows, expected)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("aggregate", "same", "column"), PER_ROW, ids=[a for a, _, _ in PER_ROW])
 def test_bounds_per_row_clip_each_value(aggregate: str, same: str, column: str, session: dpsql.Session) -> None:
     low, high = aggregate.partition("(")[2].partition("(")[2].partition(")")[0].split(", ")

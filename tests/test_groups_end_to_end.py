@@ -87,7 +87,7 @@ LISTS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_has_the_groups_that_are_there(
     session: dpsql.Session, plain: duckdb.DuckDBPyConnection, name: str

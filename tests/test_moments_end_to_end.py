@@ -80,7 +80,7 @@ AGGREGATES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("call", AGGREGATES)
 def test_with_next_to_no_noise_it_is_what_duckdb_says(session: dpsql.Session, call: str) -> None:
     for sql in (f"SELECT {call} FROM t", f"SELECT k, {call} FROM t WHERE k IN ('n', 's') GROUP BY k ORDER BY k"):
@@ -111,14 +111,16 @@ def test_too_few_rows_are_null_and_never_an_error(connect: Connect) -> None:
     empty = connect({"t": TABLE.slice(0, 0)}, POLICY, epsilon=10**12)
     calls = [c for c in AGGREGATES if not c.startswith(("COUNT", "REGR_COUNT"))]
     assert empty.query(f"SELECT {', '.join(calls)} FROM t", epsilon=10**6).rows == [(None,) * len(calls)]
-    for _ in sampled(range(5), 3):  # noise alone
-        row = empty.query(f"SELECT {', '.join(AGGREGATES)} FROM t", epsilon=1, fresh=True).rows[0]
+    some = [*sampled(AGGREGATES, 4), "REGR_COUNT(y, x)"]
+    for _ in range(3):  # noise alone
+        row = empty.query(f"SELECT {', '.join(some)} FROM t", epsilon=1, fresh=True).rows[0]
         assert all(v is None or not isinstance(v, float) or np.isfinite(v) for v in row)
-        assert row[AGGREGATES.index("REGR_COUNT(y, x)")] >= 0
+        assert row[-1] >= 0
 
 
 @pytest.mark.parametrize("call", ["COVAR_POP(x, x + x)", "REGR_SLOPE(y, x)", "CORR(x, y)", "REGR_INTERCEPT(y, x)"])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.sample(3)
 def test_ranges_whose_products_no_double_holds_are_no_crash(connect: Connect, call: str, mechanism: str) -> None:
     columns = {"x": {"min": 0, "max": 1e-300}, "y": {"min": 1e30, "max": 2e30}}
     session = connect({"t": TABLE}, {"tables": {"t": {"unit": "row", "columns": columns}}}, delta=1e-6)
@@ -249,12 +251,13 @@ COVERED = ["CORR(x, y)", "REGR_SLOPE(y, x)", "REGR_INTERCEPT(y, x)", "REGR_R2(y,
 
 
 def test_intervals_hold_what_they_say(session: dpsql.Session) -> None:
-    exact = plain(f"SELECT {', '.join(COVERED)} FROM t")[0]
-    runs, hits = 250, np.zeros(len(COVERED))
-    for i, call in enumerate(COVERED):
+    calls = sampled(COVERED, 3)
+    exact = plain(f"SELECT {', '.join(calls)} FROM t")[0]
+    runs, hits = 250, np.zeros(len(calls))
+    for i, call in enumerate(calls):
         for _, interval in drawn(session, f"SELECT {call} FROM t", runs, epsilon=10):
             hits[i] += interval[0] <= exact[i] <= interval[1]
-    assert (hits >= 0.8 * runs).all() and (hits <= 0.99 * runs).all(), dict(zip(COVERED, hits / runs, strict=True))
+    assert (hits >= 0.8 * runs).all() and (hits <= 0.99 * runs).all(), dict(zip(calls, hits / runs, strict=True))
 
 
 def test_bool_or_is_right_where_many_rows_decide_and_says_nothing_of_one(connect: Connect) -> None:

@@ -82,7 +82,7 @@ def alike(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]], off: int =
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sql", QUERIES)
 def test_with_loose_limits_an_answer_is_duckdbs(session: dpsql.Session, sql: str, mechanism: str) -> None:

@@ -453,6 +453,7 @@ def test_values_are_kept_as_the_column_holds_them() -> None:
 
 
 @pytest.mark.parametrize("alias", [*TYPES, "VARCHAR(20)", "DECIMAL", "NUMERIC(5)", "dec ( 9 , 2 )", "timestamptz"])
+@pytest.mark.sample(3)
 def test_types_are_called_what_duckdb_calls_them(alias: str) -> None:
     described = duckdb.connect().execute(f"SELECT CAST(NULL AS {alias}) AS x").description
     assert described is not None

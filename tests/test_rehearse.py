@@ -65,7 +65,7 @@ def forms() -> Iterator[str]:
 FORMS = sorted(set(forms()))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("part", range(8))
 def test_no_function_of_results_fails_after_payment_on_its_constants(session: dpsql.Session, part: int) -> None:
     some = FORMS[part::8][:: 1 if os.environ.get(WHOLE) else 3]  # all of them with --whole
@@ -117,7 +117,7 @@ def nested(n: int) -> dict[str, str]:
     }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", nested(2))
 @pytest.mark.parametrize("n", [50, 300, 2000])
 def test_a_query_of_any_depth_is_answered_or_refused_before_payment(session: dpsql.Session, kind: str, n: int) -> None:
@@ -181,7 +181,7 @@ AGGREGATES = (
 )  # fmt: skip
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("low", "high"), RANGES)
 @pytest.mark.parametrize("accountant", ["basic", "zcdp"])
 def test_aggregates_over_extreme_ranges_are_answered_or_refused(low: float, high: float, accountant: str) -> None:

@@ -122,7 +122,7 @@ def comparable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("sql", QUERIES)
 def test_a_query_over_private_rows_is_answered_like_plain_duckdb(
     sql: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection

@@ -196,6 +196,7 @@ def test_fresh_pays_for_a_new_draw(session: dpsql.Session) -> None:
         (BY_KEY, {"max_rows_per_group": 1}),
     ],
 )
+@pytest.mark.sample(3)
 def test_another_release_is_paid_for(session: dpsql.Session, sql: str, options: dict[str, Any]) -> None:
     session.query(BY_KEY, epsilon=1)
     other = session.query(sql, epsilon="0.1", **options)
@@ -286,6 +287,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("sql", "again"), ROWS)
+@pytest.mark.sample(3)
 def test_releases_of_any_rows_are_found_again(connect: Connect, sql: str, again: str | None) -> None:
     session = connect({"t": TABLE, "codes": CODES}, WITH_CODES, epsilon=100)
     first = session.query(sql, epsilon=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import multiprocessing
 import threading
 from collections.abc import Callable
 from dataclasses import fields
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import Connect
+from support import Connect, own_processes
 
 import dpsql
 from dpsql import run as loop
@@ -73,7 +72,7 @@ def failing(times: int, then: Callable[..., Any], after: int = 0) -> Callable[..
 # ---------------------------------------------------------------- what fails after it was recorded is free to retry
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("sql", [PLAIN, RANGED])
 @pytest.mark.parametrize(
     ("where", "what"),
@@ -202,7 +201,7 @@ def ask(policy: Path, sql: str, ready: Any, found: Any) -> None:
 
 @pytest.mark.parametrize("sql", [PLAIN, RANGED])
 def test_eight_processes_with_one_query_pay_once_and_get_one_answer(folder: Path, sql: str) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = own_processes()
     ready, found = context.Barrier(8), context.Queue()
     started = [context.Process(target=ask, args=(folder / "policy.toml", sql, ready, found)) for _ in range(8)]
     for one in started:

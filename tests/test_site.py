@@ -91,6 +91,7 @@ POLICY = {
 
 
 @pytest.mark.parametrize("kind", JOINS, ids=[one.form for one in JOINS])
+@pytest.mark.sample(3)
 def test_joins_are_answered_and_refused_as_the_reference_says(kind: JoinKind) -> None:
     import pyarrow as pa
 

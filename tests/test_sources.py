@@ -174,6 +174,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_when_it_is_opened(
     ],
     ids=["plain", "quoted", "crlf", "bom", "no last newline", "tsv", "gz", "tsv.gz"],
 )
+@pytest.mark.sample(3)
 def test_a_csv_file_is_read(name: str, text: str, open_policy: Open, tmp_path: Path) -> None:
     data = text.encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
@@ -369,6 +370,7 @@ def test_an_object_that_the_policy_does_not_name_is_refused(connect: Connect) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sample(3)
 def test_any_name_of_a_file_a_table_and_a_column_works(name: str, open_policy: Open, tmp_path: Path) -> None:
     def quoted(text: str) -> str:
         return '"' + text.replace('"', '""') + '"'

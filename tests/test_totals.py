@@ -159,6 +159,7 @@ def test_under_zcdp_and_replace_one_a_total_is_bounded_as_well(connect: Connect)
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 @pytest.mark.parametrize("column", [{"min": -1e300, "max": 1e300}, {"min": -1e-300, "max": 1e-300}, {"bounds": "auto"}])
+@pytest.mark.sample(2)
 def test_what_is_paid_for_is_answered_near_the_ends_of_floats(
     connect: Connect, column: dict[str, Any], mechanism: str
 ) -> None:

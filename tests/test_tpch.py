@@ -70,6 +70,7 @@ def by_key(rows: list[Row], keys: int) -> dict[Row, Row]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.sample(3)
 def test_a_benchmark_query_is_answered_like_duckdb(
     session: dpsql.Session, plain: duckdb.DuckDBPyConnection, name: str
 ) -> None:

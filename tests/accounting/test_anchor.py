@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from support import charge
+from support import charge, own_processes
 
 from dpsql.accounting import anchor as anchors
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor, Note
@@ -338,7 +338,7 @@ def _many(path: str, note: str, results: multiprocessing.Queue[str]) -> None:
 
 def test_processes_that_share_an_anchored_ledger_spend_its_total_once(path: Path, tmp_path: Path) -> None:
     """None takes another's later note for a rollback, and the note ends at the ledger's end."""
-    context = multiprocessing.get_context("spawn")
+    context = own_processes()
     results = context.Queue()
     note = tmp_path / "note"
     processes = [context.Process(target=_many, args=(str(path), str(note), results)) for _ in range(4)]

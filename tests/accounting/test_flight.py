@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import own_processes
 
 from dpsql.accounting import claims, clock, stored
 from dpsql.accounting.anchor import Anchor, FileAnchor
@@ -149,7 +150,7 @@ def _ask(path: str, barrier: Barrier, answers: multiprocessing.Queue[object]) ->
 
 def test_eight_processes_that_ask_at_once_pay_once_and_get_the_same_bytes(path: Path) -> None:
     Ledger.create(path, ACCOUNT)
-    context = multiprocessing.get_context("spawn")
+    context = own_processes()
     barrier, answers = context.Barrier(8), context.Queue()
     processes = [context.Process(target=_ask, args=(str(path), barrier, answers)) for _ in range(8)]
     for process in processes:

@@ -84,6 +84,7 @@ def test_an_edit_that_is_not_of_the_account_keeps_the_spend(folder: Path, change
         (("max_rows = 3", 'max_rows = 3\nadjacency = "replace_one"'), '-> "replace_one"', "new ledger file"),
     ],
 )
+@pytest.mark.sample(2)
 def test_an_edit_of_the_account_is_refused_with_the_reason_and_the_way(
     folder: Path, change: tuple[str, str], says: str, way: str
 ) -> None:
@@ -194,6 +195,7 @@ Break = Callable[[Path], object]
 @pytest.mark.parametrize(
     "command", [["query", COUNT, "--epsilon", "0.01"], ["explain", COUNT, "--epsilon", "0.01"], ["budget"]]
 )
+@pytest.mark.sample(3)
 def test_a_broken_ledger_answers_nothing_and_exits_with_5(folder: Path, broken: Break, command: list[str]) -> None:
     ledger = folder / "one.sqlite"
     broken(ledger)

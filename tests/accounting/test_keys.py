@@ -243,7 +243,7 @@ def test_kill_9_while_the_key_changes_leaves_a_ledger_that_opens(path: Path, pyt
     points = int(_rotate(path, 10**9).stdout)
     assert points > 60
     killed = 0
-    step = 1 if pytestconfig.getoption("--whole") else 11
+    step = 1 if pytestconfig.getoption("--whole") else 23
     for point in range(1, points, step):
         killed += _rotate(path, point).returncode == -9
         assert spent(path) == Fraction(1, 10)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Connect, charge
+from support import Connect, charge, own_processes
 
 from dpsql.accounting.ledger import Account, Ledger
 from dpsql.core.cost import Cost, show_rounded
@@ -318,7 +318,7 @@ def test_eight_processes_at_a_barrier_spend_the_last_epsilon_once(exists: bool, 
     if exists:
         with Ledger(path, ACCOUNT) as ledger:
             charge(ledger, price("0.5"), {})
-    context = multiprocessing.get_context("spawn")
+    context = own_processes()
     barrier, results = context.Barrier(8), context.Queue()
     processes = [context.Process(target=_spend_at_barrier, args=(str(path), barrier, results)) for _ in range(8)]
     for process in processes:

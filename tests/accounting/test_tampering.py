@@ -91,7 +91,7 @@ def small_pages(connect: object) -> object:
     return connected
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_flipped_bit_changes_nothing_that_a_ledger_says_or_is_refused(
     share: int, folder: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config

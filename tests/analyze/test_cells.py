@@ -214,7 +214,7 @@ def _split(keys: str) -> list[str]:
     return parts
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", EXACT)
 def test_cells_are_the_groups_that_there_can_be_and_no_others(
     name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection
@@ -273,7 +273,7 @@ STEPS = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("key", STEPS)
 @pytest.mark.parametrize("kind", ["parquet by pyarrow", "CSV", "DuckDB file", "Arrow"])
 @pytest.mark.parametrize("limits", [{}, {"max_rows": 2, "max_rows_per_group": 1}], ids=["unlimited", "limited"])
@@ -297,7 +297,7 @@ def test_a_neighbour_changes_no_cell(tmp_path: Path) -> None:
     """The cells of two data sets that differ by one person, who is where nobody else is, and outside of all ranges."""
     table = rows().slice(0, 500)
     person = pa.Table.from_pylist([{**dict.fromkeys(TRIPS.names), "uid": -1, "pay": 1e9, "nk": 99, "age": 500}], TRIPS)
-    found, names = [], sampled(EXACT, 3)
+    found, names = [], sampled(EXACT, 9)
     for i, data in enumerate((table, pa.concat_tables([table, person]), table.slice(0, 0))):
         for kind in ("parquet by pyarrow", "DuckDB file"):
             folder = tmp_path / f"{i}{kind}"

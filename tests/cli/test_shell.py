@@ -275,7 +275,7 @@ def test_settings_are_shown_kept_and_taken_back(session: package.Session, capsys
     assert shell.settings == {} and "query_epsilon = 1 counts" in capsys.readouterr().out
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "line",
     [

@@ -96,6 +96,7 @@ def test_delta_is_what_enumeration_of_neighbours_gives_rounded_up(epsilon: str, 
 
 @pytest.mark.parametrize("shift", [1, 3])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
+@pytest.mark.sample(2)
 def test_calibration_is_certified_and_two_coins_or_a_tenth_less_is_caught(shift: int, epsilon: str) -> None:
     noise = Binomial.calibrate(number(shift), Fraction(epsilon), MICRO)
     assert noise.cost(number(shift), Fraction(epsilon)).delta <= MICRO

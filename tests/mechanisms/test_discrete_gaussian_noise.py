@@ -151,6 +151,7 @@ def test_scales_past_2_to_the_50_are_refused_before_anything_is_drawn() -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 10), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("shift", [1, 3, 40])
+@pytest.mark.sample(3)
 def test_delta_of_one_integer_is_what_enumeration_of_neighbours_gives(epsilon: Fraction, shift: int) -> None:
     noise = (
         DiscreteGaussian.calibrate(number(shift), epsilon, Fraction(1, 10**4))
@@ -168,6 +169,7 @@ def test_delta_of_one_integer_is_what_enumeration_of_neighbours_gives(epsilon: F
 @pytest.mark.parametrize("squared", [Fraction(1, 5), Fraction(7, 2), Fraction(100)])
 @pytest.mark.parametrize("epsilon", ["0", "0.3", "2", "40"])
 @pytest.mark.parametrize("shift", [1, 2])
+@pytest.mark.sample(3)
 def test_delta_is_never_below_the_truth_and_hardly_above(squared: Fraction, epsilon: str, shift: int) -> None:
     with localcontext(prec=120):
         terms = [(-Decimal(z * z * squared.denominator) / (2 * squared.numerator)).exp() for z in range(1200)]

@@ -55,6 +55,7 @@ def test_calibration_gives_the_published_figures(epsilon: str, sigma: float) -> 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 10), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("shift", [1, 3, 500])
+@pytest.mark.sample(3)
 def test_the_certified_delta_covers_the_enumerated_one(epsilon: Fraction, shift: int) -> None:
     claimed = Fraction(1, 10**4)
     noise = Gaussian.calibrate(shifted(shift), epsilon, claimed) if epsilon else Gaussian(Fraction(20 * shift))

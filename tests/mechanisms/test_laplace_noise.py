@@ -35,6 +35,7 @@ def exact_delta(noise: DiscreteLaplace, shift: tuple[int, ...], epsilon: float, 
 
 @pytest.mark.parametrize("shift", [(1,), (3,), (1, 1), (2, -1)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
+@pytest.mark.sample(3)
 def test_the_claimed_epsilon_holds_with_delta_zero_and_no_smaller_one_does(
     shift: tuple[int, ...], epsilon: Fraction
 ) -> None:

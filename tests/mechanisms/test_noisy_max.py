@@ -39,6 +39,7 @@ CASES = [[0, 0], [0, 1, 3], [5, 5, 5, 5], [2, 0, 2, 1, -4], [0, 7]]
 
 @pytest.mark.parametrize("scores", CASES)
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5, 2)])
+@pytest.mark.sample(3)
 def test_winners_have_the_law_of_the_formula(scores: list[int], scale: Fraction) -> None:
     expected = law(scores, float(scale))
     assert sum(expected) == pytest.approx(1, abs=1e-9)

@@ -263,5 +263,6 @@ def test_there_is_no_mechanism_for_one_value_or_without_epsilon() -> None:
             RandomizedResponse(epsilon, size)
 
 
+@pytest.mark.true_noise
 def test_bits_come_from_the_operating_system_and_from_nowhere_else() -> None:
     assert sampler._random_bytes is os.urandom

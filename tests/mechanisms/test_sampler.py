@@ -277,6 +277,7 @@ def test_every_cell_gets_a_draw_of_its_own(n: int) -> None:
         assert len(np.unique(np.abs(cells))) == len(cells) == n  # by chance two of 2^16 are alike in one of 10^5 runs
 
 
+@pytest.mark.true_noise
 def test_noise_cannot_be_seeded() -> None:
     np.random.seed(0)
     first = sampler.discrete_laplace(Fraction(2**40), 100)

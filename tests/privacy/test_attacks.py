@@ -181,7 +181,7 @@ def test_02_a_float_sum_differs_by_exactly_the_row_that_was_dropped() -> None:
     assert whole[0][1][0][0] - less[0][1][0][0] == round(Fraction(1e-7) / step)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("i", [HUGE, -HUGE - 1, HUGE - 1])
 @pytest.mark.parametrize("v", [1e308, -1e308, 5e-324])
 @pytest.mark.parametrize(
@@ -901,7 +901,7 @@ def csv_session(tmp_path: Any) -> Iterator[Any]:
         session.close()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "row", ["n77,a", "1e5,a", "2024-01-01,a", ",", "77", "77,a,extra,cells", "99999999999999999999,a", "7.5,1"]
 )
@@ -936,6 +936,7 @@ def test_37_a_csv_file_with_an_open_quote_is_no_table_because_it_would_swallow_o
 
 
 @pytest.mark.parametrize("row", ["n77,a", "77,a", "77", "77,a,extra,cells", "99999999999999999999,a"])
+@pytest.mark.sample(2)
 def test_37_one_row_of_a_csv_file_moves_a_count_by_no_more_than_one(row: str, csv_session: Any) -> None:
     base = [f"{n},{'a1'[n % 2]}" for n in range(20, 60)]
     counts = []

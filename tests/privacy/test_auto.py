@@ -114,6 +114,7 @@ HOSTILE = [(77, 77, x, i, Decimal(1)) for x in (1e308, float("nan"), 3.0, -1e-30
 @SOME
 @given(data=st.lists(rows(st.integers(0, 9)), max_size=9), added=st.lists(rows(st.just(77)), min_size=1, max_size=9))
 @example(data=[], added=HOSTILE * 50)
+@pytest.mark.sample(3)
 def test_one_unit_moves_the_histogram_by_one_at_most(kind: str, column: str, data: list[Any], added: list[Any]) -> None:
     added = added[:1] if kind == "row" else added
     (m,) = step(kind, "add_remove", column).measurements

@@ -173,6 +173,7 @@ hostile = st.lists(rows(st.just(77)), min_size=1, max_size=6)
 @pytest.mark.parametrize("name", ROW)
 @SOME
 @given(data=others, added=rows(st.just(77)))
+@pytest.mark.sample(3)
 def test_one_row_loses_no_more_than_is_claimed(name: str, data: list[Any], added: tuple[Any, ...]) -> None:
     for seen, claimed in losses("row", "add_remove", ROW[name], data, [*data, added]):
         assert seen <= claimed
@@ -182,6 +183,7 @@ def test_one_row_loses_no_more_than_is_claimed(name: str, data: list[Any], added
 @SOME
 @given(data=others, added=hostile)
 @example(data=[], added=[(77, HUGE, 1e308, "a", True)] * 6)
+@pytest.mark.sample(3)
 def test_one_unit_loses_no_more_than_is_claimed(name: str, data: list[Any], added: list[Any]) -> None:
     for seen, claimed in losses("id", "add_remove", UNIT[name], data, [*data, *added]):
         assert seen <= claimed
@@ -190,6 +192,7 @@ def test_one_unit_loses_no_more_than_is_claimed(name: str, data: list[Any], adde
 @pytest.mark.parametrize("name", UNIT)
 @SOME
 @given(data=others, before=hostile, after=hostile)
+@pytest.mark.sample(3)
 def test_a_replaced_unit_loses_no_more_than_is_claimed(
     name: str, data: list[Any], before: list[Any], after: list[Any]
 ) -> None:
@@ -258,6 +261,7 @@ def test_a_unit_in_many_cells_moves_each_winner_by_its_peak_alone() -> None:
 @pytest.mark.parametrize(
     "sql", [*UNIT.values(), "SELECT ARG_MIN(k, n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)"]
 )
+@pytest.mark.sample(3)
 def test_neighbours_see_the_same_price_schema_and_plan(sql: str) -> None:
     texts = []
     for rows in (SPREAD, [*SPREAD, *full(77, HUGE, "n77")]):

@@ -146,7 +146,7 @@ HEAVY = [(u, x + u, f"{s} {u}", k, p) for u in range(20) for _, x, s, k, p in MA
 FEW = [(u, float(u % 4), "uvw"[u % 3], "abc"[u % 3], f"p{u % 2}") for u in range(12)]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("kind", ["id", "peak"])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
@@ -161,7 +161,7 @@ def test_one_unit_moves_the_numbers_by_no_more_than_is_claimed(
         assert min(moved, default=0) >= 0  # adding a unit never lowers a number
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("kind", ["id", "peak"])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
@@ -178,6 +178,7 @@ def test_a_replaced_unit_moves_the_numbers_by_no_more_than_is_claimed(
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
 @given(data=others, before=rows(st.just(77)), after=rows(st.just(77)))
+@pytest.mark.sample(3)
 def test_one_row_moves_the_numbers_by_no_more_than_is_claimed(
     name: str, adjacency: str, data: list[Any], before: tuple[Any, ...], after: tuple[Any, ...]
 ) -> None:
@@ -236,6 +237,7 @@ ATTAINED: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", ATTAINED)
+@pytest.mark.sample(3)
 def test_claims_are_attained(name: str) -> None:
     kind, adjacency, query, before, after = ATTAINED[name]
     ((moved, claim),) = moves(kind, adjacency, QUERIES[query], [*FEW, *before], [*FEW, *after])

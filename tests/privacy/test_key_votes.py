@@ -96,6 +96,7 @@ PEOPLE = {
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.sample(3)
 def test_no_unit_moves_the_votes_by_more_than_is_claimed_and_one_moves_them_by_as_much(
     adjacency: str, sql: str
 ) -> None:

@@ -84,6 +84,7 @@ def moved(one: list[list[list[int]]], other: list[list[list[int]]]) -> list[int]
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.sample(3)
 def test_a_unit_has_one_vote_in_each_histogram_whatever_it_has(adjacency: str, sql: str) -> None:
     votes = 1 if adjacency == "add_remove" else 2
     with opened(adjacency, CROWD) as session:
@@ -113,7 +114,7 @@ def test_rows_of_nobody_have_no_vote(adjacency: str) -> None:
         assert measured(session, stage, CROWD) == measured(session, stage, [*CROWD, *nobody])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_charged_and_said_is_the_same_on_neighbours(kind: str, tmp_path: Path) -> None:
     seen = []

@@ -212,7 +212,7 @@ SOME = settings(max_examples=examples(8), deadline=None, suppress_health_check=l
 base = st.lists(rows(st.integers(0, 10**6)), max_size=8)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ROW_LEVEL)
 @SOME
 @given(data=base, added=rows(st.integers(0, 10**6)))
@@ -222,7 +222,7 @@ def test_one_row_moves_no_statistic_by_more_than_is_claimed(name: str, data: lis
     check(data, [*data, added], ROW_LEVEL[name], by_unit=False)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", BY_UNIT)
 @SOME
 @given(
@@ -286,6 +286,7 @@ def stored_session(data: Sequence[tuple[Any, ...]], kind: str, folder: Path, *, 
 
 @pytest.mark.parametrize("by_unit", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(2)
 def test_over_every_kind_of_source_one_unit_moves_no_statistic_by_more_than_is_claimed(
     kind: str, by_unit: bool, tmp_path: Path
 ) -> None:
@@ -346,6 +347,7 @@ def test_over_every_kind_of_source_one_unit_moves_no_statistic_by_more_than_is_c
         "SELECT AVG(i), AVG(n), COUNT(x) FROM t",
     ],
 )
+@pytest.mark.sample(3)
 def test_every_claim_is_attained_by_some_unit_so_a_smaller_one_would_be_caught(sql: str, by_unit: bool) -> None:
     count = ROWS_PER_UNIT if by_unit else 1
     highest = check([], [extreme(7, "a")] * count, sql, by_unit=by_unit)
@@ -354,7 +356,7 @@ def test_every_claim_is_attained_by_some_unit_so_a_smaller_one_would_be_caught(s
         assert max(up, down) > Fraction(99, 100)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", BY_UNIT)
 def test_schema_plan_scales_price_and_text_are_the_same_with_and_without_a_hostile_unit(name: str) -> None:
     seen = []

@@ -260,6 +260,7 @@ def test_rows_without_a_name_count_as_often_as_they_stand_there(pair: Pair, key:
         "SELECT COUNT(*) FROM (SELECT uid, NULL AS z FROM orders UNION SELECT uid, NULL FROM users)",
     ],
 )
+@pytest.mark.sample(3)
 def test_a_value_within_a_unit_is_what_duckdb_makes_of_it(pair: Pair, plain: Plain, sql: str) -> None:
     """Without parentheses the grid's scale would multiply the last term alone, and NOT NOT b IS NULL mean another."""
     check(pair[1], plain, sql)
@@ -297,6 +298,7 @@ NULLABLE = {
 
 
 @pytest.mark.parametrize("name", NULLABLE)
+@pytest.mark.sample(3)
 def test_what_may_be_null_bounds_nothing_even_where_a_condition_says_otherwise(pair: Pair, name: str) -> None:
     """LEAST skips NULLs, so 5 bounds it only where it is never NULL: on every row that the engine may look at."""
     for person in (3, 1234):
@@ -306,7 +308,7 @@ def test_what_may_be_null_bounds_nothing_even_where_a_condition_says_otherwise(p
 # ---------------------------------------------------------------- numbers of 128 bits
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "value",
     [

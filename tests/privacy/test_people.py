@@ -242,7 +242,7 @@ CROWD, HEAVY = crowd(5), heavy(77, 1, 4000)
 MANY = settings(max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", QUERIES)
 @MANY
@@ -265,7 +265,7 @@ def test_a_person_moves_no_statistic_by_more_than_is_claimed(
     compare(quote, one, two)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_person_with_thousands_of_rows_in_a_thousand_groups_is_bounded_like_any_other(
@@ -299,7 +299,7 @@ ATTAINED = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("limits", LIMITS[:3], ids=str)
 @pytest.mark.parametrize("name", ATTAINED)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
@@ -348,6 +348,7 @@ CLIPPED = (
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.sample(3)
 def test_a_person_in_a_thousand_groups_attains_the_claim_for_clipped_sums_and_no_more(
     keyed: bool, replace: bool, groups: int
 ) -> None:

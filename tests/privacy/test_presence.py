@@ -108,6 +108,7 @@ FEW = [(u, KEYS[u % 5], u % 4) for u in range(12)]
 @SOME
 @given(data=others, before=hostile, added=hostile)
 @example(data=FEW, before=[(77, "k3", 2)], added=EVERYWHERE)
+@pytest.mark.sample(2)
 def test_one_unit_moves_what_tells_presence_by_no_more_than_is_claimed(
     name: str, data: list[Any], before: list[Any], added: list[Any]
 ) -> None:

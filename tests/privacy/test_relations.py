@@ -210,7 +210,7 @@ JOINED = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("limits", [{"max_rows": 1, "max_groups": 1}, {"max_rows": 7, "max_groups": 2}], ids=str)
 @pytest.mark.parametrize("name", JOINED)
@@ -359,6 +359,7 @@ def test_a_noisy_hugeint_is_one_in_later_steps_too() -> None:
         ("rn <= day", None),
     ],
 )
+@pytest.mark.sample(3)
 def test_only_a_number_as_it_stands_bounds_the_rows_that_are_kept(condition: str, rows: int | None) -> None:
     sql = (
         "SELECT COUNT(*) FROM (SELECT day, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY day) AS rn FROM orders) "

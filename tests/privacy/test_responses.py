@@ -56,7 +56,7 @@ def chi_squared_limit(df: int) -> float:
     return df * (1 - 2 / (9 * df) + ALPHA_SIGMAS * math.sqrt(2 / (9 * df))) ** 3
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("place", [0, 17, 49])
 def test_replacing_one_row_changes_the_codes_of_that_row_and_nothing_else(

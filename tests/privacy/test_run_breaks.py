@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import Connect
+from support import Connect, own_processes
 
 import dpsql
 from dpsql import run as loop
@@ -95,6 +94,7 @@ def test_whoever_asks_between_the_range_and_the_release_of_another_one_waits_and
 
 @ACCOUNTANTS
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
+@pytest.mark.sample(3)
 def test_a_batch_of_rows_and_ranges_is_one_flight_at_every_stage(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, accountant: str, after: int
 ) -> None:
@@ -248,10 +248,11 @@ def killed(policy: Path, what: str, times: int) -> None:
         ("answered", 1, ["released", "released"], 0),
     ],
 )
+@pytest.mark.sample(2)
 def test_whenever_a_session_is_killed_all_that_left_was_paid_for_and_what_was_recorded_is_free(
     policy: Path, what: str, times: int, states: list[str], again: int
 ) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=killed, args=(policy, what, times))
+    process = own_processes().Process(target=killed, args=(policy, what, times))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL

@@ -78,7 +78,7 @@ NOT_A_NUMBER = listed("""
 """)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("kind", "type_"), [*((kind, pa.float64()) for kind in KINDS), *((kind, pa.float32()) for kind in list(KINDS)[:5])]
 )
@@ -129,7 +129,7 @@ def varied(rows: int, dice: Random) -> pa.Table:
     return pa.table({"id": range(rows), **{n: pa.array(v, types[n]) for n, v in columns.items()}})
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_filter_keeps_the_rows_of_which_its_condition_is_true(open_kind: Open, kind: str) -> None:
     session = open_kind(kind, varied(6 * GROUP, Random(kind)))
@@ -140,6 +140,7 @@ def test_a_filter_keeps_the_rows_of_which_its_condition_is_true(open_kind: Open,
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(3)
 def test_one_row_moves_no_filtered_count_by_more_than_one(open_kind: Open, kind: str) -> None:
     dice = Random(f"{kind} again")
     whole = varied(6 * GROUP, dice)
@@ -469,7 +470,7 @@ if os.environ.get(WHOLE):
     RAW_KINDS += ["parquet by DuckDB", "pandas"]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", RAW_KINDS)
 def test_no_bit_pattern_makes_a_listed_function_fail(tmp_path: Path, kind: str, pattern: str) -> None:

@@ -182,7 +182,7 @@ def moved(one: Numbers, other: Numbers) -> list[tuple[int, int]]:
     return [(sum(p), sum(n * n for n in p)) for p in pairs]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("peak", [None, PEAK], ids=["total", "peak"])
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)
@@ -234,6 +234,7 @@ def test_counts_keep_the_weight_of_rows() -> None:
 
 @pytest.mark.parametrize("kind", ["parquet by pyarrow", "DuckDB file", "Arrow"])
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.sample(2)
 def test_over_any_kind_of_source_nobody_moves_a_sum_by_more_than_is_claimed(
     kind: str, adjacency: str, tmp_path: Path
 ) -> None:

@@ -401,7 +401,7 @@ def people() -> Iterator[dict[str, list[dpsql.Session]]]:
         session.close()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("sql", "steps"), STEPS)
 def test_a_step_with_noisy_constants_is_moved_by_no_more_than_is_claimed(
     people: dict[str, list[dpsql.Session]], sql: str, steps: int

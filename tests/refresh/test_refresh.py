@@ -380,7 +380,7 @@ def test_a_job_that_leaves_a_table_as_it_was_shows_in_no_price(shop: Path, on_ch
     assert asked(shop, on_change) == ("paid" if on_change == "accept" else "data-changed")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -70,7 +70,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SCALARS)
 def test_no_number_of_arguments_crashes_a_function(name: str) -> None:
     for arguments in LISTS:
@@ -83,6 +83,7 @@ def test_no_number_of_arguments_crashes_a_function(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
+@pytest.mark.sample(3)
 def test_no_number_of_arguments_crashes_an_aggregate(session: dpsql.Session, name: str) -> None:
     for count in range(4):
         call = f"{name}({', '.join(['i'] * count)})"

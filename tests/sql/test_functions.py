@@ -662,7 +662,7 @@ def _check_extent(s: Scalar, values: list[Any], text: str) -> None:
             assert value is None or inside(value, s.extent, False), f"{text}: {value!r} outside its extent {s.extent}"
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("start", range(0, len(EXPRESSIONS), 100))
 def test_every_function_is_total_typed_and_agrees_with_duckdb(start: int) -> None:
     for text in EXPRESSIONS[start : start + 100]:

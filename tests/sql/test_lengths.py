@@ -114,7 +114,7 @@ def sizes(step: str, start: str, levels: int) -> tuple[list[int], int]:
     return longest, way
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("step", GROWING)
 def test_a_text_never_grows_past_the_bound_however_often_it_is_grown(step: str) -> None:
     longest, way = sizes(step, "aaaa", 25)
@@ -147,7 +147,7 @@ def test_what_is_cut_is_the_end() -> None:
         assert row == (True,)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("function", ["lower", "upper", "reverse", "strip_accents", "trim"])
 def test_functions_that_are_not_cut_make_no_text_longer(function: str) -> None:
     """On every character there is, alone and between others."""

@@ -60,7 +60,7 @@ def divided(resolution: int, steps: Iterable[tuple[int, int, int]]) -> dict[tupl
     return cells
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("degrees", [(1,), (2,), (3,), (4,), (1, 1), (2, 1), (2, 2), (1, 1, 1)])
 @pytest.mark.parametrize("resolution", [1, 2, 5, 16])
 def test_every_row_adds_integers_that_are_not_negative_and_sum_to_the_resolution(

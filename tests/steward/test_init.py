@@ -396,7 +396,7 @@ def test_what_is_no_source_is_refused_with_what_to_do(folder: Path, name: str, c
     assert refused.value.code == code and refused.value.hint
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("steward", [False, True])
 @pytest.mark.parametrize(("mark", "name"), [(";", "t.csv"), ("|", "t.csv"), ("\t", "t.csv"), (",", "t.tsv")])
 def test_whatever_separates_fields_is_drafted_and_read(folder: Path, mark: str, name: str, steward: bool) -> None:

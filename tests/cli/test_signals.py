@@ -168,6 +168,7 @@ IMPORTED = ["dpsql.cli.main", "click", "dpsql.session", "numpy", "sqlglot", "duc
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("module", IMPORTED)
 def test_a_signal_while_things_are_imported_ends_without_a_traceback(
     place: Path, start: Start, module: str, number: signal.Signals, code: int

@@ -66,12 +66,12 @@ def test_the_time_of_a_reply_does_not_tell_whether_one_person_is_there(tmp_path:
             for _ in range(ROUNDS):
                 times = [(seconds(first), seconds(second)) for _ in range(PAIRS)]
                 without, present = ([pair[i] for pair in times] for i in (0, 1))
-                late = max(*without, *present) - AFTER
+                late = float(np.median([*without, *present])) - AFTER  # a machine's hiccup is in some of them
                 told.append((area(without, present), late))
                 if 0.35 <= told[-1][0] <= 0.65 and late <= NEAR:
                     assert min(*without, *present) >= AFTER
                     return
-            raise AssertionError(f"areas, and the latest replies after their moment: {told}")
+            raise AssertionError(f"areas, and how late replies were: {told}")
     finally:
         for one in servers:
             one.close()

@@ -25,7 +25,6 @@ def read(page: str) -> str:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(read(page)))])
-@pytest.mark.sample(3)
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(
     page: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

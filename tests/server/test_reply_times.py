@@ -66,7 +66,7 @@ def test_the_time_of_a_reply_does_not_tell_whether_one_person_is_there(tmp_path:
             for _ in range(ROUNDS):
                 times = [(seconds(first), seconds(second)) for _ in range(PAIRS)]
                 without, present = ([pair[i] for pair in times] for i in (0, 1))
-                late = float(np.median([*without, *present])) - AFTER  # a machine's hiccup is in some of them
+                late = float(np.quantile([*without, *present], 0.95)) - AFTER  # some meet a hiccup of the machine
                 told.append((area(without, present), late))
                 if 0.35 <= told[-1][0] <= 0.65 and late <= NEAR:
                     assert min(*without, *present) >= AFTER

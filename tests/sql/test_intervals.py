@@ -31,7 +31,7 @@ def session() -> Iterator[dpsql.Session]:
     table = {"unit": "person", "columns": {"d": {"values": [DAY]}}}
     policy = dpsql.Policy.from_dict({"budget": {"epsilon": 100}, "tables": {"visits": table}})
     rows = pa.table({"person": range(500), "d": [DAY] * 500})
-    with dpsql.connect(policy, sources={"visits": rows}) as opened:
+    with dpsql.connect(policy, sources={"visits": rows}, ledger=":memory:") as opened:
         yield opened
 
 

@@ -49,15 +49,15 @@ def _parts(node: exp.Expr) -> Parts | None:
 
 def _shift(node: exp.Expr, parts: Parts) -> bool:
     """Write x ± INTERVAL as months + x ± the rest of it; False where that isn't what stands there."""
-    place, operand = node.parent, node
-    while isinstance(place, exp.Paren):
-        place, operand = place.parent, place
-    minus = isinstance(place, exp.Sub)
-    if not isinstance(place, exp.Add | exp.DateAdd) and not (minus and operand is place.expression):
+    operand = node
+    while isinstance(operand.parent, exp.Paren):
+        operand = operand.parent
+    place = operand.parent
+    if not isinstance(place, exp.Add | exp.Sub | exp.DateAdd):
         return False
-    assert place is not None
+    minus = isinstance(place, exp.Sub)
     made: exp.Expr = place.expression if operand is place.this else place.this
-    if _parts(made.unnest()) is not None:
+    if _parts(made.unnest()) is not None or (minus and made is place.expression):
         return False
     months, days, micros = parts
     if months:

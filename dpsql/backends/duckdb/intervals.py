@@ -37,11 +37,13 @@ def kept_apart(tree: exp.Query) -> exp.Query:
 
 def _parts(node: exp.Expr) -> Parts | None:
     """Months, days and microseconds of a constant INTERVAL; None for all else."""
+    if isinstance(node, exp.Cast) and node.to.this is not exp.DType.INTERVAL:
+        return None
     value = node.this.unnest() if isinstance(node.this, exp.Expr) else None
     sign = ""
     while isinstance(value, exp.Neg):
         sign, value = ("" if sign else "-"), value.this.unnest()
-    if not isinstance(value, exp.Literal) or (isinstance(node, exp.Cast) and not node.to.is_type("interval")):
+    if not isinstance(value, exp.Literal):
         return None
     unit = node.args.get("unit")
     return constants().interval(f"{sign}{value.name} {unit.name if isinstance(unit, exp.Expr) else ''}".strip())

@@ -19,6 +19,8 @@ from dpsql.quote.model import Measurement, ResponseStep, Step
 from dpsql.statistics.base import Choice
 from dpsql.statistics.top import Top
 
+LANES = 2**17  # candidates that are looked at together: as many as stay in the cache
+
 
 def respond(step: ResponseStep, exact: Codes) -> Responded:
     """Move each value of each row by a draw of its own, around the end of its list; then shuffle the rows."""
@@ -56,9 +58,9 @@ def _chosen(measurement: Measurement, exact: Exact, cells: NDArray[np.int64]) ->
     """A choice in each of these cells, each with noise of its own; of the scores nothing leaves (Theorem CHOOSE-1)."""
     choice, noise = measurement.statistic, measurement.noise
     assert isinstance(choice, Choice) and isinstance(noise, NoisyMax)
-    counts = exact.spectra[choice.spectrum]
-    chosen = [choice.choose(noise, *counts.cell(cell)) for cell in cells]
-    return tuple(np.array([row[i] for row in chosen], dtype=np.int64) for i in range(choice.width))
+    counts, size = exact.spectra[choice.spectrum], max(1, LANES // choice.candidates)
+    blocks = [choice.choose(noise, *counts.of(cells[i : i + size])) for i in range(0, max(1, len(cells)), size)]
+    return tuple(np.concatenate(columns) for columns in zip(*blocks, strict=True))
 
 
 def _winners(step: Step, exact: Exact) -> Noisy:

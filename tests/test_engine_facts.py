@@ -247,3 +247,19 @@ def test_two_statements_are_counted_by_parse_and_not_by_parse_one() -> None:
     text = "SELECT 1; SELECT 2"
     assert len(sqlglot.parse(text, dialect="duckdb")) == 2, "FACT-PARSE-1: see docs/engine-facts.md"
     assert sqlglot.parse_one(text, dialect="duckdb") is not None, "FACT-PARSE-1: see docs/engine-facts.md"
+
+
+def test_months_and_days_are_told_apart_by_the_form_of_a_sum_alone(engine: duckdb.DuckDBPyConnection) -> None:
+    engine.execute("CREATE TABLE t AS SELECT DATE '2024-01-31' AS d")
+    once = one(engine, "SELECT d + INTERVAL 1 MONTH, d + INTERVAL 30 DAY FROM t")
+    assert once[0] == once[1], fact("FACT-INTERVAL-1")
+    month, days = one(engine, "SELECT INTERVAL 1 MONTH + d, d + INTERVAL 30 DAY FROM t")
+    assert (month.day, days.day) == (29, 1), fact("FACT-INTERVAL-1")
+    month, days = one(
+        engine, "SELECT time_bucket(INTERVAL 1 MONTH, d, DATE '2000-01-01'), time_bucket(INTERVAL 30 DAY, d) FROM t"
+    )
+    assert (month.day, days.day) == (1, 27), fact("FACT-INTERVAL-1")
+    together, apart = one(
+        engine, "SELECT d - INTERVAL '1 month 3 days', INTERVAL '-1 month' + d - INTERVAL 3 DAY FROM t"
+    )
+    assert together == apart, fact("FACT-INTERVAL-1")

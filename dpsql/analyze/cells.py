@@ -47,6 +47,7 @@ class Lister:
         self.lists: dict[Expr, Domain | None] = {}  # of variables and of expressions
         self.names: dict[Expr, str] = {}  # of the expressions that columns of lists stand for
         self.read: dict[tuple[str, ...], Arrow | None] = {}
+        self._totals: dict[Expr, Scalar] = {}
         self.same = same_values(every, self.known, variables, lambda n: self.listed(plan_column(n)) is not None)
         self.facts = [f for f in map(self._with_same, every) if not (isinstance(f, exp.EQ) and f.this == f.expression)]
 
@@ -132,7 +133,7 @@ class Lister:
     def _by_itself(self, e: Expr) -> Domain | None:
         """The values of an expression whose columns aren't listed: CASE arms, steps, booleans, integers, dates."""
         try:
-            total = scalar(e, self.known)
+            total = self._total(e)
         except Error:
             return None  # no value by itself, like a WHEN
         nulls = [None] if total.range.nullable else []
@@ -186,8 +187,14 @@ class Lister:
         return self.variables.beside[name].columns if self._is_public_name(name) else (name,)
 
     def _scalars(self) -> dict[str, Scalar]:
-        parts = {n: replace(scalar(e, self.known), sql=plan_column(n)) for e, n in self.names.items()}
+        parts = {n: replace(self._total(e), sql=plan_column(n)) for e, n in self.names.items()}
         return {**self.known, **parts}
+
+    def _total(self, e: Expr) -> Scalar:
+        """An expression over variables, as it is known here."""
+        if e not in self._totals:
+            self._totals[e] = scalar(e, self.known)
+        return self._totals[e]
 
     def _over_lists(self, e: Expr) -> Expr:
         """The expression with the parts that are listed replaced by their columns."""

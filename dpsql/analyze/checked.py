@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
 
@@ -107,6 +108,8 @@ class CheckedRelease:
     min_units: int | None
     unlisted: Unlisted | None  # why the keys aren't public, where they are not
     winners: Winners | None = None  # only these keys need to leave
+    once: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What others made of it and of nothing else: kept with it, and never with a changed copy of it."""
 
     @property
     def private_keys(self) -> bool:

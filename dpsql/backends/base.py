@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
+from dpsql.core.segments import Places, positions
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 
@@ -51,10 +52,12 @@ class Counts:
     values: Integers
     counts: Integers
 
-    def cell(self, index: int) -> tuple[Integers, Integers]:
-        """The values that occur in one cell, ascending, and how often."""
-        start, end = np.searchsorted(self.cells, [index, index + 1])
-        return self.values[start:end], self.counts[start:end]
+    def of(self, cells: Places) -> tuple[Integers, Integers, Places]:
+        """The values that occur in each of these cells, ascending, how often, and how many there are in each."""
+        starts = np.searchsorted(self.cells, cells)
+        lengths = np.searchsorted(self.cells, cells, side="right") - starts
+        found = positions(starts, lengths)
+        return self.values[found], self.counts[found], lengths
 
 
 @dataclass(frozen=True, slots=True, eq=False)

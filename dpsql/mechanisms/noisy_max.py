@@ -10,6 +10,7 @@ import numpy as np
 
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
+from dpsql.core.segments import Places, first_largest
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.base import Pure
@@ -76,7 +77,14 @@ class NoisyMax:
 
     def pick(self, scores: Scores, factor: Fraction = Fraction(1)) -> int:
         """The place of the candidate that wins; factor: scores of this choice move by so much more."""
-        return int(np.argmax(self._noisy(scores, factor)))  # the first of equals
+        return int(self.picks(scores, np.array([len(scores)]), factor)[0])
+
+    def picks(self, scores: Scores, lengths: Places, factor: Fraction = Fraction(1)) -> Places:
+        """The winner's place in each of several choices, whose candidates lie one after the other: so many in each.
+
+        Each candidate of each choice has a draw of its own.
+        """
+        return first_largest(self._noisy(scores, factor), lengths)
 
     def top(self, scores: Scores, count: int) -> list[int]:
         """The places of the `count` largest noisy scores, the largest first; the price is for that many winners."""

@@ -66,11 +66,18 @@ class Cut:
     before: bool = False  # counted before conditions on noisy values: of more rows than there are
 
 
-def cuts_of(one: CheckedRelease, *, open_ranges: bool = False) -> Iterator[Cut]:
+def cuts_of(one: CheckedRelease, *, open_ranges: bool = False) -> tuple[Cut, ...]:
     """The limits and ranges of a release that aren't proved, so that they may cut something.
 
     open_ranges: ranges aren't known yet, and those that the data can't leave now may be narrower then.
     """
+    found: tuple[Cut, ...] | None = one.once.get((cuts_of, open_ranges))
+    if found is None:
+        found = one.once[cuts_of, open_ranges] = tuple(_cuts(one, open_ranges=open_ranges))
+    return found
+
+
+def _cuts(one: CheckedRelease, *, open_ranges: bool) -> Iterator[Cut]:
     before = is_noisy(one.release.input)
     for kind, limit in _enforced(one):
         yield Cut(kind, f"{_NAMES[kind]} = {limit:,}", limit, histogram_of(one.release, kind), before=before)

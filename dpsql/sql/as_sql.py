@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import ErrorLevel
 
 from dpsql.sql.dialect import DIALECT
@@ -19,7 +20,14 @@ def as_sql(
     node: exp.Expr, *, dialect: str = DIALECT, copy: bool = True, pretty: bool = False, comments: bool = True
 ) -> str:
     """A tree as text. What an engine lacks is refused by our own rules, so sqlglot's warnings are left out."""
-    return node.sql(dialect=dialect, copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE)
+    return node.sql(
+        dialect=_dialect(dialect), copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE
+    )
+
+
+@cache
+def _dialect(name: str) -> Dialect:
+    return Dialect.get_or_raise(name)
 
 
 @contextmanager

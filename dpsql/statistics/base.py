@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from dpsql.core.exact import Integers
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
+from dpsql.core.segments import Places
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.tally import Spectrum, Tally
 
@@ -135,5 +136,8 @@ class Choice(Statistic, Protocol):
     def ranks(self, distance: float) -> float:
         """By how many rows (in integer weights) the rank is off, at most, if the noise is within this distance."""
 
-    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
-        """The choices in one cell, one for each column."""
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers, lengths: Places) -> list[Places]:
+        """The choices in several cells, an array for each column.
+
+        values, counts: which values occur in each cell and how often, cell after cell; lengths: so many in each.
+        """

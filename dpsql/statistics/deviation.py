@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.core.frozen import dataclass
+from dpsql.core.segments import Places
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
@@ -67,22 +68,28 @@ class Deviation:
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         raise AssertionError("a choice is no number that noise could be added to")
 
-    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
-        """The chosen distance in one cell, in steps of the grid."""
-        below = below_each(values, counts, self.value.grid.low, self.points, 1)
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers, lengths: Places) -> list[Places]:
+        """The chosen distance in each cell, in steps of the grid."""
+        below = below_each(values, counts, lengths, self.value.grid.low, self.points, 1)
         # Theorem MAD-1: the scores of a median move by at most a unit's weight, whatever the value is a distance from.
-        middle = noise.pick(rank_distance(below, 0, self.points, 0, _HALF), self.reach)
-        folded = np.concatenate([below[:1], np.cumsum(_folded(np.diff(below), middle))])
-        return [noise.pick(rank_distance(folded, 0, self.points, 0, _HALF), self.reach)]
+        return [self._middle(noise, _folded(below, self._middle(noise, below)))]
+
+    def _middle(self, noise: NoisyMax, below: Scores) -> Places:
+        """A median in each cell, as a place on the grid."""
+        first, end = np.zeros(len(below), dtype=np.int64), np.full(len(below), self.points)
+        return noise.picks(rank_distance(below, first, end, first, _HALF), end, self.reach)
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
         return {Quantity("deviation", self.value, self.where): (self.value.grid.step,)}
 
 
-def _folded(counts: Scores, middle: int) -> Scores:
-    """The weight of the rows at each distance from a place."""
-    above, below = counts[middle:], counts[:middle][::-1]
-    found = np.zeros_like(counts)
-    found[: len(above)] += above
-    found[1 : len(below) + 1] += below
-    return found
+def _folded(below: Scores, middle: Places) -> Scores:
+    """How many rows are nearer than each distance to a place, cell by cell."""
+    last = below.shape[1] - 1
+    distances = np.arange(last + 1)[np.newaxis, :]
+    above = np.minimum(middle[:, np.newaxis] + distances, last)
+    under = np.maximum(middle[:, np.newaxis] - distances + 1, 0)
+    cells = np.arange(len(below))[:, np.newaxis]
+    found = below[cells, above] - below[cells, under]
+    found[:, 0] = 0
+    return np.asarray(found)

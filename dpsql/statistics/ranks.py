@@ -8,7 +8,9 @@ from math import floor, log
 
 import numpy as np
 
+from dpsql.core.exact import top
 from dpsql.core.frozen import dataclass
+from dpsql.core.segments import Places, positions
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
@@ -91,18 +93,18 @@ class Quantiles:
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         raise AssertionError("a choice is no number that noise could be added to")
 
-    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
-        """The chosen integers of the grid in one cell, given which values occur in it and how often."""
-        below = below_each(values, counts, self.value.grid.low, self.value.grid.span + 1, self.parts)
-        found: dict[int, int] = {}
-        ends: dict[int, int] = {-1: -1, len(self.at): self.candidates}  # where each choice fell
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers, lengths: Places) -> list[Places]:
+        """The chosen integers of the grid in each cell, given which values occur in it and how often."""
+        below = below_each(values, counts, lengths, self.value.grid.low, self.points, self.parts)
+        # Where each choice fell, cell by cell.
+        ends = {-1: np.full(len(lengths), -1), len(self.at): np.full(len(lengths), self.candidates)}
         for index, left, right, share, factor in self._choices():
             # Rows of this choice: after the left one and up to the right one; candidates include both.
-            start, first = max(0, ends[left]), ends[left] + 1
-            end = min(self.candidates, ends[right] + 1)
-            picked = noise.pick(rank_distance(below, start, end, first, share), factor)
-            found[index] = ends[index] = start + picked
-        return [self.value.grid.low + found[i] // self.parts for i in range(len(self.at))]
+            start, first = np.maximum(0, ends[left]), ends[left] + 1
+            end = np.minimum(self.candidates, ends[right] + 1)
+            picked = noise.picks(rank_distance(below, start, end, first, share), end - start, factor)
+            ends[index] = start + picked
+        return [self.value.grid.low + ends[i] // self.parts for i in range(len(self.at))]
 
     def _choices(self) -> list[tuple[int, int, int, Fraction, Fraction]]:
         """(which, its neighbours that are chosen before, its share of the rows between them, factor of its noise)."""
@@ -191,15 +193,15 @@ class Extreme:
         """The rank that is looked for, in integer weights: one row, and so much that empty candidates rarely win."""
         return self.weight + floor(float(noise.scale * self.reach) * log(self.candidates))
 
-    def choose(self, noise: NoisyMax, values: Integers, counts: Integers) -> list[int]:
-        """The chosen integer of the grid in one cell."""
+    def choose(self, noise: NoisyMax, values: Integers, counts: Integers, lengths: Places) -> list[Places]:
+        """The chosen integer of the grid in each cell."""
         grid = self.value.grid
         if self.greatest:  # the least of what is mirrored
-            values, counts = grid.low + (grid.high - values[::-1]), counts[::-1]
-        below = below_each(values, counts, grid.low, self.candidates, 1)
+            values = grid.low + (grid.high - values)
+        below = below_each(values, counts, lengths, grid.low, self.candidates, 1)
         rank = self.rank(noise)
-        scores = np.minimum(0, np.minimum(below[1:] - rank, rank - self.weight - below[:-1]))
-        picked = noise.pick(scores, self.reach)
+        scores = np.minimum(0, np.minimum(below[:, 1:] - rank, rank - self.weight - below[:, :-1]))
+        picked = noise.picks(scores.reshape(-1), np.full(len(lengths), self.candidates), self.reach)
         return [grid.high - picked if self.greatest else grid.low + picked]
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
@@ -207,28 +209,32 @@ class Extreme:
         return {Quantity(kind, self.value, self.where): (self.value.grid.step,)}
 
 
-def below_each(values: Integers, counts: Integers, low: int, size: int, parts: int) -> Scores:
+def below_each(values: Integers, counts: Integers, lengths: Places, low: int, size: int, parts: int) -> Scores:
     """How many rows lie below each of size · parts candidates, and below the end; in parts of a row's weight.
 
-    A candidate's own rows are spread over its parts.
+    One row of the array for each cell. A candidate's own rows are spread over its parts.
     """
-    wide = counts.dtype == object or int(counts.sum(dtype=object)) * parts >= _SAFE
-    dense: Scores = np.zeros(size, dtype=object if wide else np.int64)
-    dense[np.asarray(values - low, dtype=np.int64)] = counts
-    fine = np.repeat(dense, parts) if parts > 1 else dense
-    zero = np.zeros(1, dtype=fine.dtype)
-    return np.concatenate([zero, np.cumsum(fine)])
+    most = top(counts) * int(lengths.max(initial=0)) * parts
+    dense: Scores = np.zeros((len(lengths), size), dtype=np.int64 if most < _SAFE else object)
+    dense[np.repeat(np.arange(len(lengths)), lengths), np.asarray(values - low, dtype=np.int64)] = counts
+    fine = np.repeat(dense, parts, axis=1) if parts > 1 else dense
+    below: Scores = np.zeros((len(lengths), size * parts + 1), dtype=fine.dtype)
+    np.cumsum(fine, axis=1, out=below[:, 1:])
+    return below
 
 
-def rank_distance(below: Scores, start: int, end: int, first: int, share: Fraction) -> Scores:
-    """Minus how far the rank `share` of the rows in [first, end) is from each candidate in [start, end).
+def rank_distance(below: Scores, start: Places, end: Places, first: Places, share: Fraction) -> Scores:
+    """Minus how far the rank `share` of the rows in [first, end) is from each candidate in [start, end), cell by cell.
 
     A candidate covers the ranks of its own rows, so that one with many rows is as good for all of them.
     """
-    before = np.maximum(below[start:end] - below[first], 0)
-    until = np.maximum(below[start + 1 : end + 1] - below[first], 0)
-    rows, num, den = int(below[end] - below[first]), share.numerator, share.denominator
-    if rows * den >= _SAFE and before.dtype != object:
-        before, until = before.astype(object), until.astype(object)
-    target = num * rows
+    cells, width = np.arange(len(below)), below.shape[1]
+    lengths, lowest = end - start, below[cells, first]
+    rows, num, den = below[cells, end] - lowest, share.numerator, share.denominator
+    if top(rows) * den >= _SAFE and below.dtype != object:
+        below, lowest, rows = below.astype(object), lowest.astype(object), rows.astype(object)
+    places = positions(cells * width + start, lengths)
+    base, target = (np.asarray(each)[np.repeat(cells, lengths)] for each in (lowest, num * rows))
+    before = np.maximum(below.reshape(-1)[places] - base, 0)
+    until = np.maximum(below.reshape(-1)[places + 1] - base, 0)
     return np.asarray(np.minimum(0, np.minimum(den * until - target, target - den * before)))

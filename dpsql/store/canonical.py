@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.analyze.checked import Argument
+from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.plan.nodes import (
     Filter,
     Given,
@@ -44,6 +44,7 @@ class Names:
         self.tables: set[str] = set()
         self._earlier = earlier
         self._count = 0
+        self._texts: dict[int, tuple[exp.Expr, Mapping[str, str], str]] = {}  # of expressions, with what named them
 
     def relation(self, relation: Relation | PublicTable | Given) -> list[object]:
         """A canonical text of the rows; afterwards `columns` are its columns."""
@@ -144,6 +145,12 @@ class Names:
 
     def expression(self, node: exp.Expr) -> str:
         """The expression over canonical names; nothing in it may stand for anything else."""
+        known = self._texts.get(id(node))
+        if known is None or known[1] is not self.columns:  # the node is kept, so nothing else has its id
+            known = self._texts[id(node)] = (node, self.columns, self._text(node))
+        return known[2]
+
+    def _text(self, node: exp.Expr) -> str:
         copy = exp.Paren(this=node.copy())  # a parent, so that a lone column can be replaced
         for part in copy.find_all(exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
             raise UnknownNode(type(part).__name__)
@@ -182,6 +189,16 @@ class Names:
             None if clip is None else [clip.per, str(clip.low), str(clip.high)],
             *([] if argument.second is None else [self.value(argument.second)]),
         ]
+
+
+def named(checked: CheckedRelease, earlier: Mapping[str, str]) -> tuple[Names, list[object]]:
+    """The names of a release's columns, and the canonical text of its rows; made once for a release."""
+    key = (named, tuple(sorted(earlier.items())))
+    found: tuple[Names, list[object]] | None = checked.once.get(key)
+    if found is None:
+        names = Names(earlier)
+        found = checked.once[key] = names, names.relation(checked.relation)
+    return found
 
 
 def _link(link: Link) -> list[object]:

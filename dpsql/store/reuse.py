@@ -30,7 +30,7 @@ from dpsql.statistics.choices import CHOSEN, UNWEIGHTED
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, earlier_spend, pack_release, to_bytes, unpack_release
-from dpsql.store.canonical import Names, UnknownNode
+from dpsql.store.canonical import Names, UnknownNode, named
 from dpsql.store.combine import combined
 from dpsql.store.responses import find_rows, pack_rows
 
@@ -151,13 +151,12 @@ def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Respo
             assert isinstance(step, ResponseStep) and isinstance(one, Responded)
             kept.append(pack_rows(step, versions, one))
             continue
-        names = Names(earlier)
         values: dict[str, Value] = {}
         wheres: dict[str, str] = {}
         clips: dict[str, Clip] = {}
         key = release_key(step, versions, earlier)
         if key:
-            names.relation(step.checked.relation)
+            names, _ = named(step.checked, earlier)
             for argument, call in zip(step.checked.arguments, step.calls, strict=True):
                 if argument.value is not None and call.value is not None:
                     values.setdefault(_value(names, argument), call.value)
@@ -183,12 +182,12 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
 
     earlier: the identities of earlier steps, whose noisy values may be constants of this one.
     """
-    checked, names = step.checked, Names(earlier)
-    unit = checked.bounding.contribution
+    checked, unit = step.checked, step.checked.bounding.contribution
     try:
+        names, rows = named(checked, earlier)
         whole: list[object] = [
             FORMAT,
-            names.relation(checked.relation),
+            rows,
             [[names.expression(k.sql), k.type.sql] for k in checked.keys],
             "private" if checked.private_keys else "public",
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
@@ -228,8 +227,7 @@ def _chosen(step: Step, names: Names) -> list[object] | None:
 
 def identity(step: Step, digests: Sequence[str], earlier: Mapping[str, str]) -> str:
     """What tells the noisy table of a step apart from every other: the stored tables it is made of, and its columns."""
-    names = Names(earlier)
-    names.relation(step.checked.relation)
+    names, _ = named(step.checked, earlier)
     aggregates = [[a.call.function, *map(str, a.call.at), names.argument(a)] for a in step.checked.arguments]
     return json.dumps([list(digests), aggregates])
 
@@ -246,8 +244,7 @@ def _digest(kept: Kept) -> str:
 
 def answers(step: Step, stored: Archived, earlier: Mapping[str, str]) -> Noisy | None:
     """The stored table as the table of this step; None if it lacks something, or has more noise."""
-    names, left = Names(earlier), stored.noisy.step
-    names.relation(step.checked.relation)
+    (names, _), left = named(step.checked, earlier), stored.noisy.step
     if step.selection is not None and (stored.threshold is None or stored.threshold > step.selection.units):
         return None
     calls: list[Call] = []

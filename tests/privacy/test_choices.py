@@ -76,14 +76,15 @@ class Listener:
 
     told: list[int] = field(default_factory=list)
     heard: list[tuple[np.ndarray, Fraction]] = field(default_factory=list)
-    picks: list[int] = field(default_factory=list)
+    picked: list[int] = field(default_factory=list)
     scale: Fraction = Fraction(1)
 
-    def pick(self, scores: np.ndarray, factor: Fraction = Fraction(1)) -> int:
+    def picks(self, scores: np.ndarray, lengths: np.ndarray, factor: Fraction = Fraction(1)) -> np.ndarray:
+        assert list(lengths) == [len(scores)]  # it listens to one cell
         self.heard.append((scores, factor))
-        picked = self.told[len(self.picks)] if self.told else int(np.argmax(scores))
-        self.picks.append(picked)
-        return picked
+        picked = self.told[len(self.picked)] if self.told else int(np.argmax(scores))
+        self.picked.append(picked)
+        return np.array([picked])
 
 
 def measured(kind: str, adjacency: str, rows: Sequence[tuple[Any, ...]], step: Step) -> Any:
@@ -120,9 +121,9 @@ def _rank_loss(m: Measurement, a: Any, b: Any, cells: int) -> Fraction:
     assert isinstance(choice, Choice)
     for cell in range(cells):
         first = Listener(scale=m.noise.scale if isinstance(m.noise, NoisyMax) else Fraction(1))
-        choice.choose(first, *a.spectra[choice.spectrum].cell(cell))  # type: ignore[arg-type]  # only pick is used
-        second = Listener(told=first.picks, scale=first.scale)
-        choice.choose(second, *b.spectra[choice.spectrum].cell(cell))  # type: ignore[arg-type]
+        choice.choose(first, *a.spectra[choice.spectrum].of(np.array([cell])))  # type: ignore[arg-type]  # only picks is used
+        second = Listener(told=first.picked, scale=first.scale)
+        choice.choose(second, *b.spectra[choice.spectrum].of(np.array([cell])))  # type: ignore[arg-type]
         for (s, factor), (t, _) in zip(first.heard, second.heard, strict=True):
             total += Fraction(_spread(s, t)) / factor
     return total

@@ -131,31 +131,32 @@ class Teller:
     dice: Random
     told: list[int] | None = None
     heard: list[tuple[Any, Fraction]] = field(default_factory=list)
-    picks: list[int] = field(default_factory=list)
+    picked: list[int] = field(default_factory=list)
 
-    def pick(self, scores: Any, factor: Fraction = Fraction(1)) -> int:
-        picked = self.dice.randrange(len(scores)) if self.told is None else self.told[len(self.picks)]
+    def picks(self, scores: Any, lengths: Any, factor: Fraction = Fraction(1)) -> Any:
+        assert list(lengths) == [len(scores)]  # it listens to one cell
+        picked = self.dice.randrange(len(scores)) if self.told is None else self.told[len(self.picked)]
         self.heard.append((scores.astype(object), factor))
-        self.picks.append(picked)
-        return picked
+        self.picked.append(picked)
+        return np.array([picked])
 
 
-def counted(step: Step, exact: Any, m: Measurement) -> dict[tuple[Any, ...], tuple[Any, Any]]:
+def counted(step: Step, exact: Any, m: Measurement) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     cells = exact.cells if step.checked.private_keys else step.cells
     keys = [()] if cells is None else list(zip(*(c.to_pylist() for c in cells.columns), strict=True))
     assert isinstance(m.statistic, Deviation)
-    return {key: exact.spectra[m.statistic.spectrum].cell(i) for i, key in enumerate(keys)}
+    return {key: exact.spectra[m.statistic.spectrum].of(np.array([i])) for i, key in enumerate(keys)}
 
 
 def lost(step: Step, m: Measurement, exact: tuple[Any, Any], dice: Random) -> Fraction:
     """What both choices of all cells lose, times the scale: the spread of how the scores move (Theorem CHOOSE-1)."""
     a, b = (counted(step, one, m) for one in exact)
-    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
     total = Fraction(0)
     for key in a.keys() | b.keys():
         first = Teller(dice)
         m.statistic.choose(first, *a.get(key, nothing))  # type: ignore[attr-defined]
-        second = Teller(dice, told=first.picks)
+        second = Teller(dice, told=first.picked)
         m.statistic.choose(second, *b.get(key, nothing))  # type: ignore[attr-defined]
         for (s, factor), (t, _) in zip(first.heard, second.heard, strict=True):
             total += Fraction(int(max(t - s)) - int(min(t - s))) / factor

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.backends.dialect import AS_IS, Dialect
+from dpsql.backends.duckdb.intervals import kept_apart
 
 NUMBERS = (
     "abs", "sign", "round", "trunc", "floor", "ceil", "even", "round_even", "sqrt", "cbrt", "exp", "ln", "log2",
@@ -33,4 +34,4 @@ DUCKDB = Dialect("DuckDB", "duckdb", dict.fromkeys((*NUMBERS, *TEXTS, *MOMENTS),
 
 def text_of(query: exp.Query, *, pretty: bool = False) -> str:
     """A statement's text. The tree is used up."""
-    return DUCKDB.text(query, pretty=pretty)
+    return DUCKDB.text(kept_apart(query), pretty=pretty)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.backends.base import Deadline
 from dpsql.backends.duckdb.cursor import Cursor, Health
-from dpsql.backends.duckdb.dialect import DUCKDB
+from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.limits import spill_to
 from dpsql.backends.duckdb.names import quoted
 from dpsql.backends.duckdb.sources import CONFIG, Arrow, Connection, Schema, attach, create_view, hold, lock
@@ -54,7 +54,7 @@ class PublicDatabase:
         """The answer, and the DuckDB types of its columns."""
         try:
             with self._cursor(tables) as cursor:
-                return cursor.typed(as_sql(explicit(query), dialect=DUCKDB.name, copy=False))
+                return cursor.typed(text_of(query.copy()))
         except duckdb.Error as error:
             # Public and noisy values only: the message can't leak.
             raise EngineError(str(error).splitlines()[0]) from None
@@ -64,7 +64,7 @@ class PublicDatabase:
 
         Raises EngineError, or DataError when the time is up.
         """
-        text = as_sql(explicit(query), dialect=DUCKDB.name, copy=False)
+        text = text_of(query.copy())
         with self._lock:
             if self._aside is None or self._aside.health.failed:
                 self._aside = _Aside(_engine(self._spill), Health())

@@ -1,0 +1,91 @@
+"""Months and days kept apart: to DuckDB, what differs in nothing but INTERVALs of one length is the same.
+
+1 month = 30 days = 720 hours to DuckDB's comparison, which its search for common expressions uses (FACT-INTERVAL-1). So
+months are written in another form than all else: `months + x` and `x + days`, TIME_BUCKET with its origin and without.
+No INTERVAL of months alone equals one of another number of months, and what equals 1 day is as long as 1 day.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.core.errors import SQLError
+from dpsql.sql.dialect import constants, data_type
+
+Parts = tuple[int, int, int]
+
+
+def kept_apart(tree: exp.Query) -> exp.Query:
+    """The query with months in a form of their own. The tree is used up.
+
+    An INTERVAL whose place has no such form is refused where the query has one of the other kind, too.
+    """
+    found = [(node, parts) for node in tree.find_all(exp.Interval, exp.Cast) if (parts := _parts(node)) is not None]
+    kinds = {bool(months) for _, (months, *_) in found}
+    mixed = len(kinds) > 1 or any(months and (days or micros) for _, (months, days, micros) in found)
+    if not mixed:  # months alone, or none at all: what compares equal is the same
+        return tree
+    for node, parts in reversed(found):  # the inner ones first: those outside hold them
+        if not (_shift(node, parts) or _bucket(node, parts) or isinstance(node.parent, exp.GenerateSeries)):
+            raise SQLError(
+                "months and days in one query: DuckDB can't tell INTERVALs apart that are as long as each other",
+                code="interval-mixed",
+                hint="write each as a constant beside a date, d + INTERVAL 1 MONTH; or ask for them in two queries",
+            )
+    return tree
+
+
+def _parts(node: exp.Expr) -> Parts | None:
+    """Months, days and microseconds of a constant INTERVAL; None for all else."""
+    if isinstance(node, exp.Cast) and node.to.this is not exp.DType.INTERVAL:
+        return None
+    value = node.this.unnest() if isinstance(node.this, exp.Expr) else None
+    sign = ""
+    while isinstance(value, exp.Neg):
+        sign, value = ("" if sign else "-"), value.this.unnest()
+    if not isinstance(value, exp.Literal):
+        return None
+    unit = node.args.get("unit")
+    return constants().interval(f"{sign}{value.name} {unit.name if isinstance(unit, exp.Expr) else ''}".strip())
+
+
+def _shift(node: exp.Expr, parts: Parts) -> bool:
+    """Write x ± INTERVAL as months + x ± the rest of it; False where that isn't what stands there."""
+    operand = node
+    while isinstance(operand.parent, exp.Paren):
+        operand = operand.parent
+    place = operand.parent
+    if not isinstance(place, exp.Add | exp.Sub | exp.DateAdd):
+        return False
+    minus = isinstance(place, exp.Sub)
+    made: exp.Expr = place.expression if operand is place.this else place.this
+    if _parts(made.unnest()) is not None or (minus and made is place.expression):
+        return False
+    months, days, micros = parts
+    if months:
+        made = exp.Add(this=_interval(f"{-months if minus else months} months"), expression=made)
+    if days or micros or not months:
+        rest = _interval(f"{days} days {micros} microseconds")
+        made = (exp.Sub if minus else exp.Add)(this=made, expression=rest)
+    place.replace(exp.Paren(this=made))
+    return True
+
+
+def _bucket(node: exp.Expr, parts: Parts) -> bool:
+    """Give TIME_BUCKET of months the origin that it has anyway; False where that isn't what stands there."""
+    call = node.parent
+    months, days, micros = parts
+    if isinstance(call, exp.DateBin) and call.this is node and call.args.get("unit") is None:
+        moment = call.expression
+    elif isinstance(call, exp.Anonymous) and call.this == "time_bucket" and len(call.expressions) == 2:
+        moment = call.expressions[1]
+    else:
+        return False
+    if months and not (days or micros):
+        origin = exp.Cast(this=exp.Literal.string("2000-01-01"), to=data_type("DATE"))
+        call.replace(exp.Anonymous(this="time_bucket", expressions=[node, moment, origin]))
+    return True
+
+
+def _interval(text: str) -> exp.Expr:
+    return exp.Cast(this=exp.Literal.string(text), to=data_type("INTERVAL"))

@@ -94,9 +94,7 @@ def test_what_takes_longer_gets_a_constant_error_at_its_moment_and_stays_charged
         assert carl.post("/v1/explain", json={"sql": sql}).json()["stored"] is False
 
 
-def test_how_many_stages_of_a_late_query_were_done_is_not_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_many_stages_of_a_late_query_were_done_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query that finds a range first has two stages, and two spends in the history."""
     policy = make_policy(tmp_path)
     policy.write_text(policy.read_text().replace("minutes = { min = 0, max = 60 }", 'minutes = { bounds = "auto" }'))

@@ -36,7 +36,7 @@ def serve(
         asyncio.run(listen(http, settings, lambda address, _: ready(address, secret, number)))
     finally:
         if postgres is not None:
-            postgres.close()
+            postgres.close(settings.ending)
         core.close()
 
 
@@ -54,7 +54,7 @@ async def listen(http: Http, settings: Settings, listening: Callable[[str, Calla
         date_header=False,
         proxy_headers=False,
         lifespan="off",
-        timeout_graceful_shutdown=None,
+        timeout_graceful_shutdown=settings.ending,
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()

@@ -128,6 +128,23 @@ def test_data_that_the_steward_accepts_are_asked_about_without_a_restart(tmp_pat
         server.close()
 
 
+def test_an_engine_that_a_query_has_ended_is_replaced(tmp_path: Path) -> None:
+    """One analyst's query ended the service for all, until somebody started it again."""
+    found = Server(make_policy(tmp_path))
+    try:
+        with found.client("bob") as bob:
+            first: Any = found.engine.backend
+            first._health.failed = True  # as DuckDB's internal error would leave it
+            assert bob.get("/readyz").status_code == 200
+            assert bob.post("/v1/query", json={"sql": COUNT.format(3)}).json()["cost"]["epsilon"] == 0.5
+            second: Any = found.core.engine.backend
+            second._health.failed = True
+            assert bob.post("/v1/query", json={"sql": COUNT.format(4)}).json()["cost"]["epsilon"] == 0.5
+            assert bob.get("/v1/budget").json()["spent"]["epsilon"] == 1
+    finally:
+        found.close()
+
+
 def test_an_answers_file_has_a_signed_receipt(server: Server, tmp_path: Path) -> None:
     with server.client("ann") as ann:
         id = ann.post("/v1/query", json={"sql": COUNT.format(23)}).json()["receipt"]["id"]

@@ -276,7 +276,7 @@ class Core:
                 engine.close()
 
     def renew(self) -> bool:
-        """Go on with data that the steward has accepted since, or after an engine that failed; whether that is possible.
+        """Go on with data that the steward has accepted since, or after an engine that failed; whether there is a way.
 
         Sessions of the engine before end in their own time, and it is closed after the last of them.
         """

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from sqlglot.tokenizer_core import TokenType
 from support import Connect, scale_of
 
 import dpsql
@@ -25,6 +26,7 @@ from dpsql.quote.ask import asked
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.merge import merge, share
 from dpsql.quote.model import Stage
+from dpsql.sql import statements as dividing
 from dpsql.sql.parse import parse
 from dpsql.sql.statements import statements
 
@@ -85,6 +87,29 @@ def test_statements_end_at_semicolons_that_are_not_in_texts_or_comments() -> Non
     assert statements("") == [""] and statements("SELECT 'open") == ["SELECT 'open"]
     with pytest.raises(SQLError):
         statements("SELECT 1;" * 101)
+
+
+def test_a_text_of_many_statements_is_refused_before_it_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16,000 characters took half a minute, as each statement looked at all tokens: each is looked at twice at most."""
+    looks: list[int] = []
+
+    class Token:
+        def __init__(self, place: int) -> None:
+            self._start, self.token_type = place, TokenType.SEMICOLON if place % 2 else TokenType.NUMBER
+
+        @property
+        def start(self) -> int:
+            looks.append(1)
+            return self._start
+
+    class Tokenizer:
+        def tokenize(self, text: str) -> list[Token]:
+            return [Token(i) for i in range(len(text))]
+
+    monkeypatch.setattr(dividing, "_DIALECT", Tokenizer())
+    with pytest.raises(SQLError, match="at most 100 statements"):
+        statements("1;" * 500)
+    assert len(looks) <= 2 * 1_000
 
 
 def test_a_batch_is_one_reservation_and_answers_each_statement(session: dpsql.Session) -> None:

@@ -36,10 +36,10 @@ class Hold:
         self.until = first if first - now >= self.seconds / 2 else now + self.seconds
 
     def held(self, work: Iterable[T]) -> Iterator[T]:
-        """What `work` makes, one after another, but none of it before the moment has come; then how it ended.
+        """What `work` makes, all of it, when the moment has come; or what it failed with.
 
-        Late: it isn't done by then. It goes on in its thread until it finds that its time is up, and what it makes
-        then is seen by nobody.
+        Late: it isn't done by then. Whatever else it made or will make is seen by nobody: how far it came would tell
+        more than whether it was done. It goes on in its thread until it finds that its time is up.
         """
         made: list[T] = []
         ended: list[BaseException | None] = []
@@ -56,9 +56,9 @@ class Hold:
         while (left := self.until - monotonic()) > 0:
             time.sleep(left)
         # The one look: what is seen here is all that the moment tells (Assumption HOLD-1).
-        finished, found = list(ended), list(made)
-        yield from found
+        finished = list(ended)
         if not finished:
             raise Late
         if finished[0] is not None:
             raise finished[0]
+        yield from made

@@ -189,6 +189,8 @@ class Core:
         """Does the ledger open, and is the data the version that it records?"""
         try:
             self.engine.ledger.left(None)
+            if _is_over(self.engine):
+                return self.renew()
             return not self.engine.is_behind() or self.engine.policy.on_change == "accept" or self.renew()
         except Exception:
             return False
@@ -231,8 +233,10 @@ class Core:
                 try:
                     return self._in_session(who, hold, told, lambda session: ask(session, asked))
                 except DataError as error:
-                    # Nothing was paid: where the steward has accepted other data, they are what is asked about.
-                    if error.code != "data-changed" or "receipt" in told or not self.renew():
+                    # Nothing was paid: where the steward has accepted other data, they are what is asked about; and an
+                    # engine that somebody's query has ended is replaced by another.
+                    renews = error.code in ("data-changed", "engine-failed") and "receipt" not in told
+                    if not renews or not self.renew():
                         raise
                     return self._in_session(who, hold, told, lambda session: ask(session, asked))
 
@@ -272,13 +276,13 @@ class Core:
                 engine.close()
 
     def renew(self) -> bool:
-        """Go on with data that the steward has accepted since; whether there are such.
+        """Go on with data that the steward has accepted since, or after an engine that failed; whether there is a way.
 
         Sessions of the engine before end in their own time, and it is closed after the last of them.
         """
         path = self.engine.policy.path
         with self._renewing:
-            if path is None or not self.engine.is_behind():
+            if path is None or not (_is_over(self.engine) or self.engine.is_behind()):
                 return path is not None
             fresh = Engine.open(path)
             if fresh.stale is not None:
@@ -320,6 +324,15 @@ class Core:
 
     def _left(self, who: Who) -> Cost:
         return self.engine.ledger.left(quota(self.engine.policy, who.name))
+
+
+def _is_over(engine: Engine) -> bool:
+    """Did an engine fail, so that it measures nothing any more?"""
+    try:
+        engine.backend.check_running()
+    except DataError:
+        return True
+    return False
 
 
 def _is_small(found: Any) -> bool:

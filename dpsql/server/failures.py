@@ -22,7 +22,7 @@ UNAVAILABLE = {
     "account-closed": "the account is closed: what was released can still be shown",
     "ledger-busy": "the ledger is busy",
     "ledger-disk": "the ledger can't be written now",
-    "engine-failed": "the query failed on the data; it stays charged",
+    "engine-failed": "the engine failed earlier, and there is no other one; nothing was charged",
 }
 """What is said in the place of texts that may name files."""
 

@@ -8,9 +8,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
+
 from dpsql.core.errors import ServerError
 from dpsql.server.replies import error_reply, status_of
 from dpsql.server.settings import Settings, is_loopback
+
+SLOW = 30.0  # seconds that a request's body may take to come
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -54,9 +58,12 @@ class Guard:
         body = b""
         if refused is None and scope["method"] not in ("GET", "HEAD"):
             try:
-                body = await self._read(receive)
+                with anyio.fail_after(SLOW):
+                    body = await self._read(receive)
             except _TooLarge:
                 refused = _too_large(self._settings.max_body)
+            except TimeoutError:  # it would keep the server from ending
+                refused = ServerError("the request came too slowly", code="too-slow", hint="send it at once")
         if refused is not None:
             await _reply(guarded, refused)
             return

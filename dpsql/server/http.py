@@ -39,6 +39,7 @@ from dpsql.server.replies import (
     usual_reply,
 )
 from dpsql.server.tokens import Everybody, Tokens, Who, unknown
+from dpsql.sql.statements import statements
 
 T = TypeVar("T")
 Handler = Callable[["Http", Request], Awaitable[Response]]
@@ -52,6 +53,8 @@ FORMATS = {
     "receipt": "application/json",
 }
 """What answers come as. A receipt is signed, and for the CSV file with the same answer."""
+OF_ONE = ("parquet", "arrow", "receipt")
+"""Formats that hold one answer."""
 
 
 class Http:
@@ -111,22 +114,24 @@ class Http:
     # ---------------------------------------------------------------- queries
 
     async def query(self, request: Request) -> Response:
-        who = await self.who(request)
+        who, format_ = await self.who(request), format_of(request)  # what is refused isn't paid for
         sql, options = await asked(request)
         answer = await self.run(self.core.query, who, sql, options, request.headers.get("idempotency-key"))
-        return await self._sent(request, who, [answer])
+        return await self._sent(format_, who, [answer])
 
     async def batch(self, request: Request) -> Response:
-        who = await self.who(request)
+        who, format_ = await self.who(request), format_of(request)
         sql, options = await asked(request)
+        if format_ in OF_ONE and len(await self.run(statements, sql)) > 1:
+            raise ServerError(f"{format_} holds one answer", code="bad-request", hint="ask for json or csv")
         answers = await self.run(self.core.batch, who, sql, options, request.headers.get("idempotency-key"))
-        return await self._sent(request, who, answers, listed=True)
+        return await self._sent(format_, who, answers, listed=True)
 
     async def free(self, request: Request) -> Response:
-        who = await self.who(request)
+        who, format_ = await self.who(request), format_of(request)
         sql, options = await asked(request)
         answer = await self.run(self.core.free, who, sql, options)
-        return Response(status_code=204) if answer is None else await self._sent(request, who, [answer])
+        return Response(status_code=204) if answer is None else await self._sent(format_, who, [answer])
 
     async def explain(self, request: Request) -> Response:
         who = await self.who(request)
@@ -147,7 +152,7 @@ class Http:
         who = await self.who(request)
         id = request.path_params["id"]
         answers = await self.run(self.core.replay, who, id)
-        return await self._sent(request, who, answers)
+        return await self._sent(format_of(request), who, answers)
 
     async def receipt(self, request: Request) -> Response:
         """The signed receipt of the very file that `answers/{id}` gives in this format."""
@@ -171,9 +176,8 @@ class Http:
         who = await self.who(request)
         return PlainTextResponse(await self.run(self.core.metrics_text, who))
 
-    async def _sent(self, request: Request, who: Who, answers: Sequence[Answer], *, listed: bool = False) -> Response:
+    async def _sent(self, format_: str, who: Who, answers: Sequence[Answer], *, listed: bool = False) -> Response:
         """Answers in the format that was asked for."""
-        format_ = format_of(request)
 
         def encoded() -> bytes:
             if format_ == "json":
@@ -181,7 +185,7 @@ class Http:
                 return json.dumps(shown if listed or len(shown) > 1 else shown[0], allow_nan=False).encode()
             if format_ == "dpsql":
                 return pack(answers)
-            if len(answers) > 1 and format_ != "csv":
+            if len(answers) > 1 and format_ in OF_ONE:  # a batch that is shown again
                 raise ServerError(f"{format_} holds one answer", code="bad-request", hint="ask for json or csv")
             if format_ == "receipt":
                 return receipt_reply(answers[0], f"{name}.csv")

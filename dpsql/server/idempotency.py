@@ -1,7 +1,8 @@
 """Idempotency-Key: a reply that was lost on its way is fetched again, and nothing is paid twice.
 
 A key belongs to a name and to one request. Whoever sends it again, also while the first one is under way, gets what the
-first one got: the answer, or its failure. What was turned away before it was looked at may be tried again.
+first one got: the answer, or its failure. What was turned away before it was looked at may be tried again. Each analyst
+has so many keys of his own: nobody makes another's be forgotten, and him pay twice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpsql.core.errors import Error, ServerError
 
 T = TypeVar("T")
 Waiting = Callable[[], AbstractContextManager[float]]
-MOST, SECONDS = 1_000, 3600.0
+MOST, SECONDS = 100, 3600.0  # requests of one analyst that are remembered, and for how long
 LONGEST = 200  # characters of a key
 TURNED_AWAY = frozenset({"too-many", "busy"})
 
@@ -32,11 +33,12 @@ class _Flight:
 
 
 class Flights:
-    """The requests of the last hour that had keys. Thread-safe."""
+    """The last requests that had keys, of each analyst. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._flights: dict[tuple[str, str], _Flight] = {}
+        self._flights: dict[str, dict[str, _Flight]] = {}  # of each name, by their keys, the oldest first
+        self._swept = monotonic()
 
     def once(
         self, name: str, key: str, request: str, work: Callable[[], T], waiting: Waiting, keeps: Callable[[T], bool]
@@ -49,11 +51,12 @@ class Flights:
         if not 1 <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
             raise _bad(f"an Idempotency-Key has 1 to {LONGEST} printable characters")
         with self._lock:
-            self._forget()
-            flight = self._flights.get((name, key))
+            self._forget(name, key not in self._flights.get(name, ()))
+            mine = self._flights.setdefault(name, {})
+            flight = mine.get(key)
             first = flight is None
             if flight is None:
-                flight = self._flights[name, key] = _Flight(request)
+                flight = mine[key] = _Flight(request)
         if flight.request != request:
             raise _bad("this Idempotency-Key was used for another request")
         if first:
@@ -74,19 +77,32 @@ class Flights:
         except Error as error:
             flight.error = error
             kept = error.code not in TURNED_AWAY
+        except BaseException:
+            flight.error = ServerError("the first of these requests failed", code="busy", hint="ask again")
+            raise
         finally:
             if not kept:
                 with self._lock:
-                    self._flights.pop((name, key), None)
+                    self._flights[name].pop(key)  # it was under way, and so it is there
             flight.ended.set()
 
-    def _forget(self) -> None:
+    def _forget(self, name: str, one_more: bool) -> None:
+        """Let go of what is too old or too much of this analyst's, and of everybody's, now and then.
+
+        one_more: there must be room for that. What is under way stays.
+        """
         now = monotonic()
-        while self._flights:
-            first = next(iter(self._flights))
-            if len(self._flights) < MOST and now - self._flights[first].begun < SECONDS:
-                return
-            del self._flights[first]
+        everybody = now - self._swept > SECONDS / 60
+        self._swept = now if everybody else self._swept
+        for one in [*self._flights] if everybody else [name] if name in self._flights else []:
+            flights = self._flights[one]
+            ended = [key for key, flight in flights.items() if flight.ended.is_set()]
+            over = max(0, len(flights) - MOST + (one_more and one == name))
+            for i, key in enumerate(ended):
+                if i < over or now - flights[key].begun > SECONDS:
+                    del flights[key]
+            if not flights:
+                del self._flights[one]
 
 
 def _bad(message: str) -> Error:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +18,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from dpsql.core.errors import Error, PolicyError
+from dpsql.core.errors import Error, PolicyError, PrivacyError
 from dpsql.server.settings import Oidc
 from dpsql.server.tokens import Who, unknown
 from dpsql.session import checked_analyst
@@ -25,6 +27,7 @@ FRESH, AGAIN = 600.0, 30.0
 """Seconds that keys of an address are used; and between two looks, where a token names a key that isn't known."""
 LARGEST = 1 << 20  # bytes of a set of keys
 LEEWAY = 30  # seconds that clocks may differ by
+_WRONG = (JoseError, Error, ValueError, TypeError, KeyError)  # what tokens and sets of keys may fail with
 
 
 class Issuer:
@@ -34,7 +37,7 @@ class Issuer:
         self._settings = settings
         self._lock = threading.Lock()
         self._keys: KeySet | None = None
-        self._read = 0.0
+        self._read = self._tried = -inf  # when they were read; and when that was tried last
 
     def who(self, token: str) -> Who:
         """Whose token this is; ServerError "unauthorized" where it isn't believed, whatever is wrong with it."""
@@ -48,8 +51,8 @@ class Issuer:
         try:
             found = self._decoded(token)
             registry.validate(found)
-            name = checked_analyst(found[said.claim])
-        except (JoseError, Error, ValueError, TypeError, KeyError):
+            name = _name_of(found[said.claim])
+        except _WRONG:
             raise unknown() from None
         return Who(name, "steward" if name in said.stewards else "analyst")
 
@@ -62,10 +65,18 @@ class Issuer:
             return dict(jwt.decode(token, self._known(AGAIN), algorithms=algorithms).claims)
 
     def _known(self, seconds: float) -> KeySet:
-        """The issuer's keys, no older than this."""
+        """The issuer's keys, no older than this where that can be had.
+
+        An address that doesn't answer isn't asked again for a while: everybody else would wait with whoever asks.
+        """
         with self._lock:
-            if self._keys is None or monotonic() - self._read > seconds:
-                self._keys, self._read = KeySet.import_key_set(self._loaded()), monotonic()
+            now = monotonic()
+            if now - self._read > seconds and now - self._tried > AGAIN:
+                self._tried = now
+                with suppress(*_WRONG):
+                    self._keys, self._read = KeySet.import_key_set(self._loaded()), monotonic()
+            if self._keys is None or now - self._read > FRESH:
+                raise unknown()
             return self._keys
 
     def _loaded(self) -> Any:
@@ -81,3 +92,10 @@ class Issuer:
             raise PolicyError(
                 "oidc.keys can't be read", code="oidc-keys", hint="name the issuer's jwks_uri, or a file with its keys"
             ) from None
+
+
+def _name_of(said: object) -> str:
+    """The analyst that a claim names. It must be the name itself: nobody becomes another by a blank, or by no name."""
+    if not isinstance(said, str) or (name := checked_analyst(said)) != said:
+        raise PrivacyError("a claim isn't a name", code="analyst", hint="the issuer must say it as the steward does")
+    return name

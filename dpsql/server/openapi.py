@@ -30,6 +30,7 @@ _STATUSES = {
     "403": "it is for stewards, or comes from another site",
     "404": "there is no such release of yours",
     "405": "another method is asked for",
+    "408": "the request came too slowly",
     "413": "the request is too long",
     "422": "refused: the SQL, an option, or privacy",
     "429": "too much at once",

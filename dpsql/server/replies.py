@@ -22,6 +22,7 @@ _STATUS = {
     "not-found": 404,
     "bad-request": 422,
     "request-size": 413,
+    "too-slow": 408,
     "too-many": 429,
     "busy": 503,
     "unavailable": 503,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import uvicorn
 
 from dpsql.server.core import Core
 from dpsql.server.http import Http
+from dpsql.server.ports import open_port
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
@@ -36,16 +38,30 @@ def serve(
         asyncio.run(listen(http, settings, lambda address, _: ready(address, secret, number)))
     finally:
         if postgres is not None:
-            postgres.close()
+            postgres.close(settings.ending)
         core.close()
 
 
 async def listen(http: Http, settings: Settings, listening: Callable[[str, Callable[[], None]], None]) -> None:
     """Listen until a signal comes. listening: is told the address, and what ends it."""
+    with ExitStack() as ports:
+        main = ports.enter_context(open_port(settings.host, settings.port, "server.port"))
+        aside = None
+        if settings.metrics_port is not None:
+            aside = ports.enter_context(open_port("127.0.0.1", settings.metrics_port, "server.metrics_port"))
+        await _listen(http, settings, listening, main, aside)
+
+
+async def _listen(
+    http: Http,
+    settings: Settings,
+    listening: Callable[[str, Callable[[], None]], None],
+    main: socket.socket,
+    aside: socket.socket | None,
+) -> None:
+    """aside: for the steward's monitoring."""
     config = uvicorn.Config(
         http.app(),
-        host=settings.host,
-        port=settings.port,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         log_config=None,
@@ -54,7 +70,7 @@ async def listen(http: Http, settings: Settings, listening: Callable[[str, Calla
         date_header=False,
         proxy_headers=False,
         lifespan="off",
-        timeout_graceful_shutdown=None,
+        timeout_graceful_shutdown=settings.ending,
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()
@@ -63,13 +79,10 @@ async def listen(http: Http, settings: Settings, listening: Callable[[str, Calla
             loop.add_signal_handler(one, server.end)
     announce = asyncio.create_task(_announce(server, settings, listening))
     beside = None
-    if settings.metrics_port is not None:
-        told = uvicorn.Config(
-            http.metrics_app(), host="127.0.0.1", port=settings.metrics_port, log_config=None, lifespan="off"
-        )
-        beside = _Server(told)
-        monitoring = asyncio.create_task(beside.serve())
-    await server.serve()
+    if aside is not None:
+        beside = _Server(uvicorn.Config(http.metrics_app(), log_config=None, lifespan="off"))
+        monitoring = asyncio.create_task(beside.serve([aside]))
+    await server.serve([main])
     announce.cancel()
     if beside is not None:
         beside.end()

@@ -82,6 +82,11 @@ class Settings:
         return float(self.reply_after.seconds)
 
     @property
+    def ending(self) -> int:
+        """Seconds that clients are waited for when the server is told to end: longer than any query takes."""
+        return 30 + int(4 * self.seconds)
+
+    @property
     def is_local(self) -> bool:
         """Does it listen where only this machine can ask?"""
         return is_loopback(self.host)

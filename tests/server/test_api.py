@@ -17,6 +17,19 @@ def test_a_query_is_answered_as_the_command_line_answers_it(ann: httpx.Client) -
     assert told["cost"]["epsilon"] == 0.25 and told["receipt"]["id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "format", "sql"),
+    [("query", "exe", COUNT), ("batch", "exe", COUNT), ("batch", "parquet", f"{COUNT}; {COUNT} HAVING COUNT(*) > 1")],
+)
+def test_a_format_that_there_is_not_is_refused_before_payment(
+    ann: httpx.Client, path: str, format: str, sql: str
+) -> None:
+    before = ann.get("/v1/budget").json()["spent"]
+    reply = ann.post(f"/v1/{path}?format={format}", json={"sql": sql, "epsilon": 0.125, "fresh": True})
+    assert reply.status_code == 422 and reply.json()["code"] == "bad-request"
+    assert ann.get("/v1/budget").json()["spent"] == before
+
+
 def test_an_explanation_says_price_and_what_would_be_left(ann: httpx.Client) -> None:
     told = ann.post("/v1/explain", json={"sql": COUNT, "epsilon": 2}).json()
     assert told["price"]["epsilon"] == 2

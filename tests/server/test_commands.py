@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from servers import make_policy
 
 from dpsql.cli.main import cli
+from dpsql.server import page
 from dpsql.server.tokens import Tokens
 
 
@@ -31,6 +34,27 @@ def test_a_token_is_made_listed_and_revoked(tmp_path: Path) -> None:
     wrong = (("revoke", "ann"), ("add",), ("list", "ann"), ("add", "*"), ("add", "bob", "--expires", "soon"))
     for arguments in wrong:
         assert run(policy, "token", *arguments)[0] in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "written"),
+    [
+        ("server.port", "[server]\nport = {taken}"),
+        ("server.metrics_port", "[server]\nport = 0\nmetrics_port = {taken}"),
+        ("postgres.port", "[server]\nport = 0\n[postgres]\nport = {taken}"),
+    ],
+)
+def test_a_port_that_is_taken_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, written: str
+) -> None:
+    monkeypatch.setattr(page, "ensure_built", lambda _: None)
+    policy = make_policy(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        (tmp_path / "server.toml").write_text(written.format(taken=taken))
+        code, _, said = run(policy, "serve", "--no-open")
+    assert code == 5 and f"{setting}: the server can't listen on 127.0.0.1, port {taken}" in said
+    assert "Errno" not in said and "Traceback" not in said and "name another port" in said
 
 
 def test_where_a_server_is_set_up_the_check_suggests_when_to_reply(tmp_path: Path) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from servers import Server, make_policy
 
 import dpsql
 from dpsql import session as sessions
 from dpsql.accounting.ledger import Ledger
+from dpsql.server import guard
 from dpsql.server.http import ROUTES
 from dpsql.server.limits import Buckets
 from dpsql.server.login import Logins
@@ -152,6 +155,15 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(broken: Server) ->
         said = {"Content-Type": "application/json"}
         assert ann.post("/v1/query", content=long, headers=said).status_code == 413
         assert ann.post("/v1/query", content=pieces(), headers=said).status_code == 413
+
+
+def test_a_body_that_comes_too_slowly_is_not_waited_for(broken: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it keep the server from ending, as it would: nobody need be known to send one."""
+    monkeypatch.setattr(guard, "SLOW", 0.2)
+    head = f"POST /v1/login HTTP/1.1\r\nHost: {httpx.URL(broken.url).netloc.decode()}\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection((httpx.URL(broken.url).host, httpx.URL(broken.url).port or 0), timeout=20) as slow:
+        slow.sendall(head.encode() + b"{")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
 def test_what_isnt_a_request_is_refused(broken: Server) -> None:

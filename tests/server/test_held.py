@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,29 @@ def test_what_takes_longer_gets_a_constant_error_at_its_moment_and_stays_charged
         (line,) = carl.get("/v1/history").json()["history"]
         assert line["state"] == "reserved", "what came too late is never recorded"
         assert carl.post("/v1/explain", json={"sql": sql}).json()["stored"] is False
+
+
+def test_how_many_stages_of_a_late_query_were_done_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that finds a range first has two stages, and two spends in the history."""
+    policy = make_policy(tmp_path)
+    policy.write_text(policy.read_text().replace("minutes = { min = 0, max = 60 }", 'minutes = { bounds = "auto" }'))
+    found = Server(policy, reply_after=Duration(Fraction(1), "1s"), held=True)
+    stages, done, real = iter(range(9)), threading.Event(), loop._measure
+
+    def measure(*arguments: Any) -> Any:
+        assert next(stages) == 0 or done.wait(20)
+        return real(*arguments)
+
+    monkeypatch.setattr(loop, "_measure", measure)
+    try:
+        with found.client("ann") as ann:
+            reply = ann.post("/v1/query", json={"sql": SQL})
+            assert reply.status_code == 503 and reply.json()["code"] == "timeout"
+            lines = ann.get("/v1/history").json()["history"]
+            assert [line["state"] for line in lines] == ["reserved", "reserved"]
+    finally:
+        done.set()
+        found.close()
 
 
 def test_what_costs_nothing_waits_for_no_moment(slow: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,9 @@ def test_a_refusal_has_its_place_and_a_hint(free: psycopg.Connection[Any]) -> No
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM duckdb_settings()",
         "SELECT * FROM dpsql_types",
+        "SELECT * FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1) SELECT * FROM duckdb_tables) AS x",
+        "WITH x AS (SELECT * FROM sqlite_master), sqlite_master AS (SELECT 1) SELECT * FROM x",
+        "SET session_authorization = 'bob'",
         "SELECT getenv('HOME')",
         "SELECT set_config('dpsql.epsilon', '1', false)",
         "SELECT * FROM pg_class; DROP TABLE pg.pg_class",
@@ -317,6 +320,12 @@ def test_tokens_that_cant_be_read_are_an_incident_that_names_no_file(port: Port)
             file.write_text(text)
     for said in (str(failed.value), str(barred.value)):
         assert "incident" in said and file.name not in said
+
+
+def test_a_query_of_catalogs_may_name_parts_as_it_likes(free: psycopg.Connection[Any]) -> None:
+    sql = "WITH RECURSIVE pg_type AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM PG_TYPE WHERE pg_type.n < 3), "
+    sql += "visits AS (SELECT n FROM pg_type) SELECT sum(visits.n), max(v.n) FROM visits, visits AS v"
+    assert free.execute(sql).fetchone() == (18, 3)
 
 
 def test_no_catalog_tells_of_an_analyst(port: Port) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import schemathesis
 from servers import CITIES, POLICY, Server, make_policy
 
 import dpsql
+from dpsql.server.idempotency import MOST, Flights
 from dpsql.server.openapi import document
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits WHERE minutes > {} GROUP BY city"
@@ -47,6 +51,39 @@ def test_identical_queries_of_one_analyst_are_paid_once(server: Server) -> None:
         first, second = pool.map(lambda _: ann.post("/v1/query", json={"sql": sql}).json(), range(2))
         assert sorted([first["cost"]["epsilon"], second["cost"]["epsilon"]]) == [0, 0.5]
         assert first["rows"] == second["rows"]
+
+
+def test_nobody_makes_the_server_forget_anothers_key() -> None:
+    """A thousand keys of one analyst made all others' be forgotten: who asked for fresh noise then paid twice."""
+    flights, done, begun, ended = Flights(), list[str](), threading.Event(), threading.Event()
+
+    def once(name: str, key: str, work: Callable[[], str]) -> str:
+        return flights.once(name, key, "request", work, lambda: nullcontext(9.0), lambda _: True)
+
+    def paid() -> str:
+        done.append("paid")
+        return "answer"
+
+    def slowly() -> str:
+        begun.set()
+        assert ended.wait(20)
+        return paid()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert once("ann", "first", paid) == "answer"
+        slow = pool.submit(once, "ann", "slow", slowly)
+        assert begun.wait(20)
+        for i in range(2_000):
+            once("bob", f"{i}", lambda: "something")
+        again = pool.submit(once, "ann", "slow", paid)
+        for i in range(MOST - 2):  # nor does one's own that is under way get lost, nor the last ones
+            once("ann", f"{i}", lambda: "something")
+        ended.set()
+        assert slow.result() == again.result() == once("ann", "first", paid) == "answer"
+    assert len(done) == 2
+    once("ann", "one more", lambda: "something")
+    once("ann", "first", paid)
+    assert len(done) == 3, "the oldest of one's own are forgotten"
 
 
 def test_whoever_leaves_early_has_paid_and_finds_the_answer_later(server: Server) -> None:
@@ -89,6 +126,23 @@ def test_data_that_the_steward_accepts_are_asked_about_without_a_restart(tmp_pat
             assert ann.get("/readyz").status_code == 200
     finally:
         server.close()
+
+
+def test_an_engine_that_a_query_has_ended_is_replaced(tmp_path: Path) -> None:
+    """One analyst's query ended the service for all, until somebody started it again."""
+    found = Server(make_policy(tmp_path))
+    try:
+        with found.client("bob") as bob:
+            first: Any = found.engine.backend
+            first._health.failed = True  # as DuckDB's internal error would leave it
+            assert bob.get("/readyz").status_code == 200
+            assert bob.post("/v1/query", json={"sql": COUNT.format(3)}).json()["cost"]["epsilon"] == 0.5
+            second: Any = found.core.engine.backend
+            second._health.failed = True
+            assert bob.post("/v1/query", json={"sql": COUNT.format(4)}).json()["cost"]["epsilon"] == 0.5
+            assert bob.get("/v1/budget").json()["spent"]["epsilon"] == 1
+    finally:
+        found.close()
 
 
 def test_an_answers_file_has_a_signed_receipt(server: Server, tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ def test_no_other_token_is_believed(issuer: Issuer) -> None:
         signed(KEY, exp=None),
         signed(KEY, sub="*"),
         signed(KEY, sub=["ann"]),
+        signed(KEY, sub=None),  # nobody would be whoever asks without a name
+        signed(KEY, sub=" steve "),  # a steward
         signed(OctKey.import_key(public), "HS256"),  # the public key as a shared secret
         unsigned,
         "a.b.c",
@@ -125,6 +127,23 @@ def test_no_other_token_is_believed(issuer: Issuer) -> None:
         with pytest.raises(dpsql.ServerError) as refused:
             issuer.who(token)
         assert refused.value.code == "unauthorized"
+
+
+def test_an_issuer_that_does_not_answer_is_not_asked_again_by_every_request(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def loaded() -> Any:
+        asked.append(1)
+        raise dpsql.PolicyError("oidc.keys can't be read", code="oidc-keys", hint="…")
+
+    monkeypatch.setattr(issuer, "_loaded", loaded)
+    for _ in range(5):
+        with pytest.raises(dpsql.ServerError) as refused:
+            issuer.who(signed(KEY))
+        assert refused.value.code == "unauthorized"
+    assert len(asked) == 1
 
 
 def test_tokens_never_travel_in_the_clear_to_other_machines(tmp_path: Path) -> None:

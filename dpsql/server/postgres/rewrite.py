@@ -157,7 +157,7 @@ def _require_ours(tree: exp.Query, tables: frozenset[str]) -> None:
 
 
 def _is_ours(node: exp.Expr, named: set[str], tables: frozenset[str]) -> bool:
-    """named: CTEs. The twin's own relations can't be named: they aren't in the lists."""
+    """named: CTEs, which have other names in the twin. Its own relations can't be named: they aren't in the lists."""
     match node:
         case exp.Table(this=exp.Identifier()):
             schema, name = node.db.lower(), node.name.lower()
@@ -217,6 +217,9 @@ def _changed(node: exp.Expr, session: Session, hidden: frozenset[str]) -> exp.Ex
     """hidden: names of CTEs."""
     if isinstance(node, exp.Table):
         return _table(node, hidden)
+    if isinstance(node, exp.CTE):
+        node.args["alias"].set("this", exp.to_identifier(_called(node.alias_or_name.lower()), quoted=True))
+        return node
     change = _CHANGES.get(type(node))
     return node if change is None else change(node, session)
 
@@ -225,12 +228,21 @@ def _table(node: exp.Table, hidden: frozenset[str]) -> exp.Expr:
     """A relation of a catalog, where the twin has it. A CTE of the same name hides it."""
     if not isinstance(node.this, exp.Identifier):
         return _function_as_table(node)
+    name = node.name.lower()
     if node.db:
         node.set("db", exp.to_identifier(INFO))
-    elif node.name.lower() not in hidden:
+    elif name not in hidden:
         node.set("db", exp.to_identifier(PG))
-    node.set("this", exp.to_identifier(node.name.lower()))
+    elif not node.alias:
+        node.set("alias", exp.TableAlias(this=node.this.copy()))
+    node.set("this", exp.to_identifier(name if name not in hidden or node.db else _called(name), quoted=True))
     return node
+
+
+def _called(name: str) -> str:
+    """A CTE under a name that nothing else in the twin has. Outside of its scope it names nothing, and no relation of
+    the engine's own."""
+    return f"cte {name}"
 
 
 def _function_as_table(node: exp.Table) -> exp.Expr:

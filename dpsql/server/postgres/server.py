@@ -18,6 +18,7 @@ from time import monotonic
 
 from dpsql.core.errors import PolicyError
 from dpsql.server.core import Core, Who
+from dpsql.server.ports import open_port
 from dpsql.server.postgres.connection import Connection
 from dpsql.server.postgres.errors import Refused
 from dpsql.server.postgres.twin import Twin
@@ -57,15 +58,7 @@ class PostgresPort:
         self._connections: dict[int, tuple[Connection, threading.Thread]] = {}
         self._names: dict[int, str] = {}
         self._closed = False
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        try:
-            self._listener = socket.create_server((settings.host, settings.postgres_port or 0), family=family)
-        except OSError:
-            raise PolicyError(
-                f"postgres.port: the server can't listen on {settings.host}, port {settings.postgres_port}",
-                code="server-port",
-                hint="something else may listen there: name another port, or 0 for any that is free",
-            ) from None
+        self._listener = open_port(settings.host, settings.postgres_port or 0, "postgres.port")
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._listen, name="dpsql-postgres", daemon=True)
         self._thread.start()

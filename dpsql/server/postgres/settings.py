@@ -80,6 +80,7 @@ _FIXED = frozenset(
         "lc_collate",
         "lc_ctype",
         "transaction_isolation",
+        "session_authorization",
     ]
 )
 _ONLY = {

@@ -7,12 +7,14 @@ anything else. Facts that larger tests keep true aren't repeated; their entries 
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -173,6 +175,25 @@ def test_a_secret_that_is_mixed_in_before_the_last_round_orders_keys_anew(engine
     counts = Counter(chosen)
     assert len(counts) == 100, fact("FACT-HASH-2")
     assert all(abs(n - expected) < 6 * math.sqrt(expected) for n in counts.values()), fact("FACT-HASH-2")
+
+
+def test_values_that_are_equal_have_one_hash(engine: duckdb.DuckDBPyConnection) -> None:
+    """Floats have several bit patterns for 0 and for NaN; a unit and another key come before and after them."""
+    bits = {"DOUBLE": ("d", "Q", [0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1]),
+            "FLOAT": ("f", "I", [0, 1 << 31, 0x7FC0 << 16, 0xFFC0 << 16, (0x7FC0 << 16) + 1])}  # fmt: skip
+    for kind, (number, whole, patterns) in bits.items():
+        raw = b"".join(struct.pack(whole, p) for p in patterns)
+        values = np.frombuffer(raw, dtype=np.dtype(number))
+        engine.register("patterns", pa.table({"x": values}))
+        found = (
+            f"SELECT COUNT(DISTINCT x), COUNT(DISTINCT hash(7, x, 'k')) FROM patterns HAVING typeof(MIN(x)) = '{kind}'"
+        )
+        assert engine.execute(found).fetchall() == [(2, 2)], fact("FACT-HASH-3")
+    same = ["1.50::DECIMAL(9,2), 1.5::DECIMAL(9,2)", "'a' || 'b', 'ab'", "'2024-01-01'::DATE, '2024-1-1'::DATE",
+            "'2024-01-01 00:00:00+00'::TIMESTAMPTZ, '2024-01-01 01:00:00+01'::TIMESTAMPTZ"]  # fmt: skip
+    for pair in same:
+        found = f"SELECT a = b AND hash(7, a) = hash(7, b) FROM (SELECT {pair}) AS t(a, b)"
+        assert engine.execute(found).fetchone() == (True,), fact("FACT-HASH-3")
 
 
 # ---------------------------------------------------------------- files and settings

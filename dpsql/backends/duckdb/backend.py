@@ -20,7 +20,7 @@ from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
-from dpsql.backends.duckdb.run import execute, statement_text
+from dpsql.backends.duckdb.run import execute, main_text, statement_text
 from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import create_view, hold, misread, open_private, prove, read_schema
 from dpsql.backends.duckdb.spill import make_spill
@@ -29,7 +29,7 @@ from dpsql.backends.located import Located
 from dpsql.backends.located import locate as locate_sources
 from dpsql.backends.statements.codes import render_codes
 from dpsql.backends.statements.distinct import render_matching
-from dpsql.backends.statements.render import render, render_histogram
+from dpsql.backends.statements.render import render_histogram
 from dpsql.backends.statements.rows import relation
 from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
@@ -147,7 +147,7 @@ class DuckDB:
 
         if isinstance(step, ResponseStep):
             return (text_of(render_codes(step.statement), pretty=pretty),)
-        first = [text_of(render(step.statement), pretty=True) if pretty else statement_text(step)]
+        first = [main_text(step, pretty=True) if pretty else statement_text(step)]
         more = [render_histogram(h) for h in step.histograms] + [render_matching(m) for m in step.matchings]
         return (*(first if step.tallies else ()), *(text_of(query, pretty=pretty) for query in more))
 

@@ -49,7 +49,12 @@ def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) 
 
 def statement_text(step: Step) -> str:
     """The text of a step's main statement, written once."""
-    return step.texts.get(DUCKDB.name) or step.texts.setdefault(DUCKDB.name, text_of(render(step.statement)))
+    return step.texts.get(DUCKDB.name) or step.texts.setdefault(DUCKDB.name, main_text(step))
+
+
+def main_text(step: Step, *, pretty: bool = False) -> str:
+    """The text of a step's main statement."""
+    return text_of(render(step.statement, ranks=True), pretty=pretty)
 
 
 def _tallied(step: Step, cursor: Cursor) -> Exact:

@@ -38,19 +38,21 @@ def weight(node: Weight) -> exp.Select:
     above: list[exp.Expr] = []
     if node.mass is not None:
         above.append(exp.GT(this=count(), expression=number(node.mass)))
-        weights.append((WEIGHT, _where(above[-1], _heavy_weight(node.mass, node.bits, count()), _whole(node.bits))))
+        weights.append(
+            (WEIGHT, _where(above[-1], heavy_weight(node.mass, node.bits, count()), whole_weight(node.bits)))
+        )
     for name, tally in node.totals:
         assert tally.most is not None and tally.most.peak is None
         most, size = tally.most.total, magnitude(tally)
         above.append(exp.GT(this=size, expression=_wide(most)))
         share = exp.IntDiv(this=_wide(most * 2**node.bits), expression=size.copy())
-        weights.append((total_weight(name), _where(above[-1], cast(share, "BIGINT"), _whole(node.bits))))
+        weights.append((total_weight(name), _where(above[-1], cast(share, "BIGINT"), whole_weight(node.bits))))
     heavy = grouped(
         select([column(UNIT), *(alias(w, name) for name, w in weights)], subquery(gridded_rows(node.input), "c")),
         [column(UNIT)],
         _any([one.copy() for one in above]),
     )
-    whole = [alias(exp.Coalesce(this=column(n, "h"), expressions=[_whole(node.bits)]), n) for n, _ in weights]
+    whole = [alias(exp.Coalesce(this=column(n, "h"), expressions=[whole_weight(node.bits)]), n) for n, _ in weights]
     # Rows outside of the public cells don't count for a unit; here they may stay, OnCells drops them.
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
     query = select([every("r"), *whole], subquery(gridded_rows(rows), "r"))
@@ -75,7 +77,7 @@ def _wide(value: int) -> exp.Expr:
     return cast(number(value), "HUGEINT")
 
 
-def _heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
+def heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
     """⌊mass · 2^bits / rows⌋ by integer division: CAST and / would round."""
     return exp.IntDiv(this=cast(number(mass * 2**bits), "BIGINT"), expression=rows)
 
@@ -134,7 +136,7 @@ def _votes(node: SpreadVotes) -> exp.Select:
     sizes = [_size(name) for name, tally in per_unit.tallies if tally.most is not None]
     held = [column(name, LEFT) for name in (UNIT, *per_unit.keys, ROWS, *sizes)]
     tallies = [
-        column(name, LEFT) if tally.bits is None else alias(_vote(tally.bits, groups), name)
+        column(name, LEFT) if tally.bits is None else alias(vote(tally.bits, groups), name)
         for name, tally in per_unit.tallies
     ]
     query = joined(select([*held, *tallies], table(LEFT)), table(VOTERS), equal(UNIT, LEFT, VOTERS))
@@ -143,7 +145,7 @@ def _votes(node: SpreadVotes) -> exp.Select:
     )
 
 
-def _vote(bits: int, groups: exp.Expr) -> exp.Expr:
+def vote(bits: int, groups: exp.Expr) -> exp.Expr:
     """⌊2^bits/√groups⌋: a root of doubles may be one too large, so what it gives is checked in integers."""
     root = exp.Div(this=cast(number(2**bits), "DOUBLE"), expression=exp.Sqrt(this=cast(groups.copy(), "DOUBLE")))
     first = cast(exp.Floor(this=root), "BIGINT")
@@ -221,10 +223,10 @@ class _Scale:
     def first(self, bits: int) -> exp.Expr:
         """min(2^bits, ⌊peak · 2^bits / size⌋): what is 0 needs no weight, and nothing is divided by it."""
         if self.peak is None:
-            return _whole(bits)
+            return whole_weight(bits)
         above = exp.GT(this=self.size.copy(), expression=_wide(self.peak))
         share = exp.IntDiv(this=_wide(self.peak * 2**bits), expression=self.size.copy())
-        return _where(above, cast(share, "BIGINT"), _whole(bits))
+        return _where(above, cast(share, "BIGINT"), whole_weight(bits))
 
     @property
     def whole(self) -> exp.Expr:
@@ -283,5 +285,6 @@ def weight_rows(node: WeightRows) -> exp.Select:
     return query.with_(ROWS_READ, as_=gridded_rows(node.input), materialized=True, copy=False)
 
 
-def _whole(bits: int) -> exp.Expr:
+def whole_weight(bits: int) -> exp.Expr:
+    """The weight of a row that counts as one."""
     return cast(number(2**bits), "BIGINT")

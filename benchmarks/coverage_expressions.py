@@ -1,4 +1,4 @@
-"""How often 95% intervals of computed columns hold the exact value: python benchmarks/coverage_expressions.py [runs]
+"""How often 95% intervals of computed columns hold the exact value: python -m benchmarks.coverage_expressions [runs]
 
 The data are made so that nothing is cut: what is measured is the noise, and what expressions do to it.
 """

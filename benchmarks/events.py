@@ -1,21 +1,41 @@
 """The events that peers were measured on, made by their own recipe: each value is a function of its row's number alone.
 
-    python benchmarks/events.py [rows]      default 1,000,000
-
 `events`: user_id (rows/20 users, a few with hundreds of rows), country (200, Zipf), category (20), day (365 days of
 2023), amount 0..500 (log-normal, mean 33), qty 0..10. `users`: user_id, age, segment (8).
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import duckdb
-from common import DATA
+
+from benchmarks.data import FOLDER, Data, opened
 
 SEED = 20240607
 COUNTRIES = 200
+POLICY = """# What a steward writes who knows which values there can be, and nothing of how many rows people have.
+[budget]
+epsilon = 1e12
+delta = 9e-4
+
+[tables.events]
+source = "{events}"
+unit = "{unit}"
+
+[tables.events.columns]
+category = {{ values = [{categories}] }}
+day = {{ min = 2023-01-01, max = 2023-12-31 }}
+amount = {{ min = 0, max = 500 }}
+qty = {{ min = 0, max = 10 }}
+
+[tables.users]
+source = "{users}"
+unit = "{unit}"
+
+[tables.users.columns]
+segment = {{ values = [{segments}] }}
+"""
 
 
 def _uniform(draw: int) -> str:
@@ -23,13 +43,13 @@ def _uniform(draw: int) -> str:
     return f"((hash(i * 1000003 + {SEED} * 31 + {draw} * 7919) >> 11)::DOUBLE / 9007199254740992.0)"
 
 
-def make(rows: int, folder: Path = DATA) -> tuple[Path, Path]:
+def files(rows: int, folder: Path = FOLDER) -> dict[str, Path]:
     """Where the events and the users are, made on first use."""
     events, users = folder / f"events_{rows}.parquet", folder / f"users_{rows}.parquet"
     if events.exists() and users.exists():
-        return events, users
+        return {"events": events, "users": users}
     folder.mkdir(parents=True, exist_ok=True)
-    people = max(1, rows // 20)
+    people, unfinished = max(1, rows // 20), events.with_suffix(".unfinished")
     database = duckdb.connect()
     # Zipf's law in 100,000 steps: which country is at each hundredth of a thousandth.
     database.execute(
@@ -57,7 +77,7 @@ def make(rows: int, folder: Path = DATA) -> tuple[Path, Path]:
                        floor(11 * {_uniform(7)})::INT AS qty
                 FROM range({rows}) t(i)
             ) JOIN countries USING (step)
-        ) TO '{events}' (FORMAT parquet)
+        ) TO '{unfinished}' (FORMAT parquet)
         """
     )
     database.execute(
@@ -69,8 +89,16 @@ def make(rows: int, folder: Path = DATA) -> tuple[Path, Path]:
         ) TO '{users}' (FORMAT parquet)
         """
     )
-    return events, users
+    unfinished.rename(events)  # so that what is there is whole
+    return {"events": events, "users": users}
 
 
-if __name__ == "__main__":
-    print(*make(int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000), sep="\n")
+def made(rows: int, unit: str, folder: Path = FOLDER) -> Data:
+    """The events with a policy: unit is "user_id" or "row"."""
+    where = files(rows, folder)
+    lists = {
+        "categories": ", ".join(f'"cat{i:02}"' for i in range(20)),
+        "segments": ", ".join(f'"seg{i}"' for i in range(8)),
+    }
+    text = POLICY.format(events=where["events"].name, users=where["users"].name, unit=unit, **lists)
+    return opened("events", rows, where, folder / f"policy_{unit}_{rows}.toml", text)

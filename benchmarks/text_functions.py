@@ -1,7 +1,7 @@
 """How the time of each listed function that takes or makes text grows with the text.
 
-    python benchmarks/text_functions.py            # measures, prints the table, writes text_functions.csv beside it
-    python benchmarks/text_functions.py LIKE TRIM  # only these, and writes nothing
+    python -m benchmarks.text_functions            # measures, prints the table, writes text_functions.csv beside it
+    python -m benchmarks.text_functions LIKE TRIM  # only these, and writes nothing
 
 Each form is measured as it is rendered over private rows, on every kind of hostile text, at n, 4n and 16n characters:
 one thread, the least of five CPU times, with n and the number of rows chosen so that the first time is at least 1 ms.

@@ -1,0 +1,99 @@
+"""`python -m benchmarks` on a few rows: it runs from end to end, and its results have what the README promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import goals
+from benchmarks.accuracy import Errors
+from benchmarks.report import report
+from benchmarks.turns import Failed, Worker, in_turns
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Two queries, one of people and one of rows, and the errors of one of them."""
+    out = tmp_path_factory.mktemp("benchmark")
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--rows", "2000", "--cases", "Q3,Q6"]
+    asked = [*command, "--parts", "events,accuracy", "--runs", "1", "--data", str(out / "data"), "--out", str(out)]
+    subprocess.run(asked, cwd=ROOT, check=True, capture_output=True)
+    assert (out / "results.md").read_text(encoding="utf-8").startswith("# Results\n")
+    found: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_way_is_measured(results: dict[str, Any]) -> None:
+    assert [(e["case"], e["rows"]) for e in results["speed"]] == [("Q3", 2000), ("Q6", 2000)]
+    for entry in results["speed"]:
+        people = entry["unit"] == "user_id"
+        ways = {"plain", "cold", "new", "again", "stored"} | ({"by unit", "floor"} if people else set())
+        assert ways <= set(entry["ways"])
+        for way in entry["ways"].values():
+            for clock in ("cpu", "wall"):
+                assert 0 < way[clock]["least"] <= way[clock]["median"] <= way[clock]["most"]
+        assert entry["to_plain"]["again"]["median"] > 0 and ("again" in entry["to_floor"]) == people
+        assert entry["peak_mb"]["dpsql"] > 0 and entry["peak_mb"]["plain"] > 0
+        assert not people or "index" in entry["ways"] or entry["not_measured"]["index"]
+
+
+def test_errors_and_intervals_are_those_of_the_answers(results: dict[str, Any]) -> None:
+    timed = [e["error"]["again"] for e in results["speed"]]
+    for columns in [*timed, *(e["columns"] for e in results["accuracy"])]:
+        for one in columns.values():
+            assert one["of_cells"] == 20 and 0 <= one["held"] <= one["intervals"] <= 20 * one["runs"]
+            assert one["rmse"] >= 0
+    assert [e["case"] for e in results["accuracy"]] == ["Q3"]
+
+
+def test_the_machine_and_its_load_are_told(results: dict[str, Any]) -> None:
+    assert results["machine"]["cores"] > 0 and results["machine"]["memory_mb"] > 0
+    assert results["machine"]["versions"]["duckdb"] and results["machine"]["python"]
+    assert len(results["load"]["before"]) == len(results["load"]["after"]) == 3
+
+
+def test_a_goal_is_judged_only_at_its_own_size(results: dict[str, Any]) -> None:
+    assert len(results["goals"]) == len(goals.GOALS)
+    verdicts = {one["goal"]: one["verdict"] for one in results["goals"]}
+    assert verdicts["Q6 to plain"] == "not measured at this size" and verdicts["Q4 to plain"] == "not measured"
+    for value, verdict in ((1.4, "met"), (1.5, "missed")):
+        entry = {"case": "Q6", "data": "events", "rows": goals.TEN, "to_plain": {"again": {"median": value}}}
+        judged = goals.judged({"speed": [entry], "small": {}})
+        assert [g["verdict"] for g in judged if g["goal"] == "Q6 to plain"] == [verdict]
+
+
+def test_the_report_has_all_parts(results: dict[str, Any]) -> None:
+    larger = [{**e, "rows": 4000} for e in results["speed"]]
+    text = report({**results, "speed": results["speed"] + larger, "opened": {"events 2000": 1.0, "events 4000": 1.0}})
+    for heading in ("## Goals", "## events, 2,000 rows", "## Growth", "## Error and coverage, no limit named"):
+        assert heading in text
+    assert "not measured: OpenDP (others are asked at 1M rows, see --peers-at)" in text
+
+
+def test_errors_are_relative_and_intervals_are_counted() -> None:
+    truth = {"keys": [["a"], ["b"]], "values": {"N": [100.0, 50.0]}, "intervals": {}}
+    found = Errors(truth)
+    spans = [[90.0, 105.0], [50.5, 60.0], None]
+    found.add({"keys": [["a"], ["b"], ["None"]], "values": {"N": [110.0, 45.0, 3.0]}, "intervals": {"N": spans}})
+    column = found.columns()["N"]
+    assert (column["held"], column["intervals"], column["cells"]) == (1, 2, 3)
+    assert column["rmse"] == pytest.approx(0.1) and column["bias"] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_system_that_fails_or_hangs_is_a_result() -> None:
+    task = {"kind": "plain", "files": {}, "sql": "SELECT * FROM none", "floor": ""}
+    with Worker(task) as worker, pytest.raises(Failed, match="Catalog"):
+        worker.run("plain")
+    with pytest.raises(Failed, match=r"more than 0 s"):
+        Worker(task, patience=0)
+
+
+def test_turns_go_there_and_back() -> None:
+    assert [way for _, way in in_turns(2, ("a", "b"))] == ["a", "b", "b", "a"]

@@ -284,6 +284,11 @@ class Ledger:
         with self._journal.reading():
             return bool(self._journal.state.stored)
 
+    def releases(self) -> int:
+        """How many releases were recorded, by whomever: while it stays the same, so does what is stored of them."""
+        with self._journal.reading():
+            return len(self._journal.state.released)
+
     def has_noted(self, beginning: str) -> bool:
         """Did any spend's note of its SQL begin with this? A hint where to look: notes aren't verified here."""
         start = json.dumps(beginning)[:-1]

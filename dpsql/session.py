@@ -313,13 +313,14 @@ class Session:
         relying: on promises that were verified.
         """
         engine = self._engine
-        key = key_of(sql, request, self._known())
-        if relying and (known := engine.recent.get(key)) is not None:
+        key, releases = key_of(sql, request, self._known()), engine.ledger.releases()
+        if relying and (known := engine.recent.get(key, releases)) is not None:
             return known
         tree = parse(sql, spots(sql, request.params))
         quote = self._priced(tree.shown, [tree], request, relying=relying)
-        if relying and not tree.timed and key == key_of(sql, request, self._known()):  # else it may rest on other data
-            engine.recent.put(key, quote)
+        same = relying and (key, releases) == (key_of(sql, request, self._known()), engine.ledger.releases())
+        if same and not tree.timed:  # else it may rest on other data
+            engine.recent.put(key, releases, quote)
         return quote
 
     def _known(self) -> tuple[object, ...]:

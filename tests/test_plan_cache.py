@@ -18,7 +18,7 @@ from dpsql.quote.model import Quote
 
 ROWS = pa.table({"k": ["a", "b"] * 50, "v": pa.array(range(100), pa.int32()), "u": pa.array(range(100), pa.int32())})
 POLICY = {
-    "privacy": {"limits_share": 0},  # counts of units come from releases: such quotes are not kept
+    "privacy": {"limits_share": 0},
     "tables": {
         "t": {"unit": "u", "rows_per_unit": 1, "columns": {"k": {"values": ["a", "b"]}, "v": {"min": 0, "max": 99}}}
     },
@@ -76,6 +76,32 @@ def test_ranges_that_are_released_first_are_never_taken_for_known(connect: Conne
     assert planned(session, sql, epsilon=10).main.settle is not None
     session.query(sql, epsilon=10)
     assert planned(session, sql, epsilon=10).main.settle is None
+
+
+def test_a_quote_with_counts_of_units_is_kept_until_something_is_released(connect: Connect) -> None:
+    session = connect({"t": ROWS}, {"tables": POLICY["tables"]})
+    sql = "SELECT k, SUM(v) FROM t GROUP BY k"
+    first = planned(session, sql, epsilon=1)
+    assert [stage.kind for stage in first.stages] == ["limits", "main"]
+    assert planned(session, sql, epsilon=1) is first
+    answer = session.query(sql, epsilon=1)  # by the quote that is kept
+    assert session.budget.spent == answer.cost
+    second = planned(session, sql, epsilon=1)
+    assert second is not first and len(second.counts) > 0  # its counts are stored by now
+    assert planned(session, sql, epsilon=1) is second
+    assert session.query(sql, epsilon=1).rows == answer.rows
+    session.query("SELECT COUNT(*) FROM t", epsilon=1)
+    assert planned(session, sql, epsilon=1) is not second
+
+
+def test_two_who_ask_by_one_kept_quote_pay_for_their_own_noise(connect: Connect) -> None:
+    session = connect({"t": ROWS}, {"tables": POLICY["tables"]})
+    sql = "SELECT k, SUM(v) AS s FROM t GROUP BY k"
+    quote = planned(session, sql, epsilon=1)
+    data = session._engine.data()
+    (first,), (second,) = (loop.run(quote, data, session._payer, fresh=True) for _ in range(2))
+    assert first.rows != second.rows
+    assert session.budget.spent.epsilon == first.cost.epsilon + second.cost.epsilon == 2
 
 
 def test_other_public_rows_give_another_quote(connect: Connect, tmp_path: Path) -> None:

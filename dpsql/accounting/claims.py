@@ -65,14 +65,14 @@ class Claims:
         """
         if self._store.under_way is not None:
             return
-        with self._store.transaction() as db:
+        with self._store.transaction(log_only=True) as db:
             db.executemany(
                 "DELETE FROM claim WHERE receipt = ? AND owner = ?", [(receipt, self._owner) for receipt in receipts]
             )
 
     def renew(self, receipts: Iterable[str]) -> list[str]:
         """Begin a new lease for each of these; those that have one. What has run out stays lost."""
-        with self._store.transaction() as db:
+        with self._store.transaction(log_only=True) as db:
             now, end = clock.after(0), clock.after(LEASE)
             ask = "UPDATE claim SET lease_end = ? WHERE receipt = ? AND owner = ? AND lease_end > ?"
             return [r for r in receipts if db.execute(ask, (end, r, self._owner, now)).rowcount]

@@ -244,7 +244,7 @@ class Ledger:
         """
         assert all(item.kind == "release" for item in kept), "answers are stored by `answered`"
         asked = clock.after(0)  # a wait for the file is nobody's fault
-        with self._journal.writing() as writer:
+        with self._journal.writing(log_only=True) as writer:  # nothing is spent
             state = self._journal.state
             if receipt.id not in state.spends or receipt.id in state.released:
                 raise _unknown_receipt(f"no reserved spend {receipt.id}", "recorded")
@@ -260,7 +260,7 @@ class Ledger:
         They are views of its tables: where those were too large to keep, so are they.
         """
         assert all(item.kind == "answer" for item in kept), "noisy tables are stored by `record`"
-        with self._journal.writing() as writer:
+        with self._journal.writing(log_only=True) as writer:  # nothing is spent
             state = self._journal.state
             if receipt.id not in state.released or receipt.id in state.answered:
                 raise _unknown_receipt(f"no recorded release {receipt.id} without its answers", "answered")
@@ -283,6 +283,11 @@ class Ledger:
         """Is anything kept that later queries could be answered from?"""
         with self._journal.reading():
             return bool(self._journal.state.stored)
+
+    def releases(self) -> int:
+        """How many releases were recorded, by whomever: while it stays the same, so does what is stored of them."""
+        with self._journal.reading():
+            return len(self._journal.state.released)
 
     def has_noted(self, beginning: str) -> bool:
         """Did any spend's note of its SQL begin with this? A hint where to look: notes aren't verified here."""

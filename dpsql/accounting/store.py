@@ -89,10 +89,17 @@ class Store:
                 raise
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction that no other process overlaps; on disk when the block has been left without error."""
+    def transaction(self, *, log_only: bool = False) -> Iterator[sqlite3.Connection]:
+        """A write transaction that no other process overlaps; on disk when the block has been left without error.
+
+        In the main file, too, unless log_only: for what a copy that lacks the log may lack.
+        """
         with self._begun("BEGIN IMMEDIATE") as connection:
             yield connection
+        if not log_only and self._path is not None:
+            # What was committed is durable, in the log (Theorem LEDGER-1): nothing hangs on whether this succeeds.
+            with self._lock, contextlib.suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -259,9 +266,9 @@ def _connect(where: str) -> sqlite3.Connection:
         where, uri=where != MEMORY, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     # Theorem LEDGER-1 needs each commit on the disk before it returns: synchronous=FULL syncs the log at every
-    # commit; fullfsync makes macOS do so, too. A checkpoint after each commit keeps the main file itself complete.
+    # commit; fullfsync makes macOS do so, too. `transaction` says what is moved into the main file at once.
     try:
-        for pragma in ("synchronous = FULL", "fullfsync = ON", "wal_autocheckpoint = 1", "trusted_schema = OFF"):
+        for pragma in ("synchronous = FULL", "fullfsync = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {pragma}")
     except BaseException:
         connection.close()

@@ -1,7 +1,8 @@
 """Quotes of recent queries: who asks the same again, with the same options about the same data, gets the same one.
 
 What a plan rests on besides its text is in its key: the versions of all data, the states of public files (a file that
-changes and changes back is another state), and the promises that were verified.
+changes and changes back is another state), and the promises that were verified. A quote with counts of units or ranges
+rests on what is stored, too: it is kept for as long as nothing more is released.
 """
 
 from __future__ import annotations
@@ -23,22 +24,29 @@ class PlanCache:
         self._quotes: dict[Key, Quote] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Key) -> Quote | None:
+    def get(self, key: Key, releases: int) -> Quote | None:
+        """The quote that was kept for this; releases: how many there are by now."""
         with self._lock:
-            found = self._quotes.pop(key, None)
-            if found is not None:
-                self._quotes[key] = found  # the last to go
-            return found
+            for one in (key, (key, releases)):
+                if (found := self._quotes.pop(one, None)) is not None:
+                    self._quotes[one] = found  # the last to go
+                    return found
+        return None
 
-    def put(self, key: Key, quote: Quote) -> None:
-        """Keep it, unless it rests on more than the key says (releases of ranges), or holds a secret of one query."""
-        cells = sum(step.cells.num_rows for step in quote.steps if step.cells is not None)
-        secret = any(step.checked.bounding.cap is not None or step.matchings for step in quote.steps)
-        found = quote.main.enough is not None  # ranges or limits come from releases: a better one may be stored later
-        if found or quote.main.automatic or len(quote.stages) > 1 or secret or cells > LARGEST:
+    def put(self, key: Key, releases: int, quote: Quote) -> None:
+        """Keep it, unless it holds a secret of one query; releases: how many there were, before and after it was made.
+
+        What is stored grows with them alone, so while there are no more, every search finds the same tables.
+        """
+        steps = [step for stage in quote.stages for step in stage.releases]
+        cells = sum(step.cells.num_rows for step in steps if step.cells is not None)
+        secret = any(step.checked.bounding.cap is not None or step.matchings for step in steps)
+        if secret or cells > LARGEST:
             return
+        found = quote.main.enough is not None  # ranges or limits come from releases: a better one may be stored later
+        rests = found or quote.main.automatic or quote.counts or len(quote.stages) > 1
         with self._lock:
-            self._quotes[key] = quote
+            self._quotes[(key, releases) if rests else key] = quote
             if len(self._quotes) > MOST:
                 del self._quotes[next(iter(self._quotes))]
 

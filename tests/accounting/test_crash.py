@@ -131,6 +131,6 @@ def test_the_harness_notices_rows_that_were_read_before_they_were_paid_for(tmp_p
     pq.write_table(pa.table({"k": ["a", "b"] * 10, "v": list(range(20))}), tmp_path / "t.parquet")
     (tmp_path / "policy.toml").write_text(POLICY)
     done = subprocess.run(
-        [sys.executable, "-c", SABOTAGE, str(DRIVER), str(tmp_path), "14"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SABOTAGE, str(DRIVER), str(tmp_path), "25"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1 and "rows were read that nobody paid for" in done.stderr

@@ -171,7 +171,7 @@ def test_nothing_is_written_where_nothing_is_to_pay(path: Path) -> None:
         answer(ledger, lambda: b"first")
         before = path.read_bytes()
 
-        def refuse() -> Any:
+        def refuse(**_: object) -> Any:
             raise AssertionError("a write transaction for a free answer")
 
         ledger._store.transaction = refuse  # type: ignore[method-assign]

@@ -52,12 +52,13 @@ def test_only_the_owner_can_read_a_ledger(path: Path) -> None:
             assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
 
-def test_a_commit_is_synced_to_the_disk_and_in_the_main_file(path: Path, tmp_path: Path) -> None:
+def test_a_spend_is_synced_to_the_disk_and_in_the_main_file(path: Path, tmp_path: Path) -> None:
     with Ledger(path, ACCOUNT) as ledger:
         connection = ledger._store._connection
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        charge(ledger, Cost(Fraction(1, 10)), {})
+        ledger.record(charge(ledger, Cost(Fraction(1, 20)), {}), [])
+        charge(ledger, Cost(Fraction(1, 20)), {})
         alone = tmp_path / "copy.sqlite"
         shutil.copy(path, alone)
         shutil.copy(f"{path}.key", f"{alone}.key")

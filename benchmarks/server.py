@@ -9,30 +9,17 @@ aren't held back here: what is measured is the work.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import tempfile
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpsql.core.hold import Hold
-from dpsql.server.core import Core
-from dpsql.server.http import Http
-from dpsql.server.serve import listen
-from dpsql.server.settings import read_settings
-from dpsql.server.tokens import Who
-from dpsql.session import Engine, Session
+from tests.servers import Server
 
 POLICY = """
 [budget]
@@ -50,15 +37,6 @@ minutes = { min = 0, max = 60 }
 """
 
 
-class Unheld(Core):
-    """A core that answers as soon as it can."""
-
-    @contextmanager
-    def _session(self, who: Who, hold: Hold | None = None) -> Iterator[Session]:
-        with super()._session(who, None) as session:
-            yield session
-
-
 def prepare(folder: Path, rows: int) -> Path:
     random = np.random.default_rng(1)
     cities = np.array(["Bern", "Lima", "Oslo"])[random.integers(0, 3, rows)]
@@ -68,12 +46,10 @@ def prepare(folder: Path, rows: int) -> Path:
     return folder / "policy.toml"
 
 
-def ask(url: str, token: str, until: float, number: int, times: dict[str, list[float]]) -> int:
+def ask(server: Server, name: str, until: float, number: int, times: dict[str, list[float]]) -> int:
     """Ask until the time is up; how many replies were errors."""
     failed = turn = 0
-    with httpx.Client(
-        base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False
-    ) as client:
+    with server.client(name) as client:
         while time.monotonic() < until:
             turn += 1
             new = f"minutes <> {turn % 60} AND {turn} > {number}"
@@ -94,30 +70,16 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         policy = prepare(Path(name), given.rows)
-        settings = replace(read_settings(None, policy, {}), port=0, rate=100_000)
-        core = Unheld(Engine.open(policy), settings)
-        http = Http(core)
-        tokens = [http.tokens.add(f"analyst {i}")[0] for i in range(given.clients)]
-        started, found, loop = threading.Event(), dict[str, Any](), asyncio.new_event_loop()
-
-        def listening(address: str, end: Any) -> None:
-            found.update(url=address, end=end)
-            started.set()
-
-        thread = threading.Thread(target=lambda: loop.run_until_complete(listen(http, settings, listening)))
-        thread.start()
-        started.wait()
+        names = [f"analyst {i}" for i in range(given.clients)]
+        server = Server(policy, analysts=names)
         times: dict[str, list[float]] = defaultdict(list)
         cpu, begun = time.process_time(), time.monotonic()
         until = begun + given.seconds
         with ThreadPoolExecutor(given.clients) as pool:
-            asks = [pool.submit(ask, found["url"], t, until, i, times) for i, t in enumerate(tokens)]
+            asks = [pool.submit(ask, server, name, until, i, times) for i, name in enumerate(names)]
             failed = sum(one.result() for one in asks)
         cpu, seconds = time.process_time() - cpu, time.monotonic() - begun
-        loop.call_soon_threadsafe(found["end"])
-        thread.join()
-        loop.close()
-        core.close()
+        server.close()
     count = sum(map(len, times.values()))
     print(f"{given.clients} clients, {given.rows:,} rows, {seconds:.0f} s: {count:,} replies, {failed} errors")
     print(f"CPU {cpu:.1f} s (clients included), {1000 * cpu / count:.1f} ms a reply")

@@ -3,12 +3,12 @@
 text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --calibrate--> Quote
      --reserve--> Receipt --execute + release, step by step--> Noisy --finish--> Answer
 
-The first line is here, up to the quote; the second is run.py.
+The first line, up to the quote, is quoting.py; the second is run.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -23,11 +23,9 @@ from dpsql.accounting.fitting import fitting
 from dpsql.accounting.opening import quota
 from dpsql.accounting.signing import Signer
 from dpsql.accounting.view import Share
-from dpsql.analyze.bounding import Limits
-from dpsql.analyze.catalog import Catalog
 from dpsql.answer.about import about_nothing
 from dpsql.answer.model import Answer
-from dpsql.answer.rehearse import rehearse, too_deep
+from dpsql.answer.rehearse import too_deep
 from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
@@ -36,25 +34,17 @@ from dpsql.core.hold import Hold
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
 from dpsql.options import Number, Request, asks
-from dpsql.plan.build import build
 from dpsql.policy.model import Policy, parse_epsilon
-from dpsql.quote.ask import asked, with_policy
-from dpsql.quote.bounds import Stored, with_automatic
-from dpsql.quote.goal import Goal
-from dpsql.quote.limits import analyze_seeded
 from dpsql.quote.model import Quote
-from dpsql.quote.plan_cache import key_of
-from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
+from dpsql.quoting import Quoting
 from dpsql.refresh.act import Refreshed, follow, refresh, require_steward
 from dpsql.run import Payer, run, stored
-from dpsql.sql.bind import bind
 from dpsql.sql.inspection import DescribeQuery, DescribeTable, Inspection, ShowTables, inspection, table_named
-from dpsql.sql.parameters import spots, written
-from dpsql.sql.parse import Tree, parse
-from dpsql.sql.statements import alone, statements
+from dpsql.sql.parameters import spots
+from dpsql.sql.parse import parse
+from dpsql.sql.statements import statements
 from dpsql.store.archive import replays
 from dpsql.store.before import before
-from dpsql.store.reuse import look, stored_tables
 
 if TYPE_CHECKING:
     from dpsql.accounting.account_statement import Statement as AccountStatement
@@ -145,6 +135,7 @@ class Session:
         self._engine = engine
         self._payer = Payer(engine, analyst, share, hold)
         self._view = self._payer.view
+        self._quoting = Quoting(engine, self._view)
         self._owner = owner
         self._closed = False
 
@@ -165,7 +156,7 @@ class Session:
             if (about := inspection(sql)) is not None:
                 return self._inspected(sql, about, request)
             data = engine.data()
-            quote = self._asked(sql, request)
+            quote = self._quoting.answering(sql, request)
             engine.require_checked(quote.tables)
             (answer,) = run(quote, data, self._payer, fresh=request.fresh)
             return answer
@@ -184,7 +175,7 @@ class Session:
             if len(told) == len(texts):
                 return list(told.values())
             data = engine.data()
-            quote = self._to_answer(lambda relying: self._together(sql, request, relying=relying), request)
+            quote = self._quoting.answering_together(sql, request)
             engine.require_checked(quote.tables)
             answers = iter(run(quote, data, self._payer, fresh=request.fresh))
             return [told[i] if i in told else next(answers) for i in range(len(texts))]
@@ -200,7 +191,7 @@ class Session:
                 return self._inspected(sql, about, request)
             data = engine.data()
             bare = self._at_any_price(sql, replace(request, epsilon=None, accuracy=None, confidence=None))
-            quote = self._quote(sql, bare)
+            quote = self._quoting.quote(sql, bare)
             if not any(stage.steps for stage in quote.stages):
                 (answer,) = run(quote, data, self._payer)
                 return answer
@@ -208,7 +199,7 @@ class Session:
             for epsilon in [None] if named else self._to_look_at(quote.plan.text):
                 one = replace(bare, epsilon=epsilon)
                 with suppress(PrivacyError):  # this is too small an ε for the query
-                    quote = self._asked(sql, one)
+                    quote = self._quoting.answering(sql, one)
                     if (found := stored(quote, data, self._payer)) is not None:
                         return found[0]
             return None
@@ -220,13 +211,13 @@ class Session:
         The options are those of `query`; print it to read it.
         """
         with self._about(sql):
-            return self._explained(self._quote(sql, request))
+            return self._explained(self._quoting.quote(sql, request))
 
     @asks
     def explain_batch(self, sql: str, request: Request) -> Explanation:
         """Everything about a batch's merged releases and their one price; spends nothing. Options as in `batch`."""
         with self._about(sql):
-            return self._explained(self._together(sql, request))
+            return self._explained(self._quoting.together(sql, request))
 
     @asks
     def prices(self, sql: str, request: Request) -> list[Explanation]:
@@ -234,7 +225,7 @@ class Session:
         with self._about(sql):
             given, most = request.epsilon, self._most
             wanted = {e for e in PRICES if e <= most} | ({_epsilon(given)} if given else set())
-            quotes = [self._quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
+            quotes = [self._quoting.quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
             return [self._explained(quote) for quote in quotes]
 
     @property
@@ -268,7 +259,7 @@ class Session:
             case DescribeTable():
                 table = columns(table_named(about, catalog.schema), catalog)
             case DescribeQuery():
-                table = outputs(self._quote(about.sql, self._at_any_price(about.sql, request)))
+                table = outputs(self._quoting.quote(about.sql, self._at_any_price(about.sql, request)))
             case _:
                 assert_never(about)
         engine, free = self._engine, self._engine.ledger.account.filter.nothing
@@ -284,112 +275,6 @@ class Session:
         said = parse(sql, spots(sql, request.params)).options
         return request if "epsilon" in said else replace(request, epsilon=self._most)
 
-    # ---------------------------------------------------------------- from text to a quote
-
-    def _asked(self, sql: str, request: Request) -> Quote:
-        """The quote of one statement to answer by."""
-        return self._to_answer(lambda relying: self._quote(sql, request, relying=relying), request)
-
-    def _to_answer(self, quoted: Callable[[bool], Quote], request: Request) -> Quote:
-        """The quote to answer by; quoted: makes it, relying on verified promises or not.
-
-        What was released before a promise was checked answers the same query after the check, too, and for nothing:
-        the order of the two decides about no price (Theorem VERSION-1).
-        """
-        engine, quote = self._engine, quoted(True)
-        versions = {name: version for name, version in engine.versions().items() if name in quote.tables}
-        late = any(engine.ledger.is_late(name, version) for name, version in versions.items())
-        if not late or request.fresh or self.is_stored(quote):
-            return quote
-        try:
-            older = quoted(False)
-        except Error:
-            return quote
-        return older if self.is_stored(older) else quote
-
-    def _quote(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
-        """The quote of one statement: a recent one, if all that it rests on is the same.
-
-        relying: on promises that were verified.
-        """
-        engine = self._engine
-        key, releases = key_of(sql, request, self._known()), engine.ledger.releases()
-        if relying and (known := engine.recent.get(key, releases)) is not None:
-            return known
-        tree = parse(sql, spots(sql, request.params))
-        quote = self._priced(tree.shown, [tree], request, relying=relying)
-        same = relying and (key, releases) == (key_of(sql, request, self._known()), engine.ledger.releases())
-        if same and not tree.timed:  # else it may rest on other data
-            engine.recent.put(key, releases, quote)
-        return quote
-
-    def _known(self) -> tuple[object, ...]:
-        """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's."""
-        return (*self._engine.known(), self._view.scope)
-
-    def _together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
-        """The quote of a batch: releases of its statements merged, and one price."""
-        if request.accuracy is not None:
-            raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
-        values = spots(sql, request.params)
-        queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
-        trees = [alone(parse(text, values)) for text in queries]
-        return self._priced(written(sql, values), trees, request, relying=relying)
-
-    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, *, relying: bool) -> Quote:
-        """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
-        engine, catalog = self._engine, self._engine.catalog()
-        if not relying:
-            catalog = replace(catalog, promises={})
-        goal = Goal.parse(request.accuracy, request.confidence)
-        allowed = [asked(request, engine.policy, tree.options) for tree in trees]
-        stored = self._stored()
-        analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
-        if goal is None:
-            ask, _ = allowed[0]
-            quote = quote_of(sql, analyzed, ask, catalog, stored)
-        else:
-            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
-        rehearse(quote, engine.backend)
-        return quote
-
-    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Stored) -> Statement:
-        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
-        engine = self._engine
-        bound = bind(tree, catalog.columns, catalog.unlisted)
-        plan = build(bound, engine.policy)
-        limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
-        seeded, limits = analyze_seeded(plan, limits, catalog)
-        checked = with_automatic(seeded, limits, catalog, stored)
-        return Statement(checked, limits, engine.twin.describe(tree))
-
-    def _accurate(
-        self,
-        goal: Goal,
-        sql: str,
-        tree: Tree,
-        checked: Sequence[Statement],
-        request: Request,
-        catalog: Catalog,
-        stored: Stored,
-    ) -> Quote:
-        """The quote with the least ε that is accurate enough."""
-        policy = self._engine.policy
-        require_known(checked[0].checked, "an accuracy")
-        bare = replace(request, accuracy=None, confidence=None)
-
-        def price(epsilon: Fraction) -> Quote:
-            ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
-            return require_chosen(quote_of(sql, checked, ask, catalog, stored, known_limits=True))
-
-        most, _ = asked(request, policy, tree.options)
-        return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
-
-    def _stored(self) -> Stored:
-        """Finds what is stored of a step, for the data as they are now, and for this analyst."""
-        ledger, versions = self._engine.ledger, self._engine.identities()
-        return lambda step: stored_tables(step, versions, self._view) if ledger.has_stored() else []
-
     def _explained(self, quote: Quote) -> Explanation:
         ledger = self._engine.ledger
         left = ledger.left(quota(self._engine.policy, self._payer.analyst))
@@ -400,8 +285,7 @@ class Session:
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether stored releases answer this query, so that it costs nothing."""
-        known = look(quote.stages, self._engine.identities(), self._view)
-        return len(known) == len(quote.stages)
+        return self._quoting.is_stored(quote)
 
     def replay(self, id: str) -> Answer:
         """The answer of an earlier release once more, by its receipt's id: it is free.

@@ -17,12 +17,11 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from servers import Unheld
 
-from dpsql.core.hold import Hold
-from dpsql.server.core import Core
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.settings import read_settings
-from dpsql.server.tokens import Tokens, Who
+from dpsql.server.tokens import Tokens
 from dpsql.session import Engine
 
 POLICY = """
@@ -82,20 +81,13 @@ def make_policy(folder: Path) -> Path:
     return folder / "policy.toml"
 
 
-class Prompt(Core):
-    """A core that answers as soon as it can: whether replies are held is tested with HTTP, and takes its time."""
-
-    def _session(self, who: Who, hold: Hold | None = None) -> Any:
-        return super()._session(who)
-
-
 class Port:
     """A port that listens, and the tokens of its people."""
 
     def __init__(self, policy: Path, **settings: Any) -> None:
         read = replace(read_settings(None, policy, {}), **{"rate": 1_000_000, **settings})
         self.engine = Engine.open(policy)
-        self.core = Prompt(self.engine, read)
+        self.core = Unheld(self.engine, read)  # whether replies are held is tested with HTTP, and takes its time
         self.people = Tokens(read.tokens)
         self.tokens = {name: self.people.add(name)[0] for name in ("ann", "bob", "carl")}
         self.port = PostgresPort(self.core, self.people.who)

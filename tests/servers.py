@@ -1,10 +1,11 @@
-"""A server of a test's own, in this process: a policy over files, a core, and the HTTP API on a free port."""
+"""A server of a test's or a benchmark's own, in this process: a policy over files, a core, and the HTTP API on a free
+port."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,12 +67,14 @@ class Unheld(Core):
 class Server:
     """A server that listens, the tokens of its people, and clients. held: replies wait for their moment."""
 
-    def __init__(self, policy: Path, *, held: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, policy: Path, *, held: bool = False, analysts: Sequence[str] = ("ann", "bob", "carl"), **settings: Any
+    ) -> None:
         self.settings: Settings = replace(read_settings(None, policy, {}), **{"port": 0, "rate": 100_000, **settings})
         self.engine = Engine.open(policy)
         self.core = (Core if held else Unheld)(self.engine, self.settings)
         self.http = Http(self.core)
-        self.tokens = {name: self.http.tokens.add(name)[0] for name in ("ann", "bob", "carl")}
+        self.tokens = {name: self.http.tokens.add(name)[0] for name in analysts}
         self.tokens["steve"] = self.http.tokens.add("steve", "steward")[0]
         self.url = ""
         self._started, self._loop = threading.Event(), asyncio.new_event_loop()

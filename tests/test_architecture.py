@@ -170,7 +170,7 @@ def walk() -> Iterator[Walk]:
     table = pa.table({"person": person, "city": city, "minutes": pa.array(minutes, pa.int32())})
     policy = dpsql.Policy.from_dict(tomllib.loads(given["policy"], parse_float=Decimal))
     with dpsql.connect(policy, sources={"visits": table}, ledger=":memory:") as session:
-        quote = session._quote(given["sql"], Request(epsilon=1))
+        quote = session._quoting.quote(given["sql"], Request(epsilon=1))
         with session.backend.measuring(None) as rows:
             exact = rows.execute(quote.steps[0], {})
         yield Walk(session, given["sql"], quote, exact)

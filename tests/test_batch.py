@@ -61,7 +61,8 @@ def session(connect: Connect) -> dpsql.Session:
 
 
 def checked(session: dpsql.Session, text: str, limits: Limits) -> Checked:
-    return session._statement(parse(text), limits, session._engine.catalog(), session._stored()).checked
+    quoting = session._quoting
+    return quoting._statement(parse(text), limits, session._engine.catalog(), quoting._stored()).checked
 
 
 def quoted(session: dpsql.Session, text: str, **options: Any) -> Stage:

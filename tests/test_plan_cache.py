@@ -26,7 +26,7 @@ POLICY = {
 
 
 def planned(session: dpsql.Session, sql: str, **options: Any) -> Quote:
-    return session._quote(sql, Request(**options))
+    return session._quoting.quote(sql, Request(**options))
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
 ) -> None:
     import pyarrow.parquet as pq
 
-    from dpsql import session as pipeline
+    from dpsql import quoting as pipeline
     from dpsql.sql.parse import parse
 
     def write(values: list[int]) -> None:

@@ -488,7 +488,7 @@ def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
     sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.code"
     with dpsql.connect(policy) as session:
         assert session.explain(sql, epsilon=1).measured[0][0].l1 == 1
-        quote = session._quote
+        quote = session._quoting.quote
 
         def racing(*arguments: Any, **options: Any) -> Any:
             try:
@@ -496,11 +496,11 @@ def test_a_public_table_that_changes_after_a_query_was_analysed_bounds_nothing(
             finally:
                 public(40)
 
-        monkeypatch.setattr(session, "_quote", racing)
+        monkeypatch.setattr(session._quoting, "quote", racing)
         with pytest.raises(dpsql.DataError) as refused:
             session.query(sql, epsilon=1)
         assert refused.value.code == "data-changed"
-        monkeypatch.setattr(session, "_quote", quote)
+        monkeypatch.setattr(session._quoting, "quote", quote)
         assert session.explain(sql, epsilon=1).measured[0][0].l1 > 1
 
 

@@ -109,6 +109,12 @@ class Core:
 
         return self._told("schema", who, tables)
 
+    def catalog(self, who: Who, sql: str, look: Callable[[], T]) -> T:
+        """What a query of catalogs finds, which another engine answers: it counts, and is logged, like any other."""
+        with self._audited("catalog", who, sql=hash_of(sql)):
+            self._buckets.take(who.name)
+            return look()
+
     def functions(self) -> list[dict[str, str]]:
         """Every aggregate and scalar function that is understood."""
         from dpsql.explain.functions import listed

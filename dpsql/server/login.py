@@ -29,7 +29,7 @@ class _Login:
 class Logins:
     """Cookies and links of one process; they end with it. Only their hashes are kept. Thread-safe."""
 
-    MOST = 10_000
+    MOST = 100  # of one name: nobody logs others out by logging in
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -59,8 +59,9 @@ class Logins:
         now = monotonic()
         with self._lock:
             self._cookies = {c: one for c, one in self._cookies.items() if one.until > now}
-            if len(self._cookies) >= self.MOST:
-                del self._cookies[next(iter(self._cookies))]
+            mine = [c for c, one in self._cookies.items() if one.who.name == who.name]
+            if len(mine) >= self.MOST:
+                del self._cookies[mine[0]]
             self._cookies[digest_of(cookie)] = _Login(who, now + HOURS * 3600, token)
         return cookie, who
 

@@ -39,6 +39,14 @@ _STATUSES = {
 }
 
 
+_INSIDE: Json = {
+    "name": "errors",
+    "in": "query",
+    "description": "inside: an error comes with status 200, as {error: {…, status}}; a browser's console logs others",
+    "schema": {"type": "string", "enum": ["inside"]},
+}
+
+
 def document() -> Json:
     """The whole document."""
     ask: Json = {"sql": {"type": "string"}}
@@ -105,7 +113,7 @@ def document() -> Json:
 
 def _operation(summary: str, body: Json, parameters: list[Json] | None = None, *, also: tuple[str, ...] = ()) -> Json:
     fails = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    replies: Json = {"200": {"description": "done"}} | {one: {"description": "nothing"} for one in also}
+    replies: Json = {"200": {"description": "done; or an error, where errors=inside was asked for"}}
+    replies |= {one: {"description": "nothing"} for one in also}
     replies |= {status: {"description": what, "content": fails} for status, what in _STATUSES.items()}
-    found: Json = {"summary": summary, "responses": replies, **body}
-    return {**found, "parameters": parameters} if parameters else found
+    return {"summary": summary, "responses": replies, **body, "parameters": [*(parameters or ()), _INSIDE]}

@@ -149,7 +149,7 @@ def closed_at_the_end() -> Iterator[None]:
 def stage_of(session: dpsql.Session, sql: str, peak: Fraction | None, mechanism: str = "laplace") -> Stage:
     """The release with every sum of it bounded by one unit's total."""
     catalog = session._engine.catalog()
-    statement = session._statement(parse(sql), Limits(), catalog, session._stored())
+    statement = session._quoting._statement(parse(sql), Limits(), catalog, session._quoting._stored())
     summed = [a.call for one in statement.checked.releases for a in one.arguments if a.recipe.summed]
     totals = [TotalLimit(c.argument, c.where, c.bounds, MOST, peak) for c in summed if c.argument is not None]
     limits = replace(statement.limits, max_rows=ROWS, totals=tuple(dict.fromkeys(totals)))

@@ -29,8 +29,8 @@ from random_sql.written import Query
 from source_kinds import KINDS
 
 import dpsql
+from dpsql import quoting
 from dpsql import run as loop
-from dpsql import session as session_module
 from dpsql.explain.explanation import Explanation
 from dpsql.quote import candidates as draft_module
 from dpsql.quote.model import Measurement, Quote, Step
@@ -108,7 +108,7 @@ class Seen:
 @contextmanager
 def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
     """Record what each step measures; release it for real, or hand out what was released before."""
-    release, publish, quote_of = vars(loop)["release"], vars(loop)["publish"], vars(session_module)["quote_of"]
+    release, publish, quote_of = vars(loop)["release"], vars(loop)["publish"], vars(quoting)["quote_of"]
 
     def watched_publish(*given: Any) -> Any:
         found = publish(*given)
@@ -129,7 +129,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         patch.setattr(vars(draft_module)["secrets"], "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(loop, "publish", watched_publish)
         patch.setattr(loop, "release", watched_release)
-        patch.setattr(session_module, "quote_of", watched_quote)
+        patch.setattr(quoting, "quote_of", watched_quote)
         patch.setattr(PlanCache, "get", lambda *_: None)  # planned anew each time
         yield
 

@@ -9,6 +9,7 @@ import pytest
 from servers import Server
 
 import dpsql
+from dpsql.server.openapi import document
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 
@@ -20,6 +21,9 @@ def test_errors_come_inside_of_a_reply_where_that_is_asked_for(server: Server, a
     assert inside.json() == {"error": {**plain.json(), "status": 422}}
     with server.client(None) as nobody:
         assert nobody.get("/v1/me?errors=inside").json()["error"]["status"] == 401
+    for methods in document()["paths"].values():
+        for operation in methods.values():
+            assert any(one["name"] == "errors" for one in operation["parameters"])
 
 
 def test_an_explanation_says_how_far_off_each_column_will_be(ann: httpx.Client) -> None:

@@ -322,6 +322,19 @@ def test_tokens_that_cant_be_read_are_an_incident_that_names_no_file(port: Port)
         assert "incident" in said and file.name not in said
 
 
+def test_what_catalogs_are_asked_is_counted_and_logged(tmp_path: Path) -> None:
+    other = Port(make_policy(tmp_path), rate=4)
+    try:
+        with other.connect("bob") as bob, pytest.raises(psycopg.errors.TooManyConnections, match="4 requests"):
+            for i in range(6):
+                bob.execute(f"SELECT {i} FROM pg_class")
+        lines = [json.loads(line) for line in other.core.audit.path.read_text().splitlines()]
+        found = [(line["analyst"], line["outcome"]) for line in lines if line["event"] == "catalog"]
+        assert found[0] == ("bob", "done") and found[-1] == ("bob", "too-many") and 3 <= len(found) <= 5
+    finally:
+        other.close()
+
+
 def test_a_query_of_catalogs_may_name_parts_as_it_likes(free: psycopg.Connection[Any]) -> None:
     sql = "WITH RECURSIVE pg_type AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM PG_TYPE WHERE pg_type.n < 3), "
     sql += "visits AS (SELECT n FROM pg_type) SELECT sum(visits.n), max(v.n) FROM visits, visits AS v"

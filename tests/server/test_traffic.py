@@ -188,6 +188,7 @@ SCHEMA = schemathesis.openapi.from_dict(document()).include(path_regex="explain|
 @hypothesis.settings(max_examples=8, deadline=None, database=None, derandomize=True)
 def test_no_request_makes_the_server_fail(case: Any, server: Server) -> None:
     case.headers["Authorization"] = f"Bearer {server.tokens['ann']}"
+    (case.query or {}).pop("errors", None)  # a status tells more
     reply = case.call(base_url=server.url)
     assert reply.status_code < 500 or reply.status_code == 503, reply.text
     assert str(reply.status_code) in case.operation.definition.raw["responses"], reply.text

@@ -14,6 +14,7 @@ from joserfc.jwk import ECKey, OctKey
 from servers import Server
 
 import dpsql
+from dpsql.server.login import Logins
 from dpsql.server.oidc import Issuer
 from dpsql.server.settings import Oidc, read_settings
 from dpsql.server.tokens import Tokens, Who
@@ -82,6 +83,16 @@ def test_what_is_the_stewards_is_nobody_elses(server: Server) -> None:
         for path in ("spending", "policy"):
             assert ann.get(f"/v1/{path}").status_code == 403 and steve.get(f"/v1/{path}").status_code == 200
         assert "[tables.visits]" in steve.get("/v1/policy").json()["policy"]
+
+
+def test_nobody_logs_others_out_by_logging_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logins = Logins(Tokens(tmp_path / "tokens.json"))
+    monkeypatch.setattr(Logins, "MOST", 3)
+    cookie, ann = logins.let_in(Who("ann", "analyst"), None)
+    others = [logins.let_in(Who("bob", "analyst"), None)[0] for _ in range(4)]
+    assert logins.who(cookie) == ann and logins.who(others[-1]).name == "bob"
+    with pytest.raises(dpsql.ServerError):
+        logins.who(others[0])
 
 
 KEY, OTHER = ECKey.generate_key("P-256", {"kid": "1"}), ECKey.generate_key("P-256", {"kid": "1"})

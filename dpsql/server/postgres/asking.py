@@ -18,7 +18,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 
 from dpsql.answer.model import Answer
-from dpsql.core.errors import EngineError, Error, PrivacyError
+from dpsql.core.errors import EngineError, Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.parameters import Parameters
 from dpsql.dbapi.settings import keywords, said_in
@@ -183,15 +183,21 @@ class Asker:
         who = self._who()
         session = rewrite.Session(who.name, "dpsql", VERSION_TEXT, self.settings.values)
         known = [_typed_null(oid) for oid in statement.parameters] if values is None else list(map(_literal, values))
-        assert statement.catalog is not None
-        try:
-            table = self._twin.run(who, rewrite.for_twin(statement.catalog, session, known))
-        except (EngineError, rewrite.NotOurs, RecursionError):
-            raise Refused(
-                "0A000",
-                "the catalogs can't answer this",
-                "SHOW TABLES and DESCRIBE t tell what there is; the catalogs imitate Postgres' as far as clients ask",
-            ) from None
+        tree = statement.catalog
+        assert tree is not None
+
+        def look() -> Arrow:
+            try:
+                return self._twin.run(who, rewrite.for_twin(tree, session, known))
+            except (EngineError, rewrite.NotOurs, RecursionError):
+                raise SQLError(
+                    "the catalogs can't answer this",
+                    code="catalog",
+                    hint="SHOW TABLES and DESCRIBE t tell what there is; the catalogs imitate Postgres' as far as "
+                    "clients ask",
+                ) from None
+
+        table = self._core.catalog(who, statement.sql, look)
         return Result(f"SELECT {table.num_rows}", fields_of(table, oids=True), table)
 
     def _explained(self, sql: str, values: Sequence[Any]) -> Result:

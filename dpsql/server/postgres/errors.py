@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dpsql.core.errors import (
     BudgetError,
     DataError,
@@ -27,6 +29,7 @@ _CODES = {
     "unknown-option": "42704",
     "option-value": "22023",
     "no-epsilon": "55000",
+    "catalog": "0A000",
     "unauthorized": "28P01",
     "too-many": "53300",
     "busy": "53300",
@@ -66,7 +69,8 @@ class Refused(Exception):
 def incident_of(error: Exception, core: Core, severity: str) -> Said:
     """What is told of a failure: a constant text with an id. The rest is in the audit log (attack 57)."""
     incident = new_incident()
-    core.audit.write("postgres", {"incident": incident, "outcome": "incident", "error": for_the_log(error)})
+    with suppress(OSError):  # a full disk keeps nobody from being told
+        core.audit.write("postgres", {"incident": incident, "outcome": "incident", "error": for_the_log(error)})
     told = said_of(outward(error, incident), "")
     return Said(severity=severity, code=told.code, message=told.message, detail=told.detail, hint=told.hint)
 

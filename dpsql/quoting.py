@@ -1,0 +1,152 @@
+"""From text to a quote: what a query measures, with which noise, for which price. No private row is looked at.
+
+text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --calibrate--> Quote
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.accounting.view import View
+from dpsql.analyze.bounding import Limits
+from dpsql.analyze.catalog import Catalog
+from dpsql.answer.rehearse import rehearse
+from dpsql.core.errors import Error, PrivacyError
+from dpsql.engine import Shared
+from dpsql.options import Request
+from dpsql.plan.build import build
+from dpsql.quote.ask import asked, with_policy
+from dpsql.quote.bounds import Stored, with_automatic
+from dpsql.quote.goal import Goal
+from dpsql.quote.limits import analyze_seeded
+from dpsql.quote.model import Quote
+from dpsql.quote.plan_cache import key_of
+from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
+from dpsql.sql.bind import bind
+from dpsql.sql.inspection import inspection
+from dpsql.sql.parameters import spots, written
+from dpsql.sql.parse import Tree, parse
+from dpsql.sql.statements import alone, statements
+from dpsql.store.reuse import look, stored_tables
+
+
+class Quoting:
+    """Makes the quotes of one analyst's queries. view: the releases that may answer him for nothing."""
+
+    def __init__(self, engine: Shared, view: View) -> None:
+        self._engine, self._view = engine, view
+
+    def answering(self, sql: str, request: Request) -> Quote:
+        """The quote of one statement to answer by."""
+        return self._best(lambda relying: self.quote(sql, request, relying=relying), request)
+
+    def answering_together(self, sql: str, request: Request) -> Quote:
+        """The quote of a batch to answer by."""
+        return self._best(lambda relying: self.together(sql, request, relying=relying), request)
+
+    def _best(self, quoted: Callable[[bool], Quote], request: Request) -> Quote:
+        """The quote to answer by; quoted: makes it, relying on verified promises or not.
+
+        What was released before a promise was checked answers the same query after the check, too, and for nothing:
+        the order of the two decides about no price (Theorem VERSION-1).
+        """
+        engine, quote = self._engine, quoted(True)
+        versions = {name: version for name, version in engine.versions().items() if name in quote.tables}
+        late = any(engine.ledger.is_late(name, version) for name, version in versions.items())
+        if not late or request.fresh or self.is_stored(quote):
+            return quote
+        try:
+            older = quoted(False)
+        except Error:
+            return quote
+        return older if self.is_stored(older) else quote
+
+    def quote(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
+        """The quote of one statement: a recent one, if all that it rests on is the same.
+
+        relying: on promises that were verified.
+        """
+        engine = self._engine
+        key, releases = key_of(sql, request, self._known()), engine.ledger.releases()
+        if relying and (known := engine.recent.get(key, releases)) is not None:
+            return known
+        tree = parse(sql, spots(sql, request.params))
+        quote = self._priced(tree.shown, [tree], request, relying=relying)
+        same = relying and (key, releases) == (key_of(sql, request, self._known()), engine.ledger.releases())
+        if same and not tree.timed:  # else it may rest on other data
+            engine.recent.put(key, releases, quote)
+        return quote
+
+    def _known(self) -> tuple[object, ...]:
+        """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's."""
+        return (*self._engine.known(), self._view.scope)
+
+    def together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
+        """The quote of a batch: releases of its statements merged, and one price."""
+        if request.accuracy is not None:
+            raise PrivacyError("an accuracy is for one query", code="accuracy", hint="give the batch an epsilon")
+        values = spots(sql, request.params)
+        queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
+        trees = [alone(parse(text, values)) for text in queries]
+        return self._priced(written(sql, values), trees, request, relying=relying)
+
+    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, *, relying: bool) -> Quote:
+        """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
+        engine, catalog = self._engine, self._engine.catalog()
+        if not relying:
+            catalog = replace(catalog, promises={})
+        goal = Goal.parse(request.accuracy, request.confidence)
+        allowed = [asked(request, engine.policy, tree.options) for tree in trees]
+        stored = self._stored()
+        analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
+        if goal is None:
+            ask, _ = allowed[0]
+            quote = quote_of(sql, analyzed, ask, catalog, stored)
+        else:
+            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
+        rehearse(quote, engine.backend)
+        return quote
+
+    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Stored) -> Statement:
+        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
+        engine = self._engine
+        bound = bind(tree, catalog.columns, catalog.unlisted)
+        plan = build(bound, engine.policy)
+        limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
+        seeded, limits = analyze_seeded(plan, limits, catalog)
+        checked = with_automatic(seeded, limits, catalog, stored)
+        return Statement(checked, limits, engine.twin.describe(tree))
+
+    def _accurate(
+        self,
+        goal: Goal,
+        sql: str,
+        tree: Tree,
+        checked: Sequence[Statement],
+        request: Request,
+        catalog: Catalog,
+        stored: Stored,
+    ) -> Quote:
+        """The quote with the least ε that is accurate enough."""
+        policy = self._engine.policy
+        require_known(checked[0].checked, "an accuracy")
+        bare = replace(request, accuracy=None, confidence=None)
+
+        def price(epsilon: Fraction) -> Quote:
+            ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
+            return require_chosen(quote_of(sql, checked, ask, catalog, stored, known_limits=True))
+
+        most, _ = asked(request, policy, tree.options)
+        return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
+
+    def _stored(self) -> Stored:
+        """Finds what is stored of a step, for the data as they are now, and for this analyst."""
+        ledger, versions = self._engine.ledger, self._engine.identities()
+        return lambda step: stored_tables(step, versions, self._view) if ledger.has_stored() else []
+
+    def is_stored(self, quote: Quote) -> bool:
+        """Whether stored releases answer this query, so that it costs nothing."""
+        known = look(quote.stages, self._engine.identities(), self._view)
+        return len(known) == len(quote.stages)

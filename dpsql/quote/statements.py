@@ -33,6 +33,8 @@ from dpsql.quote.candidates import Candidates
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.tally import Spectrum, Tally
 
+FEW = 2  # tallies of a unit
+
 
 def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
     """Plain aggregation where every bound is proved; else the steps of "Bounding" (above), and no others."""
@@ -41,8 +43,10 @@ def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tupl
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
     rows = _rows(release, together)
     # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
+    # Without keys a unit has one row of tallies, which pays as long as they are few: each makes all the rest slower.
     bottom = _bottom(checked.relation)
-    once = not keys or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
+    few = not keys and len(tallies) <= FEW
+    once = few or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
     totals = tuple((name, t) for name, t in named if t.most is not None)
     peaks = bounding.peak is not None or any(t.most is not None and t.most.peak is not None for t in tallies)
     by_row = bounding.cap is None and not peaks and not _clips(release, tallies)

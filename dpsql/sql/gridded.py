@@ -28,8 +28,11 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
             inside: exp.Expr = value.copy()
             floor, ceiling, finite = low.copy(), high.copy(), False
         case "decimal":
-            # In 38 digits: DuckDB would multiply in the value's own 64 bits, and raise.
-            wide = cast(value.copy(), f"DECIMAL(38,{len(str(grid.step.denominator)) - 1})")
+            # DuckDB multiplies in the value's own 64 bits, and raises where the product doesn't fit. What gets here
+            # lies within the grid, whose bounds tell whether it does (Theorem GRID-4): 128 bits take ten times as long.
+            scale = len(str(grid.step.denominator)) - 1
+            digits = 18 if grid.magnitude * grid.step.denominator < 10**18 else 38
+            wide = cast(value.copy(), f"DECIMAL({digits},{scale})")
             inside = exp.Mul(this=wide, expression=exp.Literal.number(grid.step.denominator))
             floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
         case "float":

@@ -1,8 +1,9 @@
-"""Values on their grids: one comparison of doubles decides what two would (Theorem GRID-2)."""
+"""Values on their grids: one comparison of doubles decides what two would (GRID-2), decimals in few bits (GRID-4)."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import duckdb
@@ -91,3 +92,23 @@ def test_a_coarser_grid_has_ends_that_doubles_hold(ends: tuple[int, int]) -> Non
         assert found == clipped(value, grid) or (
             value is not None and (Fraction(value) / grid.step * 2).denominator == 1
         )
+
+
+@pytest.mark.parametrize("width, scale", [(4, 2), (9, 0), (9, 9), (15, 2), (18, 4), (18, 9), (25, 2), (28, 9)])
+def test_decimals_land_where_an_exact_clip_puts_them_and_none_raises(width: int, scale: int) -> None:
+    """Around the place from which on 64 bits don't hold the product, with values at the very ends of their type."""
+    largest, edge = 10**width - 1, 10 ** (18 - scale)
+    connection = duckdb.connect(config=CONFIG)
+    for high in {min(h, largest, 2**62) for h in (0, 7, edge - 1, edge, 10 * edge, largest)}:
+        for low in {-high, 0, high // 2}:
+            grid = Grid(Fraction(1, 10**scale), low, high, "decimal")
+            ends = {e + d for e in (low, high, -largest, largest, 0) for d in (-1, 0, 1)}
+            whole: list[int | None] = [*sorted(e for e in ends if abs(e) <= largest), None]
+            with localcontext() as context:
+                context.prec = 60
+                values = [None if n is None else Decimal(n).scaleb(-scale) for n in whole]
+            connection.register("t", pa.table({"x": pa.array(values, pa.decimal128(width, scale))}))
+            text = text_of(select([alias(gridded(column("x"), grid), "v")], table("t")))
+            found = [v for (v,) in connection.execute(text).fetchall()]
+            assert found == [None if n is None else min(max(n, low), high) for n in whole]
+            assert ("DECIMAL(38" in text) == (high * 10**scale >= 10**18)

@@ -73,8 +73,13 @@ def _any(conditions: list[exp.Expr]) -> exp.Expr:
 
 def _wide(value: int) -> exp.Expr:
     """A whole number in 128 bits."""
-    assert abs(value) < 2**126, "more than the engine's integers hold"
-    return cast(number(value), "HUGEINT")
+    return _typed(value, "HUGEINT")
+
+
+def _typed(value: int, kind: str) -> exp.Expr:
+    """A whole number in as many bits as this type has."""
+    assert abs(value) < 2 ** (126 if kind == "HUGEINT" else 62), "more than the engine's integers hold"
+    return cast(number(value), kind)
 
 
 def heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
@@ -188,10 +193,10 @@ def _weight_units(node: WeightUnits) -> exp.Select:
 def _unit_weights(node: WeightUnits) -> exp.Select:
     """Theorem WEIGHT-2: the peak first, then the mass over what is left. Theorem TOTALS-1: so for each total, too."""
     per_unit = _per_unit_of(node.input)
-    scales = [_Scale(WEIGHT, column(ROWS), node.mass, node.peak)]
+    scales = [_Scale(WEIGHT, column(ROWS), node.mass, node.peak, "BIGINT")]
     for name, tally in per_unit.tallies:
         if tally.most is not None:
-            scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak))
+            scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak, "HUGEINT"))
     first = [alias(one.first(node.bits), f"p_{one.name}") for one in scales]
     rows = select([exp.Star(), *first], subquery(units(node.input), "q"))
     limited = [one for one in scales if one.most is not None]
@@ -219,19 +224,20 @@ class _Scale:
     size: exp.Expr  # what the unit has in the group, 0 or more
     most: int | None
     peak: int | None
+    kind: str  # holds the size, and the size times a weight (Theorem GRID-4)
 
     def first(self, bits: int) -> exp.Expr:
         """min(2^bits, ⌊peak · 2^bits / size⌋): what is 0 needs no weight, and nothing is divided by it."""
         if self.peak is None:
             return whole_weight(bits)
-        above = exp.GT(this=self.size.copy(), expression=_wide(self.peak))
-        share = exp.IntDiv(this=_wide(self.peak * 2**bits), expression=self.size.copy())
+        above = exp.GT(this=self.size.copy(), expression=_typed(self.peak, self.kind))
+        share = exp.IntDiv(this=_typed(self.peak * 2**bits, self.kind), expression=self.size.copy())
         return _where(above, cast(share, "BIGINT"), whole_weight(bits))
 
     @property
     def whole(self) -> exp.Expr:
-        """What is left of it in all groups, in integer weights and 128 bits."""
-        return exp.Sum(this=exp.Mul(this=cast(column(f"p_{self.name}"), "HUGEINT"), expression=self.size.copy()))
+        """What is left of it in all groups, in integer weights; a sum has 128 bits."""
+        return exp.Sum(this=exp.Mul(this=cast(column(f"p_{self.name}"), self.kind), expression=self.size.copy()))
 
     def above(self, bits: int) -> exp.Expr:
         assert self.most is not None

@@ -52,7 +52,7 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
     found.rows = found.rows or ((200_000,) if quick else (10**6, 10**7))
     found.scale = found.scale or ("0.1" if quick else "1")
     found.turns = found.turns or (2 if quick else 5)
-    found.runs = found.runs if found.runs is not None else (2 if quick else 20)
+    found.runs = found.runs if found.runs is not None else (1 if quick else 20)
     found.parts = found.parts.split(",")
     if unknown := set(found.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
@@ -102,7 +102,7 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
                     timed(case, events.made(rows, case.unit, given.data))
     if "tpch" in given.parts:
         for case in tpch.cases():
-            if (not given.quick or not case.name.endswith("auto")) and (not only or case.name in only):
+            if (case.quick or not given.quick) and (not only or case.name in only):
                 timed(case, tpch.made(given.scale, given.data))
     if "accuracy" in given.parts and given.runs:
         smallest = min(given.rows)
@@ -140,7 +140,13 @@ def errors(case: Case, data: Data, runs: int, say: Callable[[str], None]) -> dic
             assert taken.answer is not None
             found.add(taken.answer)
     say(f"{data.name} {data.rows:,}: error of {case.name}")
-    return {"case": case.name, "data": data.name, "rows": data.rows, "limits": {}, "columns": found.columns()}
+    return {
+        "case": case.name,
+        "data": data.name,
+        "rows": data.rows,
+        "limits": dict(case.limits),
+        "columns": found.columns(),
+    }
 
 
 def main(given: Sequence[str] | None = None) -> None:

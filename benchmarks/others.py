@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from benchmarks.speed import Peer
 from benchmarks.turns import ROOT
 
-SYSTEMS = {"OpenDP": ("opendp_polars", "opendp")}
+SYSTEMS = {
+    "OpenDP": ("opendp_polars", "opendp"),
+    "SmartNoise": ("smartnoise", "smartnoise-sql"),
+    "Qrlew": ("qrlew", "pyqrlew"),
+}
 """By name: the adapter, and the package whose version is told."""
 
 

@@ -185,7 +185,7 @@ def _errors(results: Results) -> Iterator[str]:
         if "again" in e["error"]
     ]
     for title, entries in (
-        ("Error and coverage, no limit named, each run in an account of its own", results["accuracy"]),
+        ("Error and coverage, each run in an account of its own", results["accuracy"]),
         ("Error and coverage of the runs that were timed", named),
     ):
         if not entries:
@@ -193,9 +193,12 @@ def _errors(results: Results) -> Iterator[str]:
         yield f"## {title}"
         yield ""
         yield ERRORS
+        if entries is named:
+            yield "These are of one account, which counts what limits cut once: their intervals hold, or not, together."
+            yield ""
         rows = (
             [
-                f"{e['case']} {column}, {rows_of(e['rows'])} rows",
+                f"{e['case']} {column}, {rows_of(e['rows'])} rows{', limits named' if e['limits'] else ''}",
                 *(
                     f"{one[what]:{sign}.3%}" if what in one else "–"
                     for what, sign in (("rmse", ""), ("noise", ""), ("bias", "+"))

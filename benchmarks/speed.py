@@ -40,6 +40,11 @@ class _Measured:
         if taken.answer is not None and way in self.errors:
             self.errors[way].add(taken.answer)
 
+    def cold(self, worker: Worker) -> None:
+        taken = worker.run("cold")
+        self.add("cold", taken)
+        self.peaks["dpsql"] = max(taken.peak, self.peaks.get("dpsql", 0.0))
+
 
 def measure(case: Case, data: Data, turns: int, colds: int, peers: Sequence[Peer] = ()) -> dict[str, Any]:
     """Everything about one case at one size, as JSON has it."""
@@ -54,16 +59,14 @@ def measure(case: Case, data: Data, turns: int, colds: int, peers: Sequence[Peer
         found.peaks["plain"] = truth.peak
         if case.floor:
             base.run("by unit")
-        for _ in range(colds):  # the last one goes on
-            account = stack.enter_context(data.account())
-            ours = stack.enter_context(Worker(task(case, data, str(account))))
-            first = ours.run("cold")
-            found.add("cold", first)
-            found.peaks["dpsql"] = max(first.peak, found.peaks.get("dpsql", 0.0))
+        for _ in range(colds - 1):
+            with data.account() as account, Worker(task(case, data, str(account))) as once:
+                found.cold(once)
+        ours = stack.enter_context(Worker(task(case, data, str(stack.enter_context(data.account())))))
+        found.cold(ours)
         workers |= {way: (ours, way) for way in OURS}
         if (why := unit_index.missing()) is None and case.floor:
-            account = stack.enter_context(data.account())
-            indexed = stack.enter_context(Worker(task(case, data, str(account))))
+            indexed = stack.enter_context(Worker(task(case, data, str(stack.enter_context(data.account())))))
             found.add("building the index", indexed.run("index"))
             indexed.run("again")
             workers["index"] = (indexed, "again")
@@ -88,9 +91,14 @@ def measure(case: Case, data: Data, turns: int, colds: int, peers: Sequence[Peer
         for _, way in in_turns(turns, ["plain", "by unit", *workers] if case.floor else ["plain", *workers]):
             if way in ("plain", "by unit"):
                 found.add(way, base.run(way))
-            else:
+            elif way not in found.without:
                 worker, run = workers[way]
-                found.add(way, worker.run(run, answer=way in found.errors))
+                try:
+                    found.add(way, worker.run(run, answer=way in found.errors))
+                except Failed as failed:
+                    if worker is ours:
+                        raise
+                    found.without[way] = str(failed)
     return _as_json(case, data, found, before)
 
 

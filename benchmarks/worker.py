@@ -134,6 +134,8 @@ def main() -> None:
             found = ways[order["way"]]()
             taken = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak": peak()}
             reply({**taken, "answer": found() if order["answer"] else None})
+        except NotImplementedError as error:
+            reply({"error": str(error)})
         except Exception as error:  # whatever a system fails with is its result
             reply({"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"})
 

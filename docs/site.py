@@ -15,6 +15,7 @@ ELSEWHERE = {
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "benchmarks/README.md": "benchmarks.md",
 }
 """Pages of the site that are documents of the repository, by their places there."""
 

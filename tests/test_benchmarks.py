@@ -72,7 +72,7 @@ def test_a_goal_is_judged_only_at_its_own_size(results: dict[str, Any]) -> None:
 def test_the_report_has_all_parts(results: dict[str, Any]) -> None:
     larger = [{**e, "rows": 4000} for e in results["speed"]]
     text = report({**results, "speed": results["speed"] + larger, "opened": {"events 2000": 1.0, "events 4000": 1.0}})
-    for heading in ("## Goals", "## events, 2,000 rows", "## Growth", "## Error and coverage, no limit named"):
+    for heading in ("## Goals", "## events, 2,000 rows", "## Growth", "## Error and coverage, each run"):
         assert heading in text
     assert "not measured: OpenDP (others are asked at 1M rows, see --peers-at)" in text
 

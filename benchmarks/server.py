@@ -9,6 +9,7 @@ aren't held back here: what is measured is the work.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -19,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.servers import Server
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from servers import Server
 
 POLICY = """
 [budget]

@@ -19,7 +19,7 @@ from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Column
 from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import rebuilt
+from dpsql.sql.trees import copied, rebuilt
 
 Arrow = Any  # pyarrow has no types of its own
 
@@ -115,7 +115,7 @@ def over_variables(e: Expr, columns: Mapping[str, KeyColumn]) -> Expr | None:
         if isinstance(node, exp.Column) and not node.table and node.name in columns:
             column = columns[node.name]
             assert column.made is not None, node.name
-            return _typed(column.made.copy(), column.scalar)
+            return _typed(copied(column.made), column.scalar)
         return rebuilt(node, rewrite)
 
     made = rewrite(e)

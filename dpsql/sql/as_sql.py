@@ -12,6 +12,7 @@ from sqlglot import Dialect, exp
 from sqlglot.errors import ErrorLevel
 
 from dpsql.sql.dialect import DIALECT
+from dpsql.sql.trees import copied
 
 _QUIET: ContextVar[bool] = ContextVar("dpsql_quiet", default=False)
 
@@ -20,8 +21,9 @@ def as_sql(
     node: exp.Expr, *, dialect: str = DIALECT, copy: bool = True, pretty: bool = False, comments: bool = True
 ) -> str:
     """A tree as text. What an engine lacks is refused by our own rules, so sqlglot's warnings are left out."""
-    return node.sql(
-        dialect=_dialect(dialect), copy=copy, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE
+    tree = copied(node) if copy else node
+    return tree.sql(
+        dialect=_dialect(dialect), copy=False, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE
     )
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql.core.types import Type
+from dpsql.sql.trees import copied
 
 DIALECT = "duckdb"
 """Whose SQL people write: queries are read, and shown, in this dialect whatever engine runs them."""
@@ -19,7 +20,7 @@ DIALECT = "duckdb"
 
 def data_type(text: str) -> exp.DataType:
     """A type of core/types.py, by its text, as a node of one's own: no engine's, until an engine writes it."""
-    return _data_type(text).copy()
+    return copied(_data_type(text))
 
 
 @lru_cache(maxsize=256)

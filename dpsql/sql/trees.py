@@ -20,6 +20,44 @@ _OPERATORS = (
 )  # fmt: skip
 
 
+def copied(tree: Tree) -> Tree:
+    """A tree of one's own, as `copy` makes it, but places and types are not copied deeply: that takes most of it."""
+    root = _bare(tree)
+    waiting: list[tuple[exp.Expr, exp.Expr]] = [(tree, root)]
+    while waiting:
+        node, copy = waiting.pop()
+        for key, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                copy.args[key] = child = _bare(value)
+                child.parent, child.arg_key = copy, key
+                waiting.append((value, child))
+            elif isinstance(value, list):
+                copy.args[key] = listed = []
+                for index, one in enumerate(value):
+                    if isinstance(one, exp.Expr):
+                        child = _bare(one)
+                        child.parent, child.arg_key, child.index = copy, key, index
+                        waiting.append((one, child))
+                        listed.append(child)
+                    else:
+                        listed.append(one)
+            else:
+                copy.args[key] = value
+    return root
+
+
+def _bare(node: Tree) -> Tree:
+    """A node of the same kind without its children, with what is known of it."""
+    made = type(node)()
+    if node._meta:
+        made._meta = dict(node._meta)
+    if node._type is not None:
+        made._type = node._type
+    if node.comments is not None:
+        made.comments = list(node.comments)
+    return made
+
+
 def rebuilt(node: exp.Expr, rewrite: Rewrite) -> exp.Expr:
     """A new node of the same kind, with each child replaced by what `rewrite` gives for it."""
     copy = type(node)()
@@ -71,7 +109,7 @@ def explicit(tree: Tree, *, copy: bool = True, calls: Callable[[exp.Anonymous], 
 
     A tree that was put together from parts is not always what its text says: (a − b) times c would be a − b * c.
     """
-    tree = tree.copy() if copy else tree
+    tree = copied(tree) if copy else tree
     for node in list(tree.walk()):
         if isinstance(node, _OPERATORS):
             for key in ("this", "expression", "low", "high"):

@@ -28,7 +28,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import explicit
+from dpsql.sql.trees import copied, explicit
 from dpsql.statistics.base import Clip
 
 
@@ -151,7 +151,7 @@ class Names:
         return known[2]
 
     def _text(self, node: exp.Expr) -> str:
-        copy = exp.Paren(this=node.copy())  # a parent, so that a lone column can be replaced
+        copy = exp.Paren(this=copied(node))  # a parent, so that a lone column can be replaced
         for part in copy.find_all(exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
             raise UnknownNode(type(part).__name__)
         for column in list(copy.find_all(exp.Column)):

@@ -25,7 +25,7 @@ from dpsql.sql.as_sql import as_sql
 from dpsql.sql.parse import Tree
 from dpsql.sql.rewrite.count_distinct import count_distinct
 from dpsql.sql.rewrite.ordered_set import ordered_set
-from dpsql.sql.trees import as_written, explicit
+from dpsql.sql.trees import as_written, copied, explicit
 
 
 class PublicDatabase:
@@ -54,7 +54,7 @@ class PublicDatabase:
         """The answer, and the DuckDB types of its columns."""
         try:
             with self._cursor(tables) as cursor:
-                return cursor.typed(text_of(query.copy()))
+                return cursor.typed(text_of(copied(query)))
         except duckdb.Error as error:
             # Public and noisy values only: the message can't leak.
             raise EngineError(str(error).splitlines()[0]) from None
@@ -64,7 +64,7 @@ class PublicDatabase:
 
         Raises EngineError, or DataError when the time is up.
         """
-        text = text_of(query.copy())
+        text = text_of(copied(query))
         with self._lock:
             if self._aside is None or self._aside.health.failed:
                 self._aside = _Aside(_engine(self._spill), Health())

@@ -15,6 +15,7 @@ from dpsql.core.types import BOOLEAN, NULL, Type
 from dpsql.sql.dialect import data_type
 from dpsql.sql.functions.primitives import PRIMITIVES
 from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.trees import copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def arguments(node: exp.Expr, least: int, most: int | None = None) -> list[exp.E
 def call(name: str, *args: exp.Expr) -> exp.Expr:
     """A call of a primitive."""
     assert name in PRIMITIVES, name
-    return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
+    return exp.Anonymous(this=name, expressions=[copied(a) for a in args])
 
 
 _ATOMS = (
@@ -153,13 +154,13 @@ _ATOMS = (
 
 
 def wrap(node: exp.Expr) -> exp.Expr:
-    return node.copy() if isinstance(node, _ATOMS) else exp.Paren(this=node.copy())
+    return copied(node) if isinstance(node, _ATOMS) else exp.Paren(this=copied(node))
 
 
 def binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """left <op> right, in parentheses where they are needed; a chain of + or * stays flat on its left."""
     flat = isinstance(left, kind) and kind in (exp.Add, exp.Mul)
-    return kind(this=left.copy() if flat else wrap(left), expression=wrap(right))
+    return kind(this=copied(left) if flat else wrap(left), expression=wrap(right))
 
 
 def number(value: int) -> exp.Expr:
@@ -169,19 +170,19 @@ def number(value: int) -> exp.Expr:
 
 def nullif_zero(s: Scalar) -> exp.Expr:
     """The divisor with NULL for 0."""
-    return exp.Nullif(this=s.sql.copy(), expression=exp.Literal.number("0"))
+    return exp.Nullif(this=copied(s.sql), expression=exp.Literal.number("0"))
 
 
 def between_or_null(node: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
     """The value where it lies within constants, NULL elsewhere: the function around it sees its domain alone."""
     test = exp.Between(this=wrap(node), low=low, high=high)
-    return exp.Case(ifs=[exp.If(this=test, true=node.copy())])
+    return exp.Case(ifs=[exp.If(this=test, true=copied(node))])
 
 
 def cast_node(node: exp.Expr, to: Type, total: bool) -> exp.Expr:
     """CAST where it can't fail, TRY_CAST elsewhere."""
     kind = exp.Cast if total else exp.TryCast
-    return kind(this=node.copy(), to=data_type(to.sql))
+    return kind(this=copied(node), to=data_type(to.sql))
 
 
 def null() -> Scalar:

@@ -14,6 +14,7 @@ from dpsql.core.types import DOUBLE, MAX_DIGITS, VARCHAR, Type, decimal, integer
 from dpsql.sql.dialect import constants
 from dpsql.sql.functions.base import Scalar, cast_node, mismatch
 from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.trees import copied
 
 
 def constant_text(node: exp.Expr, what: str) -> str:
@@ -68,7 +69,7 @@ def constant_integer(node: exp.Expr, what: str, low: int, high: int) -> int:
 def literal(node: exp.Literal) -> Scalar:
     """A number or a string as DuckDB types it: 1 is INTEGER, 1.5 DECIMAL(2,1), 1e3 DOUBLE."""
     if node.is_string:
-        return Scalar(node.copy(), VARCHAR, Range(nullable=False), longest=len(str(node.this)))
+        return Scalar(copied(node), VARCHAR, Range(nullable=False), longest=len(str(node.this)))
     text = str(node.this)
     value = _parse_number(text)
     if value is None:
@@ -82,17 +83,17 @@ def literal(node: exp.Literal) -> Scalar:
     exact = Range(value, value, nullable=False)
     if "e" in text.lower():
         value = Fraction(float(value))
-        return Scalar(node.copy(), DOUBLE, Range(value, value, nullable=False))
+        return Scalar(copied(node), DOUBLE, Range(value, value, nullable=False))
     if "." in text:
         whole, after = text.split(".")
         width = len(whole) + len(after)
         if width > MAX_DIGITS:
             return Scalar(cast_node(node, DOUBLE, True), DOUBLE, exact)
-        return Scalar(node.copy(), decimal(max(width, 1), len(after)), exact, exact)
+        return Scalar(copied(node), decimal(max(width, 1), len(after)), exact, exact)
     size = integer_for(value, value)
     if size is None:
         raise refuse(SQLError, f"{text} is larger than any integer", node, code="bad-literal", hint="write it as 1e40")
-    return Scalar(node.copy(), size, exact, exact)
+    return Scalar(copied(node), size, exact, exact)
 
 
 _EXAMPLES = {

@@ -143,8 +143,10 @@ class Quoting:
 
     def _stored(self) -> Stored:
         """Finds what is stored of a step, for the data as they are now, and for this analyst."""
-        ledger, versions = self._engine.ledger, self._engine.identities()
-        return lambda step: stored_tables(step, versions, self._view) if ledger.has_stored() else []
+        versions = self._engine.identities()
+        if not self._engine.ledger.has_stored():
+            return lambda _: []
+        return lambda step: stored_tables(step, versions, self._view)
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether stored releases answer this query, so that it costs nothing."""

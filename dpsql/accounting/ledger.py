@@ -138,9 +138,9 @@ class Ledger:
         until = None if patience is None else monotonic() + patience
         watch = Watch()
         while True:
-            with self._journal.reading():
+            with self._journal.reading():  # one transaction for all that is looked for
                 before = len(self._journal.state.released)
-            found = look()
+                found = look()
             wanted = spends(found)
             if not wanted:
                 return found, []

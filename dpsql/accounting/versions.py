@@ -35,6 +35,8 @@ def sights(journal: Journal, sources: Sequence[Source]) -> dict[str, Sight]:
 
     What an earlier dpsql recorded without a stamp is recorded as seen anew.
     """
+    if not sources:  # all tables are objects, which are looked at once
+        return {}
     looks, read = _looks(journal, sources)
     with journal.reading():
         found = {name: _sight(look, journal.state.present(name)) for name, look in looks.items()}

@@ -106,7 +106,7 @@ def opened(policy: dpsql.Policy, url: str, ledger: Any = ":memory:") -> Iterator
             assert shown_of is not None
             spark.trust(one, shown_of)
         both = Engines(session, spark)
-        for module in ("bounding", "distinct"):
+        for module in ("bounding", "distinct", "ranked"):
             patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
 
         def executed(step: Any, cursor: Any, given: Any) -> Exact:

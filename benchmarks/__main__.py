@@ -1,8 +1,7 @@
 """python -m benchmarks [--quick] [--rows 1M,10M,50M] [--scale 1] [--out FOLDER]
 
 Measures speed, memory, error and coverage beside plain DuckDB and other systems that are installed, and writes
-results.md and results.json. Data are made on first use, in benchmarks/data. A quick run takes about a minute on a
-quiet machine, a whole one an hour or two: see benchmarks/README.md.
+results.md and results.json. Data are made on first use, in benchmarks/data. See benchmarks/README.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ import dpsql
 from dpsql.analyze.ownership import key_promise, rows_promise
 from dpsql.backends.base import Deadline
 from dpsql.backends.duckdb.public import PublicDatabase
-from dpsql.backends.spark.conform import conform, differences, probes
+from dpsql.backends.spark.conform import conform, differences, probes, written
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
 from dpsql.backends.spark.queries import SPELLINGS
@@ -149,6 +150,32 @@ def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> No
     with pytest.raises(dpsql.SQLError) as refused:
         java(pattern)
     assert refused.value.code == "not-on-backend"
+
+
+@pytest.mark.parametrize(
+    "text", ["REGEXP_EXTRACT(s, 'n(7)7', 2)", "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)", "s ILIKE 'a'"]
+)
+def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that a pattern doesn't have fails the statement on the first row that matches: on that row alone."""
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": (text,)})
+    (probe,) = probes()
+    with pytest.raises(dpsql.SQLError) as refused:
+        written([probe])
+    assert refused.value.code == "not-on-backend"
+
+
+def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CAST to a type that is too small raises: where it depends on bounds, it has to be one that doesn't."""
+    texts = (
+        "CAST(CAST(n AS FLOAT) AS BIGINT) * 1",
+        "-(CAST(k AS BIGINT))",
+        "CAST(CAST(CAST(n AS BIGINT) AS INT) AS BIGINT) + k",
+    )
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": texts})
+    sql = written(list(probes())).sql
+    assert not [
+        cast for cast in re.findall(r"(?<!TRY_)CAST\([^()]*(?:\([^()]*\))* AS INT\)", sql) if "BIGINT" in cast
+    ], sql
 
 
 def test_the_page_of_functions_is_made_of_the_probes() -> None:

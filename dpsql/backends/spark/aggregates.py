@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.backends.spark.expressions import Expressions
-from dpsql.backends.spark.values import MAX_ROWS, MOST, Value, lacks, spark_type, value
+from dpsql.backends.spark.values import MAX_ROWS, MOST, Value, lacks, spark_type, value, width
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, decimal
 
 Over = Callable[[str], str]
@@ -63,7 +63,8 @@ def _sum(x: Value, argument: str, word: str, over: Over) -> Value:
     kind = BIGINT if most < 2**63 else HUGEINT
     low = 0 if x.low is not None and x.low >= 0 else -most
     high = 0 if x.high is not None and x.high <= 0 else most
-    summed = over(f"SUM({word}CAST({argument} AS {spark_type(kind)}))")
+    narrower = width(kind) < width(x.type)  # by its bounds: a cast that raises would tell of a row
+    summed = over(f"SUM({word}{'TRY_CAST' if narrower else 'CAST'}({argument} AS {spark_type(kind)}))")
     return Value(summed if kind == BIGINT else f"CAST({summed} AS DECIMAL(38,0))", kind, low, high, share)
 
 

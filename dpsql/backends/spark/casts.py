@@ -7,9 +7,10 @@ ways, so that these casts are refused.
 from __future__ import annotations
 
 from dataclasses import replace
+from struct import pack, unpack
 
 from dpsql.backends.spark.constants import double
-from dpsql.backends.spark.values import Value, in_type, lacks, spark_type, value
+from dpsql.backends.spark.values import Value, in_type, lacks, spark_type, value, width
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, NULL, VARCHAR, Type, decimal
 
 
@@ -43,7 +44,9 @@ def _number(v: Value, to: Type) -> Value | None:
             return _rounded(v, to)
         return Value(f"CAST({v.text} AS DOUBLE)", DOUBLE) if (v.type, to) == (FLOAT, DOUBLE) else None
     if to.is_float:
-        return Value(f"CAST({v.text} AS {target})", to, v.low, v.high)
+        # By way of DECIMAL: Spark takes integers to FLOAT for lossless, and leaves that out where DOUBLE follows.
+        text = f"CAST({v.text} AS DECIMAL(20,0))" if to == FLOAT and width(v.type) <= width(BIGINT) else v.text
+        return Value(f"CAST({text} AS {target})", to, *_as_float(v, to))
     if v.type.is_decimal and to.is_integer:
         top = decimal(min(38, (v.type.width or 0) - (v.type.scale or 0) + 1), 0)
         return _fitted(Value(f"CAST({v.text} AS {spark_type(top)})", top), to)
@@ -56,8 +59,8 @@ def _fitted(v: Value, to: Type) -> Value:
     if to.is_integer and v.low is not None and v.high is not None and limits is not None:
         if to == HUGEINT and v.type.is_integer and v.low >= -(2**63) and v.high < 2**63:
             return v  # arithmetic widens it where it must
-        if limits[0] <= v.low and v.high <= limits[1]:
-            return replace(in_type(v, to), each=v.each)
+        if limits[0] <= v.low and v.high <= limits[1] and (v.is_there or width(v.type) <= width(to)):
+            return in_type(v, to)
         v = replace(v, low=max(v.low, int(limits[0])), high=min(v.high, int(limits[1])))
     text = f"TRY_CAST({v.text} AS {spark_type(to)})"
     if to.is_unsigned:
@@ -66,7 +69,15 @@ def _fitted(v: Value, to: Type) -> Value:
         text = f"CASE WHEN {text} <= {top} THEN {text} END"
     if to == HUGEINT and v.size is None:
         raise lacks(f"a cast from {v.type.sql} to HUGEINT")
-    return value(text, to, v.low, v.high) if to.is_integer else Value(text, to)
+    return value(text, to, v.low, v.high, v.each) if to.is_integer else Value(text, to)
+
+
+def _as_float(v: Value, to: Type) -> tuple[int | None, int | None]:
+    """Bounds of an integer as a float: the nearest ones of the bounds, which may be beyond them."""
+    if v.low is None or v.high is None:
+        return None, None
+    low, high = (float(end) if to == DOUBLE else unpack("<f", pack("<f", end))[0] for end in (v.low, v.high))
+    return int(low), int(high)
 
 
 def _rounded(v: Value, to: Type) -> Value:

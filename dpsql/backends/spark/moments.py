@@ -115,6 +115,8 @@ def _boundaries(part: str, x: Value) -> str | None:
         return _floored(_micros(x), _UNITS[part])
     days = f"CAST(UNIX_DATE({_day(x)}) AS BIGINT)"
     year = f"CAST(YEAR({_day(x)}) AS BIGINT)"
+    if part == "quarter" and x.low is None:
+        raise lacks("DATE_DIFF in quarters of a moment that may be before Christ", "count months, or years")
     return {
         "day": days,
         "month": f"({year} * 12 + MONTH({_day(x)}))",

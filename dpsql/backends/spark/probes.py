@@ -20,6 +20,7 @@ TYPES: Mapping[str, str] = {
     "d": "DOUBLE",
     "f": "FLOAT",
     "m": "DECIMAL(18,3)",
+    "q": "DECIMAL(38,10)",
     "b": "BOOLEAN",
     "s": "VARCHAR",
     "t": "VARCHAR",
@@ -35,6 +36,10 @@ _NUMBERS = (
 _DECIMALS = (
     "0.000 0.001 -0.001 0.500 -0.500 1.500 2.500 -2.500 2.675 0.285 999.999 1.499 "
     "123456789012345.678 -999999999999999.999"
+)
+_LONG_DECIMALS = (
+    "1234567890123456789012345678.0123456789 -1999999999999999999999999999.9999999999 0.0000000001 "
+    "9999999999999999999999999999.9999999999 -9999999999999999999999999999.9999999999 0.5"
 )
 _DAYS = (
     "1970-01-01 1969-12-31 2024-02-29 2023-02-28 2024-01-31 2024-12-30 2024-12-31 2025-01-01 2021-01-03 2000-01-01 "
@@ -52,11 +57,12 @@ _TEXTS = (
 
 PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
     "i": (0, 1, -1, 7, -7, 2**63 - 1, -(2**63), 2**53 + 1, -(2**53) - 1, 10**18, 4294967296, 1000, None),
-    "n": (0, 1, -1, 2, 3, -3, 5, 30, 31, -8, 2**31 - 1, -(2**31), 255, None),
+    "n": (0, 1, -1, 2, 3, -3, 5, 30, 31, -8, 2**31 - 1, -(2**31), 255, 2**24 + 1, None),
     "k": (0, 1, -1, 32767, -32768, 12, None),
     "d": (*map(float, _NUMBERS.split()), None),
     "f": (0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 0.1, 3.4e38, 16777217.0, NAN, INF, -INF, None),
     "m": (*map(Decimal, _DECIMALS.split()), None),
+    "q": (*map(Decimal, _LONG_DECIMALS.split()), None),
     "b": (True, False, None),
     "s": (*_TEXTS.split("|"), None),
     "t": ("", "a", "b", "abc", "日", "😀", "A", "c,", "\n", None),
@@ -68,13 +74,14 @@ PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
 
 _PROBES = {
     "+ - *": (
-        "i + n; i - n; n * n; i * n; n + k; k * k; d + d; d * 3; f + f; m + m; m - n; m * m; m * 1.5; -n; -i; -d; -m"
+        "i + n; i - n; n * n; i * n; n + k; k * k; d + d; d * 3; f + f; m + m; m - n; m * m; m * 1.5; -n; -i; -d; "
+        "-m; -q; -(CAST(i AS HUGEINT) * i)"
     ),
     "/ // %": "d / n; f / f; n / k; n // k; i // 10; n % 7; n % k; i % 10; d % 2.5; n // 0",
     "& | ~ XOR": "n & 12; i | n; ~ n; ~ i; XOR(n, k)",
     "= < <> <= BETWEEN IN": (
         "d = d; d < 0.5; d > 1e18; n = k; i <> n; m >= 0.5; m = n; s = t; s < t; s >= 'a'; day = DATE "
-        "'2024-02-29'; day < DATE '1600-01-01'; at >= TIMESTAMP '2024-01-01 00:00:00'; f = 0.5; b = (n > 0); "
+        "'2024-02-29'; day < DATE '1600-01-01'; at >= TIMESTAMP '2024-01-01 00:00:00'; f = 0.5; b = (n > 0); q >= 0.5; "
         "n BETWEEN -1 AND 5; d BETWEEN 0 AND 1; n IN (1, 2, 255); n IN (1, NULL); d IN (0, 0.5); s IN ('a', "
         "'${env:HOME}', '日本語 日本'); s IN ('a', NULL); d IS DISTINCT FROM f; n IS NOT DISTINCT FROM k"
     ),
@@ -83,7 +90,10 @@ _PROBES = {
         "CASE WHEN b THEN n WHEN n > 2 THEN k END; CASE n WHEN 1 THEN 'one' WHEN 2 THEN s ELSE 'x' END; IF(d "
         "> 0, d, 0); COALESCE(n, k, 0); NULLIF(d, 0); NULLIF(s, 'a')"
     ),
-    "LEAST GREATEST": "LEAST(n, k); GREATEST(n, k, 3); LEAST(d, 0.5); GREATEST(d, f); LEAST(s, t)",
+    "LEAST GREATEST": (
+        "LEAST(n, k); GREATEST(n, k, 3); LEAST(d, 0.5); GREATEST(d, f); LEAST(s, t); "
+        "GREATEST(LEAST(i, CASE WHEN b THEN 1 END), CASE WHEN b THEN 0 END) + 1"
+    ),
     "CAST": (
         "CAST(d AS INTEGER); CAST(d AS BIGINT); CAST(d AS SMALLINT); CAST(f AS INTEGER); CAST(m AS INTEGER); "
         "CAST(m AS BIGINT); CAST(i AS INTEGER); CAST(n AS SMALLINT); CAST(n AS DOUBLE); CAST(i AS DOUBLE); "
@@ -91,14 +101,16 @@ _PROBES = {
         "CAST(b AS INTEGER); CAST(n AS BOOLEAN); CAST(d AS BOOLEAN); CAST(n AS VARCHAR); CAST(i AS VARCHAR); "
         "CAST(m AS VARCHAR); CAST(b AS VARCHAR); CAST(day AS VARCHAR); CAST(at AS VARCHAR); CAST(tz AS "
         "VARCHAR); CAST(day AS TIMESTAMP); CAST(at AS DATE); CAST(tz AS TIMESTAMP); CAST(at AS TIMESTAMPTZ); "
-        "CAST(day AS TIMESTAMPTZ); CAST(i AS HUGEINT); CAST(n AS FLOAT)"
+        "CAST(day AS TIMESTAMPTZ); CAST(i AS HUGEINT); CAST(n AS FLOAT); "
+        "CAST(CAST(n AS FLOAT) AS DOUBLE); CAST(CAST(i AS FLOAT) AS DOUBLE); CAST(CAST(n AS FLOAT) AS BIGINT) * 1; "
+        "CAST(q AS BIGINT); CAST(q AS VARCHAR)"
     ),
-    "ABS": "ABS(n); ABS(i); ABS(d); ABS(m); ABS(k)",
-    "SIGN": "SIGN(n); SIGN(d); SIGN(m)",
-    "ROUND": "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0)",
+    "ABS": "ABS(n); ABS(i); ABS(d); ABS(m); ABS(k); ABS(q); ABS(CAST(i AS HUGEINT) * i)",
+    "SIGN": "SIGN(n); SIGN(d); SIGN(m); SIGN(q)",
+    "ROUND": "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0); ROUND(q); ROUND(q, 9)",
     "TRUNC": "TRUNC(d)",
-    "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n)",
-    "CEIL": "CEIL(d); CEIL(m); CEIL(f)",
+    "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n); FLOOR(q)",
+    "CEIL": "CEIL(d); CEIL(m); CEIL(f); CEIL(q)",
     "SQRT": "SQRT(d); SQRT(n)",
     "CBRT": "CBRT(d)",
     "EXP": "EXP(d)",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpsql.backends.spark.expressions import Expressions, Spelling
 from dpsql.backends.spark.letters import LOWER, UPPER
-from dpsql.backends.spark.patterns import java
+from dpsql.backends.spark.patterns import groups, java
 from dpsql.backends.spark.values import Value, lacks, value
 from dpsql.core.types import BIGINT, BOOLEAN, INTEGER, VARCHAR
 
@@ -145,7 +145,10 @@ def _matches_whole(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 def _extracted(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, pattern, group = arguments
-    return Value(f"REGEXP_EXTRACT({x.text}, {write.text(_pattern(pattern, ())).text}, {group.text})", VARCHAR)
+    written = _pattern(pattern, ())
+    if group.high is None or group.high > groups(written):  # Spark would fail on the first row that matches
+        raise lacks("REGEXP_EXTRACT of a group that its pattern doesn't have", "count groups from 1; 0 is all of it")
+    return Value(f"REGEXP_EXTRACT({x.text}, {write.text(written).text}, {group.text})", VARCHAR)
 
 
 TEXTS: Mapping[str, Spelling] = {

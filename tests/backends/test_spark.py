@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
@@ -17,13 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from services import WANTING, needs
+from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
-from support import WHOLE
-from test_relations_end_to_end import POLICY, QUERIES, tables
 from two_engines import Engines, engines
 
 import dpsql
-from dpsql.analyze.ownership import key_promise, rows_promise
 from dpsql.backends.base import Deadline
 from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark.conform import conform, differences, probes, written
@@ -35,14 +34,6 @@ from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
 
 ROOT = Path(__file__).parents[2]
-FEW = (2, 3, 8, 13, 19, 22)  # with MORE, they have every kind of node
-MORE: dict[str, dict[str, Any]] = {
-    "SELECT kind, MEDIAN(day) FROM orders GROUP BY kind": {},
-    "SELECT amount, COUNT(*) FROM orders GROUP BY amount": {"max_groups": 3},
-    "SELECT kind, COUNT(DISTINCT day) FROM orders GROUP BY kind": {"max_rows": 5},
-    "SELECT AVG(amount), VAR_SAMP(amount) FROM orders": {},
-    "SELECT COUNT(*) FROM users WHERE city IN ('a', '${env:HOME}') AND city LIKE '_'": {},
-}
 KINDS = {
     "Scan", "Link", "Filter", "Project", "Join", "Mark", "Union", "GroupUnits", "Windows", "PublicTable", "Given",
     "ToGrid", "OnDomain", "Weight", "PerUnit", "CapGroups", "WeightUnits", "Group", "OnCells", "WeightRows",
@@ -64,13 +55,18 @@ def url() -> str:
 
 
 @pytest.fixture(scope="module")
-def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    with engines(POLICY, tables(), tmp_path_factory.mktemp("both"), url) as opened:
-        engine = opened.session._engine
-        versions, known = engine.versions(), engine.policy.tables
-        engine.ledger.record_promise("users", str(rows_promise(known["users"])), versions["users"], True)
-        engine.ledger.record_promise("orders", key_promise(known["orders"]), versions["orders"], True)
-        yield opened
+def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Engines]]:
+    """Both engines over the tables of a suite, opened when they are first asked for."""
+    opened: dict[str, Engines] = {}
+    with ExitStack() as stack:
+
+        def open_suite(name: str) -> Engines:
+            if name not in opened:
+                opened[name] = stack.enter_context(SUITES[name].open(tmp_path_factory.mktemp("suite"), url))
+                opened[name].adaptive = (True, False) if EVERYTHING else (True,)
+            return opened[name]
+
+        yield open_suite
 
 
 @pytest.fixture(scope="module")
@@ -79,25 +75,37 @@ def connection(url: str) -> Iterator[Connection]:
         yield opened
 
 
-def chosen() -> list[tuple[str, dict[str, Any]]]:
-    """Some queries of the shared suite, or all of them, with queries that need other statements; and their options."""
-    shared = QUERIES if os.environ.get(WHOLE) else [QUERIES[i] for i in FEW]
-    return [*((sql, {}) for sql in shared), *MORE.items()]
+CHOSEN = [(suite, title) for suite in SUITES for title in SUITES[suite].chosen()]
 
 
-@pytest.mark.parametrize(("sql", "asked"), chosen())
-def test_both_engines_find_the_same_integers(sql: str, asked: dict[str, Any], both: Engines) -> None:
+@pytest.mark.parametrize(("suite", "title"), CHOSEN, ids=[f"{suite}: {title}" for suite, title in CHOSEN])
+def test_both_engines_find_the_same_integers(suite: str, title: str, both: Callable[[str], Engines]) -> None:
+    sql, asked = SUITES[suite].queries[title]
     try:
-        assert both.query(sql, epsilon=10**6, delta="1e-12", **asked) > 0
-    except dpsql.SQLError as refused:
-        assert refused.code == "not-on-backend" and os.environ.get(WHOLE)
+        both(suite).query(sql, **asked)
+    except (dpsql.SQLError, dpsql.PrivacyError) as refused:  # by either engine, before anything is compared
+        assert EVERYTHING, refused
 
 
-def test_statements_of_every_kind_were_compared(both: Engines) -> None:
+def test_statements_of_every_kind_were_compared(both: Callable[[str], Engines]) -> None:
     """The queries above hold every node that a statement is made of; they are asked where nobody has."""
-    for sql, asked in () if both.statements else chosen():
-        both.query(sql, epsilon=10**6, delta="1e-12", **asked)
-    assert both.kinds >= KINDS, KINDS - both.kinds
+    relations = both("relations")
+    for title in () if relations.statements else RELATIONS.few:
+        sql, asked = RELATIONS.queries[title]
+        relations.query(sql, **asked)
+    assert relations.kinds >= KINDS, KINDS - relations.kinds
+
+
+def test_a_plan_that_stays_as_it_was_made_finds_the_same(both: Callable[[str], Engines]) -> None:
+    """Spark changes plans while they run, by how many rows there are, unless it is told not to."""
+    relations = both("relations")
+    before, relations.adaptive = relations.adaptive, (False,)
+    try:
+        for title in ("19", "private keys"):
+            sql, asked = RELATIONS.queries[title]
+            assert relations.query(sql, fresh=True, **asked) > 0
+    finally:
+        relations.adaptive = before
 
 
 def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path) -> None:
@@ -259,6 +267,31 @@ def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, 
     with pytest.raises(dpsql.DataError) as refused:
         dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}), ledger=":memory:")
     assert refused.value.code == "unreadable"
+
+
+def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path) -> None:
+    """Names are no addresses: "a%20b" is not "a b"."""
+    for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é {x,y}": 20, "year=2024 é x": 700}.items():
+        pq.write_table(pa.table({"person": range(rows)}), tmp_path / f"{name}.parquet")
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    for source, rows in {"a b.parquet": 10, "*}.parquet": 20}.items():
+        one = replace(described.tables["t"], source=source)
+        with dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:") as session:
+            assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(rows,)]
+
+
+@pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "old.parquet", "hidden.parquet"])
+def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: str, url: str, tmp_path: Path) -> None:
+    table = pa.table({"person": [1], "day": pa.array([-171_000], pa.date32())})
+    if name == "hidden.parquet":  # where Spark itself says which row is which
+        table = table.append_column("_Metadata", pa.array([{"file_path": "x", "row_index": 1}]))
+    said = {"org.apache.spark.version": "2.4.0"} if name == "old.parquet" else None
+    pq.write_table(table.replace_schema_metadata(said), tmp_path / name)
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    one = replace(described.tables["t"], source=name)
+    with pytest.raises(dpsql.Error) as refused:
+        dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:")
+    assert refused.value.code in ("unreadable", "not-on-backend") and "tables.t" in str(refused.value)
 
 
 def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> None:

@@ -44,9 +44,7 @@ def _number(v: Value, to: Type) -> Value | None:
             return _rounded(v, to)
         return Value(f"CAST({v.text} AS DOUBLE)", DOUBLE) if (v.type, to) == (FLOAT, DOUBLE) else None
     if to.is_float:
-        # By way of DECIMAL: Spark takes integers to FLOAT for lossless, and leaves that out where DOUBLE follows.
-        text = f"CAST({v.text} AS DECIMAL(20,0))" if to == FLOAT and width(v.type) <= width(BIGINT) else v.text
-        return Value(f"CAST({text} AS {target})", to, *_as_float(v, to))
+        return _to_float(v, to)
     if v.type.is_decimal and to.is_integer:
         top = decimal(min(38, (v.type.width or 0) - (v.type.scale or 0) + 1), 0)
         return _fitted(Value(f"CAST({v.text} AS {spark_type(top)})", top), to)
@@ -70,6 +68,45 @@ def _fitted(v: Value, to: Type) -> Value:
     if to == HUGEINT and v.size is None:
         raise lacks(f"a cast from {v.type.sql} to HUGEINT")
     return value(text, to, v.low, v.high, v.each) if to.is_integer else Value(text, to)
+
+
+def _to_float(v: Value, to: Type) -> Value:
+    """An exact number as a float, by the ways that DuckDB goes: these decide about the last digit."""
+    target = spark_type(to)
+    if v.type.is_decimal:
+        return _decimal_to_float(v, to)
+    if v.type == HUGEINT and (v.size is None or v.size > 2**53):
+        if to == FLOAT:
+            raise lacks("a cast from HUGEINT to FLOAT", "cast it to DOUBLE")
+        return Value(_huge_to_double(v.text), DOUBLE, *_as_float(v, to))
+    # By way of DECIMAL: Spark takes integers to FLOAT for lossless, and leaves that out where DOUBLE follows.
+    text = f"CAST({v.text} AS DECIMAL(20,0))" if to == FLOAT and width(v.type) <= width(BIGINT) else v.text
+    return Value(f"CAST({text} AS {target})", to, *_as_float(v, to))
+
+
+def _huge_to_double(x: str) -> str:
+    """The lower 64 bits and the upper ones, each rounded to a double by itself; below 0 down to -2^64 all at once."""
+    top = f"CAST('{2**64}' AS DECIMAL(20,0))"
+    upper, lower, unit = f"({x} div {top})", f"({x} % {top})", double(2.0**64).text
+    down = f"(- CAST((CAST(-1 AS DECIMAL(38,0)) - {x}) AS DOUBLE) - {double(1.0).text})"
+    up = f"(CAST({lower} AS DOUBLE) + CAST({upper} AS DOUBLE) * {unit})"
+    beyond = f"(CAST(({lower} + {top}) AS DOUBLE) + CAST(({upper} - 1) AS DOUBLE) * {unit})"
+    whole = f"{x} >= 0 OR ({x} < - {top} AND {lower} = 0)"
+    return f"CASE WHEN {whole} THEN {up} WHEN {x} >= - {top} THEN {down} WHEN {x} < 0 THEN {beyond} END"
+
+
+def _decimal_to_float(v: Value, to: Type) -> Value:
+    """One division where the digits are a float; else the whole part, and the fraction by itself."""
+    digits, scale = v.type.width or 0, v.type.scale or 0
+    if (to == FLOAT and digits > 7) or digits > 18 or scale > 15:
+        raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value as DOUBLE, or in fewer digits")
+    near = f"CAST({v.text} AS {spark_type(to)})"
+    if digits <= 15 or scale == 0:
+        return Value(near, to)
+    few = f"CAST('{2**53}E-{scale}' AS DECIMAL(38,{scale}))"
+    fraction = f"({v.text} % CAST(1 AS DECIMAL(1,0)))"
+    parts = f"(CAST(CAST(({v.text} - {fraction}) AS DECIMAL(18,0)) AS DOUBLE) + CAST({fraction} AS DOUBLE))"
+    return Value(f"CASE WHEN {v.text} BETWEEN - {few} AND {few} THEN {near} ELSE {parts} END", to)
 
 
 def _as_float(v: Value, to: Type) -> tuple[int | None, int | None]:

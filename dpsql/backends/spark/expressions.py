@@ -57,6 +57,8 @@ class Expressions:
     def __call__(self, node: exp.Expr) -> Value:
         """An expression's text, type and bounds."""
         found = self._write(node)
+        if found.type.is_integer and (found.low is None or found.high is None):
+            found = replace(value(found.text, found.type, found.low, found.high, found.each), is_there=found.is_there)
         low, high = self._facts.get(node, (None, None)) if self._facts else (None, None)
         if low is not None and found.low is not None:
             found = replace(found, low=max(low, found.low))

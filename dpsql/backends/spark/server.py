@@ -10,13 +10,14 @@ import logging
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
@@ -108,6 +109,7 @@ def _start(master: str) -> str:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": str(8 * _threads(master)),
         UNLIMITED: "0",
     }
     context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
@@ -119,6 +121,12 @@ def _start(master: str) -> str:
 
     atexit.register(stop)
     return f"sc://localhost:{port}/;token={token}"
+
+
+def _threads(master: str) -> int:
+    """How many tasks run at a time; for local[*] Spark's own default, 200 partitions, is left."""
+    listed = master.removeprefix("local").strip("[]").partition(",")[0] or "1"
+    return int(listed) if listed.isdigit() else 25
 
 
 def _one_row(table: Any) -> Any:
@@ -140,7 +148,8 @@ class Connection:
     @property
     def version(self) -> str:
         """Which Spark answers."""
-        return str(self._session.version)
+        with self._one_message():
+            return str(self._session.version)
 
     def arrow(self, sql: str, parameters: Mapping[str, str], until: Deadline | None = None) -> Any:
         """A statement's result as an Arrow table."""
@@ -173,18 +182,29 @@ class Connection:
             rows.selectExpr(*listed).createOrReplaceTempView(name)
         return name
 
-    def read_parquet(self, files: list[str], listed: list[str], name: str) -> None:
+    def read_parquet(self, files: Sequence[Path], listed: list[str], name: str) -> None:
         """Let statements read these files, by these expressions, under a name."""
-        self._session.read.parquet(*files).selectExpr(*listed).createOrReplaceTempView(name)
+        with self._one_message():
+            self._parquet(files).selectExpr(*listed).createOrReplaceTempView(name)
+
+    def _parquet(self, files: Sequence[Path]) -> Any:
+        """Exactly these files: their names are no patterns."""
+        reader = self._session.read.option("__globPaths__", "false")
+        return reader.parquet(*(f"file://{file}" for file in files))
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""
         with suppress(Exception):
             self._session.catalog.dropTempView(name)
 
-    def types(self, files: list[str]) -> dict[str, str]:
-        """The columns of parquet files and their types, as Spark reads them."""
-        return {field.name: field.dataType.simpleString() for field in self._session.read.parquet(*files).schema}
+    def types(self, files: Sequence[Path]) -> dict[str, str]:
+        """The columns of parquet files and their types, as Spark reads them; a DataError where it reads other files."""
+        with self._one_message():
+            rows = self._parquet(files)
+            read = sorted(unquote(urlsplit(uri).path, errors="surrogateescape") for uri in rows.inputFiles())
+            if read != sorted(map(str, files)):
+                raise RuntimeError("other files are read than were named")
+            return {field.name: field.dataType.simpleString() for field in rows.schema}
 
     def close(self) -> None:
         """Close the session. Never fails."""

@@ -62,7 +62,8 @@ def _place(v: Value) -> str:
 
 
 def _int(text: str) -> str:
-    return f"CAST(LEAST({text}, 2147483647) AS INT)"
+    """Of a number that isn't negative; NULL of NULL, which LEAST would pass over."""
+    return f"CASE WHEN {text} >= 2147483647 THEN 2147483647 ELSE CAST({text} AS INT) END"
 
 
 def _left(write: Expressions, arguments: Sequence[Value]) -> Value:
@@ -83,7 +84,7 @@ def _right(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, n = arguments
     last = f"RIGHT({x.text}, {_place(n)})"
     if n.low is None or n.low < 0:
-        start = f"CAST(LEAST(1 - CAST({n.text} AS BIGINT), 2147483647) AS INT)"
+        start = f"CAST(1 - GREATEST(CAST({n.text} AS BIGINT), -2147483646) AS INT)"
         last = f"CASE WHEN {n.text} >= 0 THEN {last} WHEN {n.text} < 0 THEN SUBSTRING({x.text}, {start}) END"
     return Value(last, VARCHAR)
 

@@ -161,7 +161,15 @@ def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["REGEXP_EXTRACT(s, 'n(7)7', 2)", "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)", "s ILIKE 'a'"]
+    "text",
+    [
+        "REGEXP_EXTRACT(s, 'n(7)7', 2)",
+        "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)",
+        "s ILIKE 'a'",
+        "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
+        "DAYNAME(day + 1)",
+        "ISINF(day + n)",
+    ],
 )
 def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that a pattern doesn't have fails the statement on the first row that matches: on that row alone."""
@@ -269,18 +277,53 @@ def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, 
     assert refused.value.code == "unreadable"
 
 
+def test_a_public_table_that_was_replaced_is_not_asked_any_more(url: str, tmp_path: Path) -> None:
+    """Spark has a copy, and matches are counted in the file: one of each would prove a bound that the other breaks."""
+    pq.write_table(pa.table({"k": [r % 5 for r in range(100)]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"k": [r % 5 for r in range(500)]}), tmp_path / "p.parquet")
+    described = {
+        "budget": {"epsilon": 10**6},
+        "backend": {"kind": "spark", "url": url},
+        "tables": {"t": {"source": "t.parquet", "unit": "row"}, "p": {"source": "p.parquet", "public": True}},
+    }
+    with dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:") as session:
+        sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.k"
+        assert session.query(sql, epsilon=10**5, max_rows=100).rows == [(10_000,)]
+        pq.write_table(pa.table({"k": range(5)}), tmp_path / "p.parquet")
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query(sql, epsilon=10)
+        assert refused.value.code == "data-changed" and session.budget.spent.epsilon == 10**5
+
+
+def test_a_public_column_of_other_calendars_is_refused(url: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "t.parquet")
+    days = pa.array([0, 2**31 - 1], pa.date32())  # DuckDB's infinity
+    pq.write_table(pa.table({"k": [1, 2], "far": days, "near": days[:1].take([0, 0])}), tmp_path / "p.parquet")
+    described = {
+        "budget": {"epsilon": 10**6},
+        "backend": {"kind": "spark", "url": url},
+        "tables": {"t": {"source": "t.parquet", "unit": "row"}, "p": {"source": "p.parquet", "public": True}},
+    }
+    with dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:") as session:
+        sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.k WHERE HOUR(p.{}) = 0"
+        assert session.query(sql.format("near"), epsilon=1000).rows == [(1,)]
+        with pytest.raises(dpsql.SQLError) as refused:
+            session.query(sql.format("far"), epsilon=1000)
+    assert refused.value.code == "not-on-backend" and "far" in str(refused.value)
+
+
 def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path) -> None:
     """Names are no addresses: "a%20b" is not "a b"."""
-    for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é {x,y}": 20, "year=2024 é x": 700}.items():
+    for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é": 20}.items():
         pq.write_table(pa.table({"person": range(rows)}), tmp_path / f"{name}.parquet")
     described = policy(tmp_path, {"kind": "spark", "url": url})
-    for source, rows in {"a b.parquet": 10, "*}.parquet": 20}.items():
+    for source, rows in {"a b.parquet": 10, "*é.parquet": 20}.items():
         one = replace(described.tables["t"], source=source)
         with dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:") as session:
             assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(rows,)]
 
 
-@pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "old.parquet", "hidden.parquet"])
+@pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "{t}.parquet", "old.parquet", "hidden.parquet"])
 def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: str, url: str, tmp_path: Path) -> None:
     table = pa.table({"person": [1], "day": pa.array([-171_000], pa.date32())})
     if name == "hidden.parquet":  # where Spark itself says which row is which

@@ -13,6 +13,8 @@ from dpsql.backends.spark.constants import double
 from dpsql.backends.spark.values import Value, in_type, lacks, spark_type, value, width
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, NULL, VARCHAR, Type, decimal
 
+LAST_DAY = 106_751_991  # since 1970, of which a TIMESTAMP has the beginning
+
 
 def cast(v: Value, to: Type) -> Value:
     """A value in another type; NULL where it has no place there."""
@@ -27,7 +29,11 @@ def cast(v: Value, to: Type) -> Value:
     if found is None and (v.type.is_numeric or v.type.is_boolean):
         found = _number(v, to)
     if found is None and (v.type.is_date or v.type.is_timestamp) and (to.is_date or to.is_timestamp):
-        found = Value(f"CAST({v.text} AS {target})", to, v.low, v.high)
+        text = f"CAST({v.text} AS {target})"
+        if v.type.is_date and to.is_timestamp and v.low is None:  # days go on for longer than microseconds
+            first, last = (f"date_from_unix_date({day})" for day in (-LAST_DAY, LAST_DAY))
+            text = f"CASE WHEN {v.text} BETWEEN {first} AND {last} THEN {text} END"
+        found = Value(text, to, v.low, v.high)
     if found is None:
         raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value in that type once")
     return found
@@ -98,14 +104,16 @@ def _huge_to_double(x: str) -> str:
 def _decimal_to_float(v: Value, to: Type) -> Value:
     """One division where the digits are a float; else the whole part, and the fraction by itself."""
     digits, scale = v.type.width or 0, v.type.scale or 0
-    if (to == FLOAT and digits > 7) or digits > 18 or scale > 15:
+    if (to == FLOAT and digits > 7) or digits > 18:
         raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value as DOUBLE, or in fewer digits")
     near = f"CAST({v.text} AS {spark_type(to)})"
     if digits <= 15 or scale == 0:
         return Value(near, to)
     few = f"CAST('{2**53}E-{scale}' AS DECIMAL(38,{scale}))"
     fraction = f"({v.text} % CAST(1 AS DECIMAL(1,0)))"
-    parts = f"(CAST(CAST(({v.text} - {fraction}) AS DECIMAL(18,0)) AS DOUBLE) + CAST({fraction} AS DOUBLE))"
+    after = f"CAST(CAST(({fraction} * CAST('1E{scale}' AS DECIMAL({scale + 1},0))) AS DECIMAL(18,0)) AS DOUBLE)"
+    whole = f"CAST(CAST(({v.text} - {fraction}) AS DECIMAL(18,0)) AS DOUBLE)"
+    parts = f"({whole} + {after} / {double(10.0**scale).text})"
     return Value(f"CASE WHEN {v.text} BETWEEN - {few} AND {few} THEN {near} ELSE {parts} END", to)
 
 
@@ -133,6 +141,8 @@ def _rounded(v: Value, to: Type) -> Value:
 
 def _to_text(v: Value) -> Value | None:
     kind = v.type
+    if kind.is_decimal and kind.width == kind.scale:  # DuckDB writes .5, Spark 0.5
+        raise lacks(f"the text of a {kind.sql}", "cast it to a DECIMAL with a digit before the point")
     if kind.is_integer or kind.is_boolean or kind.is_decimal:
         return Value(f"CAST({v.text} AS STRING)", VARCHAR)
     if (kind.is_date or kind.is_timestamp) and v.low is None:

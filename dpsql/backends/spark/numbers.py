@@ -138,6 +138,8 @@ def _is_finite(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 def _asked(x: Value, test: str, of_moments: str) -> Value:
     """NULL of NULL; no moment that a source holds here is infinite (Theorem SCAN-1, On Spark)."""
+    if x.low is None and not x.type.is_numeric:
+        raise lacks(f"ISFINITE and ISINF of a computed {x.type.sql}", "ask it of the column itself")
     told = test.format(x.text) if x.type.is_float else of_moments
     return value(f"CASE WHEN {x.text} IS NOT NULL THEN {told} END", BOOLEAN)
 

@@ -188,9 +188,7 @@ class Connection:
             self._parquet(files).selectExpr(*listed).createOrReplaceTempView(name)
 
     def _parquet(self, files: Sequence[Path]) -> Any:
-        """Exactly these files: their names are no patterns."""
-        reader = self._session.read.option("__globPaths__", "false")
-        return reader.parquet(*(f"file://{file}" for file in files))
+        return self._session.read.parquet(*(f"file://{file}" for file in files))
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""

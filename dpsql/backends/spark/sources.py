@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsql.backends.located import Located
+from dpsql.backends.spark.constants import DAY, days_since_1970
 from dpsql.backends.spark.queries import ROW, Table
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.values import Value, name_of, spark_type, value
@@ -21,6 +22,7 @@ FIRST, LAST = "0001-01-01", "9999-12-31"
 FITS = "spark-fits"  # what a full reading shows
 
 _OTHER_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_PATTERNS = "*?[]{}\\:"
 _HIDDEN = "_metadata"  # where Spark says in which file and at which place a row is
 
 Columns = Sequence[tuple[str, str]]
@@ -139,6 +141,12 @@ def _check_files(one: Located, kinds: Sequence[Type]) -> None:
     import pyarrow.parquet as pq
 
     for file in one.files:
+        if any(c in _PATTERNS for c in str(file)):
+            raise DataError(
+                f"tables.{one.table.name}: Spark would read {file.name} as a pattern of names",
+                code="unreadable",
+                hint=f"rename it, or its folder: without {' '.join(_PATTERNS)}",
+            )
         if file.name.startswith((".", "_")) or file.name.endswith("._COPYING_"):
             raise DataError(
                 f"tables.{one.table.name}: Spark would pass over {file.name}, which its name says isn't data",
@@ -158,6 +166,27 @@ def _check_files(one: Located, kinds: Sequence[Type]) -> None:
 
 
 # ---------------------------------------------------------------- public values
+
+
+def is_in_calendar(column: Any, type_: Type) -> bool:
+    """Are all moments of a column within the years 1 to 9999? So infinite ones are not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not type_.is_date and not type_.is_timestamp:
+        return True
+    per_day = 1 if type_.is_date else DAY
+    whole = column.cast(pa.date32()).cast(pa.int32()) if type_.is_date else column.cast(_micros(type_)).cast(pa.int64())
+    ends = pc.min_max(whole.cast(pa.int64())).as_py()
+    first, last = days_since_1970(1, 1, 1), days_since_1970(10_000, 1, 1)
+    return ends["min"] is None or (first * per_day <= ends["min"] and ends["max"] < last * per_day)
+
+
+def _micros(type_: Type) -> Any:
+    """Microseconds in Arrow, in which both engines count."""
+    import pyarrow as pa
+
+    return pa.timestamp("us", tz="UTC" if type_.has_zone else None)
 
 
 def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, dealt_out: bool = False) -> Table:
@@ -183,8 +212,7 @@ def _carried(column: Any, name: str, type_: Type) -> tuple[Any, str]:
         days = column.cast(pa.date32()).cast(pa.int32())
         return days, f"date_from_unix_date({quoted})"
     if type_.is_timestamp:
-        zone = "UTC" if type_.has_zone else None
-        micros = column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
+        micros = column.cast(_micros(type_)).cast(pa.int64())
         moment = f"timestamp_micros({quoted})"
         return micros, moment if type_.has_zone else f"CAST({moment} AS TIMESTAMP_NTZ)"
     if type_.is_text:

@@ -87,8 +87,9 @@ class Value:
 
     @property
     def share(self) -> int | None:
-        """`each`, or its size: there are no more groups than rows."""
-        return self.size if self.each is None else self.each
+        """`each` or its size, whichever is less: there are no more groups than rows."""
+        known = [most for most in (self.each, self.size) if most is not None]
+        return min(known) if known else None
 
     def named(self, text: str) -> Value:
         """The same value under another text, which may be NULL: a column of what a LEFT JOIN didn't find is."""

@@ -168,6 +168,7 @@ def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> No
         "s ILIKE 'a'",
         "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
         "DAYNAME(day + 1)",
+        "ROUND(ROUND(ROUND(ROUND(ROUND(ROUND(d))))))",
         "ISINF(day + n)",
     ],
 )
@@ -219,12 +220,29 @@ def test_a_statement_is_not_run_under_other_settings(url: str) -> None:
         assert failed.value.code == "engine"
 
 
-def test_a_statement_is_stopped_when_its_time_is_up(connection: Connection) -> None:
-    with pytest.raises(dpsql.DataError) as stopped:
-        text = "SELECT SUM(id % 7) AS x FROM range(1000000000000)"
-        connection.arrow(text, {}, Deadline(monotonic() + 1, "1s"))
-    assert stopped.value.code == "timeout"
-    assert connection.arrow("SELECT 1 AS x", {}).num_rows == 1
+def test_a_statement_is_stopped_when_its_time_is_up(url: str) -> None:
+    """Without adaptive plans: they submit work beside, which Spark may begin after the statement was stopped."""
+    with closing(Connection(url)) as own:
+        own._session.conf.set("spark.sql.adaptive.enabled", "false")
+        with pytest.raises(dpsql.DataError) as stopped:
+            text = "SELECT SUM(id % 7) AS x FROM range(1000000000000)"
+            own.arrow(text, {}, Deadline(monotonic() + 1, "1s"))
+        assert stopped.value.code == "timeout" and not own.failed
+        assert own.arrow("SELECT 1 AS x", {}, Deadline(monotonic() + 120, "2m")).num_rows == 1
+
+
+def test_a_statement_that_does_not_stop_is_left_to_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+
+    monkeypatch.setattr("dpsql.backends.spark.server.GRACE", 0.5)
+    with closing(Connection(url)) as own:
+        own._session.conf.set("spark.sql.adaptive.enabled", "false")
+        monkeypatch.setattr(own, "_interrupt", lambda tag: None)  # a server may pass over it
+        with pytest.raises(dpsql.DataError) as stopped:
+            own.arrow("SELECT SUM(id % 7) AS x FROM range(20000000000)", {}, Deadline(monotonic() + 0.5, "500ms"))
+        assert stopped.value.code == "timeout" and own.failed
+    if url.startswith("local"):  # nobody else is to wait for it
+        SparkContext.getOrCreate().cancelAllJobs()
 
 
 # ---------------------------------------------------------------- whole queries

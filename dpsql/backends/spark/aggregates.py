@@ -106,6 +106,8 @@ def window(write: Expressions, node: exp.Window) -> Value:
         return Value(over(f"{_ENDS[type(call)]}({x.text})"), x.type, x.low, x.high)
     if type(call) in _SHIFTED:
         return _shifted(write, call, over)
+    if call.find(exp.Distinct) is not None:
+        raise lacks("DISTINCT in a window", "count values in a subquery: GROUP BY the unit")
     found = aggregate(write, call, grouped=True, over=over) if not nulls else None
     if found is None:
         raise lacks(f"{call.key.upper()} as a window")

@@ -65,7 +65,7 @@ class SparkKind:
             raise
 
 
-_CONFORMED: set[tuple[str, str]] = set()  # the servers that this process has asked
+_CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process has asked, each for one of its lives
 
 
 class Spark:
@@ -75,9 +75,10 @@ class Spark:
         self._beside = beside
         self._connection = Connection(url)
         try:
-            if (url, self._connection.version) not in _CONFORMED:
+            server = url, self._connection.version, self._connection.life
+            if server not in _CONFORMED or not server[2]:
                 conform(self._connection, self.public.apart)
-                _CONFORMED.add((url, self._connection.version))
+                _CONFORMED.add(server)
             self._files: dict[str, Files] = {}
             tables: dict[str, Table] = {}
             for number, one in enumerate(located):

@@ -31,6 +31,7 @@ from dpsql.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, FLOAT, INTERVAL, NUL
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.dialect import constants
 
+LONGEST = 100_000  # characters of an expression: some spellings repeat their argument, and nested ones multiply
 Facts = Mapping[exp.Expr, tuple[int | None, int | None]]
 """What conditions around an expression say of values: bounds of whole numbers."""
 
@@ -57,6 +58,8 @@ class Expressions:
     def __call__(self, node: exp.Expr) -> Value:
         """An expression's text, type and bounds."""
         found = self._write(node)
+        if len(found.text) > LONGEST:
+            raise lacks("an expression this deep", "compute a part of it in the data, or in a subquery of its own")
         if found.type.is_integer and (found.low is None or found.high is None):
             found = replace(value(found.text, found.type, found.low, found.high, found.each), is_there=found.is_there)
         low, high = self._facts.get(node, (None, None)) if self._facts else (None, None)

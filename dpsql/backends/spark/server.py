@@ -29,6 +29,7 @@ T = TypeVar("T")
 _QUIET = "rootLogger.level = off\n"
 _started: dict[str, str] = {}  # servers of this process, by what was asked for
 _lock = threading.Lock()
+GRACE = 20.0  # seconds in which a statement that was interrupted must have ended
 
 
 def connect_module() -> Any:
@@ -36,7 +37,13 @@ def connect_module() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         module = extra("pyspark.sql.connect.session", "spark", 'a policy with [backend] kind = "spark"')
-    for name in ("pyspark", "pyspark.sql.connect.logging", "SQLQueryContextLogger", "py4j"):
+    for name in (
+        "pyspark",
+        "pyspark.sql.connect.logging",
+        "SQLQueryContextLogger",
+        "DataFrameQueryContextLogger",
+        "py4j",
+    ):
         logging.getLogger(name).disabled = True
     return module
 
@@ -146,6 +153,12 @@ class Connection:
         self._views = 0
 
     @property
+    def life(self) -> str:
+        """What tells this run of a server from others at the same address; "" where it doesn't say."""
+        with self._one_message():
+            return str(self._session.conf.get("spark.app.id", ""))
+
+    @property
     def version(self) -> str:
         """Which Spark answers."""
         with self._one_message():
@@ -211,18 +224,38 @@ class Connection:
 
     def _stoppable(self, work: Callable[[], T], until: Deadline | None) -> T:
         tag = f"dpsql-{token_hex(8)}"
+        watch = threading.Timer(GRACE, self._abandon)
+        watch.daemon = True
+        begun = list[bool]()
 
         def tagged() -> T:
             self._session.addTag(tag)  # of this thread alone
             return work()
 
+        def interrupt() -> None:
+            if not begun:
+                begun.append(True)
+                watch.start()
+            self._interrupt(tag)
+
         with self._one_message():
             try:
                 seconds = None if until is None else until.at - monotonic()
-                return stoppable(tagged, lambda: self._interrupt(tag), seconds)
+                return stoppable(tagged, interrupt, seconds)
             except TimeUp:
                 assert until is not None
                 raise timed_out(until.limit) from None
+            finally:
+                watch.cancel()
+
+    def _abandon(self) -> None:
+        """Leave a statement that doesn't stop to the server: whoever waits for it is told so, and the session ends.
+
+        A server interrupts a statement once, and the thread that plans it may pass over that.
+        """
+        self.failed = True
+        with suppress(Exception):
+            self._session.client.close()
 
     def _interrupt(self, tag: str) -> None:
         with suppress(Exception):

@@ -20,6 +20,7 @@ import pytest
 from services import WANTING, needs
 from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
+from support import Connect
 from two_engines import Engines, engines
 
 import dpsql
@@ -28,9 +29,11 @@ from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark.conform import conform, differences, probes, written
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
-from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.queries import SPELLINGS, Table
 from dpsql.backends.spark.reference import reference
+from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.sources import columns_of
 from dpsql.explain.show import show
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +121,23 @@ def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path
     with engines(policy, {"poll": poll}, tmp_path, url) as opened:
         sql = "SELECT RANDOMIZED_RESPONSE(yes) AS yes, RANDOMIZED_RESPONSE(choice) AS choice FROM poll"
         assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
+
+
+def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Connect) -> None:
+    """What is named twice is computed twice by Spark."""
+    schema = {"uid": pa.int64(), "k": pa.string(), "x": pa.int64()}
+    table = pa.table({name: pa.array([], kind) for name, kind in schema.items()})
+    columns = {"x": {"min": 0, "max": 9}}
+    limits = {"max_rows": 20, "max_rows_per_group": 4, "max_groups": 3}
+    policy = {"privacy": limits, "tables": {"t": {"unit": "uid", "columns": columns}}}
+    session = connect({"t": table}, policy, delta=1e-6)
+    quote = session.explain(
+        "SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT uid) FROM t GROUP BY k", epsilon=1, delta="1e-7"
+    )
+    source = Table("files of t", columns_of(session._engine.schema["t"]))
+    (step,) = quote.steps
+    (text,) = written_step(step, {"t": source})
+    assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
 
 
 # ---------------------------------------------------------------- conformance

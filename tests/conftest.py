@@ -12,7 +12,7 @@ import pytest
 from golden_files import Case, rewrite
 from seeding import FRESH, Seeding
 from services import left_out
-from support import WHOLE, Connect
+from support import SPARK, WHOLE, Connect
 
 import dpsql
 from dpsql.backends.choose import read_constants
@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the diff")
     parser.addoption("--seed", default="1", help=f"of the noise in tests; {FRESH!r}: the operating system's")
     parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
+    parser.addoption("--spark", action="store_true", help="with --whole: all queries of shared suites on Spark, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
     if config.getoption("--seed") != FRESH:
         config.pluginmanager.register(Seeding(config.getoption("--seed")))
+    if config.getoption("--spark"):
+        os.environ[SPARK] = "1"
 
 
 LONGEST = ("test_quality", "test_browser", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours",

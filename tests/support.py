@@ -21,6 +21,7 @@ from dpsql.quote.model import Measurement
 Connect = Callable[..., dpsql.Session]
 T = TypeVar("T")
 WHOLE = "DPSQL_WHOLE"  # set where long randomised suites run whole (--whole)
+SPARK = "DPSQL_SPARK"  # set where the suites that Spark shares with DuckDB run, too (--spark)
 
 
 def charge(ledger: Ledger, price: Cost, note: Mapping[str, object], **named: Any) -> Receipt:

@@ -29,8 +29,11 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generated(tmp_path_factory.mktemp("tpch"))
+
+
+def generated(made: Path) -> Path:
     """The tables at scale factor 0.01, and the policy beside them, its promises verified."""
-    made = tmp_path_factory.mktemp("tpch")
     generator = Path(sys.executable).with_name("tpchgen-cli")
     subprocess.run([generator, "parquet", "-s", "0.01", "--output-dir", made], check=True, capture_output=True)
     shutil.copy(HERE / "policy.toml", made)

@@ -17,12 +17,12 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.backends.base import Backend, Codes, Exact, Kind
+from dpsql.backends.base import Codes, Exact
 from dpsql.backends.choose import file_kind
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
-from dpsql.backends.spark.backend import SparkKind
+from dpsql.backends.spark.backend import Spark, SparkKind
 from dpsql.policy.settings import EngineSettings
 from dpsql.sql.gridded import cast, number
 
@@ -48,20 +48,38 @@ class Engines:
     """A DuckDB session that has everything it measures measured by Spark, too."""
 
     session: dpsql.Session
-    spark: Backend
+    spark: Spark
     statements: int = 0
     kinds: set[str] = field(default_factory=set)  # of plan nodes that were in them
+    adaptive: tuple[bool, ...] = (True,)  # with plans that Spark changes while they run, and without
 
     def query(self, sql: str, **asked: Any) -> int:
         """Ask, and compare; gives how many statements were the same. An SQLError where Spark refuses one."""
         before = self.statements
-        self.session.query(sql, **asked)
+        with pytest.MonkeyPatch.context() as patch:
+            for module in ("bounding", "distinct", "ranked"):
+                patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
+            patch.setattr(duckdb_backend, "execute", self._executed)
+            patch.setattr(duckdb_backend, "encode", self._encoded)
+            self.session.query(sql, **asked)
         return self.statements - before
+
+    def _executed(self, step: Any, cursor: Any, given: Any) -> Exact:
+        exact = execute(step, cursor, given)
+        self.execute(step, given, exact)
+        return exact
+
+    def _encoded(self, step: Any, cursor: Any) -> Codes:
+        codes = encode(step, cursor)
+        self.encode(step, codes)
+        return codes
 
     def execute(self, step: Any, given: Mapping[str, Any], exact: Exact) -> None:
         self.spark.written(step)
-        with self.spark.measuring(None) as rows:
-            assert shown(rows.execute(step, given)) == shown(exact)
+        for on in self.adaptive:
+            self.spark._connection._session.conf.set("spark.sql.adaptive.enabled", str(on).lower())
+            with self.spark.measuring(None) as rows:
+                assert shown(rows.execute(step, given)) == shown(exact)
         self._seen(step.statement, *step.histograms, *step.matchings)
 
     def encode(self, step: Any, codes: Codes) -> None:
@@ -96,32 +114,22 @@ def engines(policy: Mapping[str, Any], tables: Mapping[str, pa.Table], folder: P
 
 
 @contextmanager
-def opened(policy: dpsql.Policy, url: str, ledger: Any = ":memory:") -> Iterator[Engines]:
+def opened(policy: dpsql.Policy, url: str) -> Iterator[Engines]:
     """Both engines over the sources of a policy."""
-    kind: Kind = SparkKind(url, file_kind())
-    with dpsql.connect(policy, ledger=ledger) as session, pytest.MonkeyPatch.context() as patch:
-        spark = kind.open_backend(kind.locate(policy, {}), EngineSettings(), policy.folder)
-        for one in session._engine.guarded:
+    with dpsql.connect(policy, ledger=":memory:") as session, beside(session, url) as both:
+        yield both
+
+
+@contextmanager
+def beside(session: dpsql.Session, url: str) -> Iterator[Engines]:
+    """Spark over the sources that a session has open."""
+    kind, engine = SparkKind(url, file_kind()), session._engine
+    spark = kind.open_backend(engine.located, EngineSettings(), engine.policy.folder)
+    try:
+        for one in engine.guarded:
             shown_of = spark.examine(one)
             assert shown_of is not None
             spark.trust(one, shown_of)
-        both = Engines(session, spark)
-        for module in ("bounding", "distinct", "ranked"):
-            patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
-
-        def executed(step: Any, cursor: Any, given: Any) -> Exact:
-            exact = execute(step, cursor, given)
-            both.execute(step, given, exact)
-            return exact
-
-        def encoded(step: Any, cursor: Any) -> Codes:
-            codes = encode(step, cursor)
-            both.encode(step, codes)
-            return codes
-
-        patch.setattr(duckdb_backend, "execute", executed)
-        patch.setattr(duckdb_backend, "encode", encoded)
-        try:
-            yield both
-        finally:
-            spark.close()
+        yield Engines(session, spark)
+    finally:
+        spark.close()

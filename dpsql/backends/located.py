@@ -23,6 +23,7 @@ class Located:
     object: Arrow | None
     inside: Callable[[Located, bytes], bytes] | None = None  # what the rows of a table of a database file are
     event: str = ""  # the stamp of an object, which has none of its own
+    is_copied: bool = False  # when it is opened, and read from the copy
 
     @property
     def name(self) -> str:
@@ -32,7 +33,7 @@ class Located:
     @property
     def stays_open(self) -> bool:
         """Whether an open session keeps reading the very file that it opened, whatever takes its place."""
-        return self.table.kind == "duckdb"
+        return self.table.kind == "duckdb" or self.is_copied
 
     @property
     def source(self) -> Source:

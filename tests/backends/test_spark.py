@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
@@ -16,32 +18,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from services import WANTING, needs
+from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
-from support import WHOLE
-from test_relations_end_to_end import POLICY, QUERIES, tables
+from support import Connect
 from two_engines import Engines, engines
 
 import dpsql
-from dpsql.analyze.ownership import key_promise, rows_promise
 from dpsql.backends.base import Deadline
 from dpsql.backends.duckdb.public import PublicDatabase
-from dpsql.backends.spark.conform import conform, differences, probes
+from dpsql.backends.spark.conform import conform, differences, probes, written
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
-from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.queries import SPELLINGS, Table
 from dpsql.backends.spark.reference import reference
+from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.sources import columns_of
 from dpsql.explain.show import show
 
 ROOT = Path(__file__).parents[2]
-FEW = (2, 3, 8, 13, 19, 22)  # with MORE, they have every kind of node
-MORE: dict[str, dict[str, Any]] = {
-    "SELECT kind, MEDIAN(day) FROM orders GROUP BY kind": {},
-    "SELECT amount, COUNT(*) FROM orders GROUP BY amount": {"max_groups": 3},
-    "SELECT kind, COUNT(DISTINCT day) FROM orders GROUP BY kind": {"max_rows": 5},
-    "SELECT AVG(amount), VAR_SAMP(amount) FROM orders": {},
-    "SELECT COUNT(*) FROM users WHERE city IN ('a', '${env:HOME}') AND city LIKE '_'": {},
-}
 KINDS = {
     "Scan", "Link", "Filter", "Project", "Join", "Mark", "Union", "GroupUnits", "Windows", "PublicTable", "Given",
     "ToGrid", "OnDomain", "Weight", "PerUnit", "CapGroups", "WeightUnits", "Group", "OnCells", "WeightRows",
@@ -63,13 +58,18 @@ def url() -> str:
 
 
 @pytest.fixture(scope="module")
-def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    with engines(POLICY, tables(), tmp_path_factory.mktemp("both"), url) as opened:
-        engine = opened.session._engine
-        versions, known = engine.versions(), engine.policy.tables
-        engine.ledger.record_promise("users", str(rows_promise(known["users"])), versions["users"], True)
-        engine.ledger.record_promise("orders", key_promise(known["orders"]), versions["orders"], True)
-        yield opened
+def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Engines]]:
+    """Both engines over the tables of a suite, opened when they are first asked for."""
+    opened: dict[str, Engines] = {}
+    with ExitStack() as stack:
+
+        def open_suite(name: str) -> Engines:
+            if name not in opened:
+                opened[name] = stack.enter_context(SUITES[name].open(tmp_path_factory.mktemp("suite"), url))
+                opened[name].adaptive = (True, False) if EVERYTHING else (True,)
+            return opened[name]
+
+        yield open_suite
 
 
 @pytest.fixture(scope="module")
@@ -78,25 +78,37 @@ def connection(url: str) -> Iterator[Connection]:
         yield opened
 
 
-def chosen() -> list[tuple[str, dict[str, Any]]]:
-    """Some queries of the shared suite, or all of them, with queries that need other statements; and their options."""
-    shared = QUERIES if os.environ.get(WHOLE) else [QUERIES[i] for i in FEW]
-    return [*((sql, {}) for sql in shared), *MORE.items()]
+CHOSEN = [(suite, title) for suite in SUITES for title in SUITES[suite].chosen()]
 
 
-@pytest.mark.parametrize(("sql", "asked"), chosen())
-def test_both_engines_find_the_same_integers(sql: str, asked: dict[str, Any], both: Engines) -> None:
+@pytest.mark.parametrize(("suite", "title"), CHOSEN, ids=[f"{suite}: {title}" for suite, title in CHOSEN])
+def test_both_engines_find_the_same_integers(suite: str, title: str, both: Callable[[str], Engines]) -> None:
+    sql, asked = SUITES[suite].queries[title]
     try:
-        assert both.query(sql, epsilon=10**6, delta="1e-12", **asked) > 0
-    except dpsql.SQLError as refused:
-        assert refused.code == "not-on-backend" and os.environ.get(WHOLE)
+        both(suite).query(sql, **asked)
+    except (dpsql.SQLError, dpsql.PrivacyError) as refused:  # by either engine, before anything is compared
+        assert EVERYTHING, refused
 
 
-def test_statements_of_every_kind_were_compared(both: Engines) -> None:
+def test_statements_of_every_kind_were_compared(both: Callable[[str], Engines]) -> None:
     """The queries above hold every node that a statement is made of; they are asked where nobody has."""
-    for sql, asked in () if both.statements else chosen():
-        both.query(sql, epsilon=10**6, delta="1e-12", **asked)
-    assert both.kinds >= KINDS, KINDS - both.kinds
+    relations = both("relations")
+    for title in () if relations.statements else RELATIONS.few:
+        sql, asked = RELATIONS.queries[title]
+        relations.query(sql, **asked)
+    assert relations.kinds >= KINDS, KINDS - relations.kinds
+
+
+def test_a_plan_that_stays_as_it_was_made_finds_the_same(both: Callable[[str], Engines]) -> None:
+    """Spark changes plans while they run, by how many rows there are, unless it is told not to."""
+    relations = both("relations")
+    before, relations.adaptive = relations.adaptive, (False,)
+    try:
+        for title in ("19", "private keys"):
+            sql, asked = RELATIONS.queries[title]
+            assert relations.query(sql, fresh=True, **asked) > 0
+    finally:
+        relations.adaptive = before
 
 
 def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path) -> None:
@@ -109,6 +121,23 @@ def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path
     with engines(policy, {"poll": poll}, tmp_path, url) as opened:
         sql = "SELECT RANDOMIZED_RESPONSE(yes) AS yes, RANDOMIZED_RESPONSE(choice) AS choice FROM poll"
         assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
+
+
+def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Connect) -> None:
+    """What is named twice is computed twice by Spark."""
+    schema = {"uid": pa.int64(), "k": pa.string(), "x": pa.int64()}
+    table = pa.table({name: pa.array([], kind) for name, kind in schema.items()})
+    columns = {"x": {"min": 0, "max": 9}}
+    limits = {"max_rows": 20, "max_rows_per_group": 4, "max_groups": 3}
+    policy = {"privacy": limits, "tables": {"t": {"unit": "uid", "columns": columns}}}
+    session = connect({"t": table}, policy, delta=1e-6)
+    quote = session.explain(
+        "SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT uid) FROM t GROUP BY k", epsilon=1, delta="1e-7"
+    )
+    source = Table("files of t", columns_of(session._engine.schema["t"]))
+    (step,) = quote.steps
+    (text,) = written_step(step, {"t": source})
+    assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
 
 
 # ---------------------------------------------------------------- conformance
@@ -151,6 +180,41 @@ def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> No
     assert refused.value.code == "not-on-backend"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REGEXP_EXTRACT(s, 'n(7)7', 2)",
+        "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)",
+        "s ILIKE 'a'",
+        "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
+        "DAYNAME(day + 1)",
+        "ROUND(ROUND(ROUND(ROUND(ROUND(ROUND(d))))))",
+        "ISINF(day + n)",
+    ],
+)
+def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that a pattern doesn't have fails the statement on the first row that matches: on that row alone."""
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": (text,)})
+    (probe,) = probes()
+    with pytest.raises(dpsql.SQLError) as refused:
+        written([probe])
+    assert refused.value.code == "not-on-backend"
+
+
+def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CAST to a type that is too small raises: where it depends on bounds, it has to be one that doesn't."""
+    texts = (
+        "CAST(CAST(n AS FLOAT) AS BIGINT) * 1",
+        "-(CAST(k AS BIGINT))",
+        "CAST(CAST(CAST(n AS BIGINT) AS INT) AS BIGINT) + k",
+    )
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": texts})
+    sql = written(list(probes())).sql
+    assert not [
+        cast for cast in re.findall(r"(?<!TRY_)CAST\([^()]*(?:\([^()]*\))* AS INT\)", sql) if "BIGINT" in cast
+    ], sql
+
+
 def test_the_page_of_functions_is_made_of_the_probes() -> None:
     assert (ROOT / "docs" / "spark-functions.md").read_text(encoding="utf-8") == reference()
 
@@ -176,12 +240,29 @@ def test_a_statement_is_not_run_under_other_settings(url: str) -> None:
         assert failed.value.code == "engine"
 
 
-def test_a_statement_is_stopped_when_its_time_is_up(connection: Connection) -> None:
-    with pytest.raises(dpsql.DataError) as stopped:
-        text = "SELECT SUM(id % 7) AS x FROM range(1000000000000)"
-        connection.arrow(text, {}, Deadline(monotonic() + 1, "1s"))
-    assert stopped.value.code == "timeout"
-    assert connection.arrow("SELECT 1 AS x", {}).num_rows == 1
+def test_a_statement_is_stopped_when_its_time_is_up(url: str) -> None:
+    """Without adaptive plans: they submit work beside, which Spark may begin after the statement was stopped."""
+    with closing(Connection(url)) as own:
+        own._session.conf.set("spark.sql.adaptive.enabled", "false")
+        with pytest.raises(dpsql.DataError) as stopped:
+            text = "SELECT SUM(id % 7) AS x FROM range(1000000000000)"
+            own.arrow(text, {}, Deadline(monotonic() + 1, "1s"))
+        assert stopped.value.code == "timeout" and not own.failed
+        assert own.arrow("SELECT 1 AS x", {}, Deadline(monotonic() + 120, "2m")).num_rows == 1
+
+
+def test_a_statement_that_does_not_stop_is_left_to_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+
+    monkeypatch.setattr("dpsql.backends.spark.server.GRACE", 0.5)
+    with closing(Connection(url)) as own:
+        own._session.conf.set("spark.sql.adaptive.enabled", "false")
+        monkeypatch.setattr(own, "_interrupt", lambda tag: None)  # a server may pass over it
+        with pytest.raises(dpsql.DataError) as stopped:
+            own.arrow("SELECT SUM(id % 7) AS x FROM range(20000000000)", {}, Deadline(monotonic() + 0.5, "500ms"))
+        assert stopped.value.code == "timeout" and own.failed
+    if url.startswith("local"):  # nobody else is to wait for it
+        SparkContext.getOrCreate().cancelAllJobs()
 
 
 # ---------------------------------------------------------------- whole queries
@@ -232,6 +313,66 @@ def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, 
     with pytest.raises(dpsql.DataError) as refused:
         dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}), ledger=":memory:")
     assert refused.value.code == "unreadable"
+
+
+def test_a_public_table_that_was_replaced_is_not_asked_any_more(url: str, tmp_path: Path) -> None:
+    """Spark has a copy, and matches are counted in the file: one of each would prove a bound that the other breaks."""
+    pq.write_table(pa.table({"k": [r % 5 for r in range(100)]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"k": [r % 5 for r in range(500)]}), tmp_path / "p.parquet")
+    described = {
+        "budget": {"epsilon": 10**6},
+        "backend": {"kind": "spark", "url": url},
+        "tables": {"t": {"source": "t.parquet", "unit": "row"}, "p": {"source": "p.parquet", "public": True}},
+    }
+    with dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:") as session:
+        sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.k"
+        assert session.query(sql, epsilon=10**5, max_rows=100).rows == [(10_000,)]
+        pq.write_table(pa.table({"k": range(5)}), tmp_path / "p.parquet")
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query(sql, epsilon=10)
+        assert refused.value.code == "data-changed" and session.budget.spent.epsilon == 10**5
+
+
+def test_a_public_column_of_other_calendars_is_refused(url: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "t.parquet")
+    days = pa.array([0, 2**31 - 1], pa.date32())  # DuckDB's infinity
+    pq.write_table(pa.table({"k": [1, 2], "far": days, "near": days[:1].take([0, 0])}), tmp_path / "p.parquet")
+    described = {
+        "budget": {"epsilon": 10**6},
+        "backend": {"kind": "spark", "url": url},
+        "tables": {"t": {"source": "t.parquet", "unit": "row"}, "p": {"source": "p.parquet", "public": True}},
+    }
+    with dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:") as session:
+        sql = "SELECT COUNT(*) FROM t JOIN p ON t.k = p.k WHERE HOUR(p.{}) = 0"
+        assert session.query(sql.format("near"), epsilon=1000).rows == [(1,)]
+        with pytest.raises(dpsql.SQLError) as refused:
+            session.query(sql.format("far"), epsilon=1000)
+    assert refused.value.code == "not-on-backend" and "far" in str(refused.value)
+
+
+def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path) -> None:
+    """Names are no addresses: "a%20b" is not "a b"."""
+    for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é": 20}.items():
+        pq.write_table(pa.table({"person": range(rows)}), tmp_path / f"{name}.parquet")
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    for source, rows in {"a b.parquet": 10, "*é.parquet": 20}.items():
+        one = replace(described.tables["t"], source=source)
+        with dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:") as session:
+            assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(rows,)]
+
+
+@pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "{t}.parquet", "old.parquet", "hidden.parquet"])
+def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: str, url: str, tmp_path: Path) -> None:
+    table = pa.table({"person": [1], "day": pa.array([-171_000], pa.date32())})
+    if name == "hidden.parquet":  # where Spark itself says which row is which
+        table = table.append_column("_Metadata", pa.array([{"file_path": "x", "row_index": 1}]))
+    said = {"org.apache.spark.version": "2.4.0"} if name == "old.parquet" else None
+    pq.write_table(table.replace_schema_metadata(said), tmp_path / name)
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    one = replace(described.tables["t"], source=name)
+    with pytest.raises(dpsql.Error) as refused:
+        dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:")
+    assert refused.value.code in ("unreadable", "not-on-backend") and "tables.t" in str(refused.value)
 
 
 def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> None:

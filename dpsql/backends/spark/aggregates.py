@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.backends.spark.expressions import Expressions
-from dpsql.backends.spark.values import MAX_ROWS, MOST, Value, lacks, spark_type, value
+from dpsql.backends.spark.values import MAX_ROWS, MOST, Value, lacks, spark_type, value, width
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, decimal
 
 Over = Callable[[str], str]
@@ -63,7 +63,8 @@ def _sum(x: Value, argument: str, word: str, over: Over) -> Value:
     kind = BIGINT if most < 2**63 else HUGEINT
     low = 0 if x.low is not None and x.low >= 0 else -most
     high = 0 if x.high is not None and x.high <= 0 else most
-    summed = over(f"SUM({word}CAST({argument} AS {spark_type(kind)}))")
+    narrower = width(kind) < width(x.type)  # by its bounds: a cast that raises would tell of a row
+    summed = over(f"SUM({word}{'TRY_CAST' if narrower else 'CAST'}({argument} AS {spark_type(kind)}))")
     return Value(summed if kind == BIGINT else f"CAST({summed} AS DECIMAL(38,0))", kind, low, high, share)
 
 
@@ -105,6 +106,8 @@ def window(write: Expressions, node: exp.Window) -> Value:
         return Value(over(f"{_ENDS[type(call)]}({x.text})"), x.type, x.low, x.high)
     if type(call) in _SHIFTED:
         return _shifted(write, call, over)
+    if call.find(exp.Distinct) is not None:
+        raise lacks("DISTINCT in a window", "count values in a subquery: GROUP BY the unit")
     found = aggregate(write, call, grouped=True, over=over) if not nulls else None
     if found is None:
         raise lacks(f"{call.key.upper()} as a window")

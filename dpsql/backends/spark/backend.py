@@ -16,7 +16,7 @@ from dpsql.backends.spark.conform import conform
 from dpsql.backends.spark.queries import Table
 from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
-from dpsql.backends.spark.sources import FITS, Files, columns_of, is_known, uploaded
+from dpsql.backends.spark.sources import FITS, Files, columns_of, is_in_calendar, is_known, uploaded
 from dpsql.backends.spark.versions import versions
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
@@ -52,7 +52,8 @@ class SparkKind:
                     code="not-on-backend",
                     hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
                 )
-        return found
+        # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
+        return tuple(replace(one, is_copied=True) if one.table.public else one for one in found)
 
     def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> Spark:
         """Open the sources."""
@@ -64,7 +65,7 @@ class SparkKind:
             raise
 
 
-_CONFORMED: set[tuple[str, str]] = set()  # the servers that this process has asked
+_CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process has asked, each for one of its lives
 
 
 class Spark:
@@ -74,9 +75,10 @@ class Spark:
         self._beside = beside
         self._connection = Connection(url)
         try:
-            if (url, self._connection.version) not in _CONFORMED:
+            server = url, self._connection.version, self._connection.life
+            if server not in _CONFORMED or not server[2]:
                 conform(self._connection, self.public.apart)
-                _CONFORMED.add((url, self._connection.version))
+                _CONFORMED.add(server)
             self._files: dict[str, Files] = {}
             tables: dict[str, Table] = {}
             for number, one in enumerate(located):
@@ -92,14 +94,18 @@ class Spark:
             raise
 
     def _public(self, one: Located, schema: Sequence[tuple[str, str]]) -> Table:
-        """A public table, as the local engine reads it."""
+        """A public table, as the local engine reads it, without columns of moments that the engines don't share."""
         columns = {n: v for n, v in columns_of(schema).items() if is_known(v.type)}
         kinds = {name: v.type.sql for name, v in columns.items()}
         if not kinds:
             return Table("", {})
         listed = [exp.alias_(exp.column(name, quoted=True), name, quoted=True) for name in kinds]
         rows = self.public.table(exp.select(*listed).from_(exp.to_identifier(one.name, quoted=True)), {})
-        return uploaded(self._connection, rows, kinds)
+        usable = {n: kind for n, kind in kinds.items() if is_in_calendar(rows.column(n), columns[n].type)}
+        copy = uploaded(self._connection, rows, usable)
+        return Table(
+            copy.view, {n: replace(v, low=columns[n].low, high=columns[n].high) for n, v in copy.columns.items()}
+        )
 
     @property
     def schema(self) -> Any:

@@ -62,7 +62,7 @@ def probes() -> Iterator[Probe]:
 def rows() -> Any:
     """The rows that probes are computed of."""
     kinds = {"i": pa.int64(), "n": pa.int32(), "k": pa.int16(), "f": pa.float32(), "m": pa.decimal128(18, 3)}
-    kinds |= {"tz": pa.timestamp("us", tz="UTC"), "at": pa.timestamp("us")}
+    kinds |= {"q": pa.decimal128(38, 10), "tz": pa.timestamp("us", tz="UTC"), "at": pa.timestamp("us")}
     made = {name: pa.array([of[r % len(of)] for r in range(ROWS)], kinds.get(name)) for name, of in PROBE_ROWS.items()}
     return pa.table({PLACE: pa.array(range(ROWS), pa.int64()), **made})
 

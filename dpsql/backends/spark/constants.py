@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 from dpsql.backends.spark.values import Value, integer, lacks, spark_type, value
@@ -15,10 +16,10 @@ DAY = 86_400_000_000  # microseconds
 
 def whole(number: int) -> Value:
     """A whole number."""
-    found = integer(str(number), number, number)
+    found = replace(integer(str(number), number, number), is_there=True)
     if found.type.name == "INTEGER" and number != -(2**31):
-        return found.named(f"({number})" if number < 0 else str(number))
-    return found.named(f"CAST('{number}' AS {spark_type(found.type)})")
+        return replace(found, text=f"({number})" if number < 0 else str(number))
+    return replace(found, text=f"CAST('{number}' AS {spark_type(found.type)})")
 
 
 def double(number: float) -> Value:
@@ -48,7 +49,7 @@ def constant(text: str, to: Type) -> Value:
     if to.is_integer:
         number = int(read)
         found = whole(number)
-        return value(f"CAST({found.text} AS {spark_type(to)})", to, number, number)
+        return replace(found, text=f"CAST({found.text} AS {spark_type(to)})", type=to)
     if to.is_decimal:
         return Value(f"CAST('{Decimal(read):f}' AS {spark_type(to)})", to)
     if to.is_float:

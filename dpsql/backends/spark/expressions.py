@@ -21,14 +21,17 @@ from dpsql.backends.spark.values import (
     in_type,
     integer,
     lacks,
+    negative,
     spark_type,
     type_for,
     value,
+    width,
 )
 from dpsql.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, FLOAT, INTERVAL, NULL, TIMESTAMP, VARCHAR, Type, decimal
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.dialect import constants
 
+LONGEST = 100_000  # characters of an expression: some spellings repeat their argument, and nested ones multiply
 Facts = Mapping[exp.Expr, tuple[int | None, int | None]]
 """What conditions around an expression say of values: bounds of whole numbers."""
 
@@ -55,6 +58,10 @@ class Expressions:
     def __call__(self, node: exp.Expr) -> Value:
         """An expression's text, type and bounds."""
         found = self._write(node)
+        if len(found.text) > LONGEST:
+            raise lacks("an expression this deep", "compute a part of it in the data, or in a subquery of its own")
+        if found.type.is_integer and (found.low is None or found.high is None):
+            found = replace(value(found.text, found.type, found.low, found.high, found.each), is_there=found.is_there)
         low, high = self._facts.get(node, (None, None)) if self._facts else (None, None)
         if low is not None and found.low is not None:
             found = replace(found, low=max(low, found.low))
@@ -138,12 +145,12 @@ class Expressions:
         v = self(node.this)
         if v.type.is_integer:
             assert v.low is not None and v.high is not None
-            kind = type_for(-v.high, -v.low, least=type_for(v.low, v.high))
-            return Value(f"(- {in_type(v, kind).text})", kind, -v.high, -v.low, v.each)
+            kind = type_for(min(v.low, -v.high), max(v.high, -v.low), v.type)
+            return Value(negative(in_type(v, kind)), kind, -v.high, -v.low, v.each)
         if not v.type.is_numeric:
             raise lacks("the negative of what is no number")
         bounds = (None, None) if v.low is None or v.high is None else (-v.high, -v.low)
-        return Value(f"(- {v.text})", v.type, *bounds)
+        return Value(negative(v), v.type, *bounds)
 
     def _arithmetic(self, node: exp.Binary) -> Value:
         interval = self._interval(node.expression)
@@ -233,8 +240,8 @@ class Expressions:
     def _nullif(self, node: exp.Nullif) -> Value:
         a, b = self(node.this), self(node.expression)
         text = f"CASE WHEN {_compared('=', a, b)} THEN NULL ELSE {a.text} END"
-        low = 1 if a.low == 0 and b.low == b.high == 0 and a.type.is_integer else a.low
-        return replace(a, text=text, low=low, constant=None)
+        low = 1 if a.low == 0 and b.low == b.high == 0 and b.is_there and a.type.is_integer else a.low
+        return replace(a, text=text, low=low, constant=None, is_there=False)
 
     def chosen(self, name: str, values: Sequence[Value]) -> Value:
         """LEAST or GREATEST, which pass over NULLs; NaN is above all numbers."""
@@ -245,7 +252,7 @@ class Expressions:
         known = [v for v in made if v.type != NULL and v.low is not None and v.high is not None]
         if len(known) == len(made) and all(not v.type.is_float for v in made):
             # One of them may be NULL: then the other is taken, whatever it is. A constant never is.
-            fixed = [v for v in known if v.low == v.high]
+            fixed = [v for v in known if v.is_there]
             if name == "LEAST" and fixed and whole.high is not None:
                 whole = replace(whole, high=min(v.high for v in fixed if v.high is not None))
             if name == "GREATEST" and fixed and whole.low is not None:
@@ -350,7 +357,7 @@ def _integers(a: Value, b: Value, sign: str) -> Value:
         corners = [a.low + other[0], a.high + other[1]]
         shares = [(a.share or 0) + (b.share or 0)]
     low, high = min(corners), max(corners)
-    kind = type_for(min(low, a.low, b.low), max(high, a.high, b.high))
+    kind = type_for(min(low, a.low, b.low), max(high, a.high, b.high), max(a.type, b.type, key=width))
     return integer(f"({in_type(a, kind).text} {sign} {in_type(b, kind).text})", low, high, min(shares), least=kind)
 
 

@@ -21,7 +21,7 @@ _UNITS = {
     "minute": 60_000_000,
     "hour": 3_600_000_000,
 }
-_YEARS = 300_000  # no moment is farther from year 0
+_YEARS = 6_000_000  # no day is farther from year 0
 
 
 def _day(v: Value) -> str:
@@ -58,6 +58,8 @@ def _clock(unit: int, within: int, factor: int = 1) -> Spelling:
 
     def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
         (x,) = arguments
+        if x.type.is_date:
+            return Value(f"CASE WHEN {x.text} IS NOT NULL THEN CAST(0 AS BIGINT) END", BIGINT, 0, 0)
         count = f"(PMOD({_micros(x)}, {within}) div {unit})"
         high = within // unit * factor
         return Value(f"({count} * {factor})" if factor != 1 else count, BIGINT, 0, high)
@@ -73,6 +75,8 @@ def _epoch(write: Expressions, arguments: Sequence[Value]) -> Value:
     (x,) = arguments
     if x.type.has_zone:  # DuckDB adds seconds and fraction there, which rounds otherwise
         raise lacks("EPOCH of a TIMESTAMPTZ", "write EPOCH(CAST(x AS TIMESTAMP))")
+    if x.type.is_date:
+        return Value(f"(CAST(UNIX_DATE({x.text}) AS DOUBLE) * {double(86_400.0).text})", DOUBLE)
     return Value(f"(CAST({_micros(x)} AS DOUBLE) / {double(1e6).text})", DOUBLE)
 
 
@@ -90,6 +94,8 @@ def _since(factor: int) -> Spelling:
 def _named(format_: str) -> Spelling:
     def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
         (x,) = arguments
+        if x.low is None:
+            raise lacks("the name of a day or month that may be after the year 9999", "write DAYOFWEEK or MONTH")
         return Value(f"DATE_FORMAT({cast(x, TIMESTAMP).text}, '{format_}')", VARCHAR)
 
     return spelling
@@ -115,6 +121,8 @@ def _boundaries(part: str, x: Value) -> str | None:
         return _floored(_micros(x), _UNITS[part])
     days = f"CAST(UNIX_DATE({_day(x)}) AS BIGINT)"
     year = f"CAST(YEAR({_day(x)}) AS BIGINT)"
+    if part == "quarter" and x.low is None:
+        raise lacks("DATE_DIFF in quarters of a moment that may be before Christ", "count months, or years")
     return {
         "day": days,
         "month": f"({year} * 12 + MONTH({_day(x)}))",

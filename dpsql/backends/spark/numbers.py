@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dpsql.backends.spark.casts import cast
 from dpsql.backends.spark.constants import double
 from dpsql.backends.spark.expressions import Expressions, Spelling
-from dpsql.backends.spark.values import Value, common, in_type, lacks, spark_type, type_for, value
-from dpsql.core.types import BOOLEAN, DOUBLE, INTEGER, TINYINT, decimal
+from dpsql.backends.spark.values import Value, common, in_type, lacks, negative, spark_type, type_for, value
+from dpsql.core.types import BOOLEAN, DOUBLE, TINYINT, decimal
 
 
 def _of_double(name: str) -> Spelling:
@@ -26,11 +26,17 @@ def _double(v: Value) -> str:
 def _absolute(write: Expressions, arguments: Sequence[Value]) -> Value:
     (x,) = arguments
     if not x.type.is_integer:
-        return Value(f"ABS({x.text})", x.type)
+        return Value(_size(x), x.type)
     assert x.low is not None and x.high is not None and x.size is not None
     least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    kind = type_for(x.low, x.size, INTEGER if x.type.is_unsigned else x.type)
-    return Value(f"ABS({in_type(x, kind).text})", kind, least, x.size, x.each)
+    kind = type_for(x.low, x.size, x.type)
+    return Value(_size(in_type(x, kind)), kind, least, x.size, x.each)
+
+
+def _size(x: Value) -> str:
+    if not spark_type(x.type).startswith("DECIMAL"):
+        return f"ABS({x.text})"
+    return f"CASE WHEN {x.text} < 0 THEN {negative(x)} ELSE {x.text} END"
 
 
 def _sign(write: Expressions, arguments: Sequence[Value]) -> Value:
@@ -132,6 +138,8 @@ def _is_finite(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 def _asked(x: Value, test: str, of_moments: str) -> Value:
     """NULL of NULL; no moment that a source holds here is infinite (Theorem SCAN-1, On Spark)."""
+    if x.low is None and not x.type.is_numeric:
+        raise lacks(f"ISFINITE and ISINF of a computed {x.type.sql}", "ask it of the column itself")
     told = test.format(x.text) if x.type.is_float else of_moments
     return value(f"CASE WHEN {x.text} IS NOT NULL THEN {told} END", BOOLEAN)
 

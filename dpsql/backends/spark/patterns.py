@@ -123,6 +123,11 @@ def java(pattern: str, *, whole: bool = False) -> str:
     return "".join(written)
 
 
+def groups(pattern: str) -> int:
+    """How many groups a pattern of Java's has."""
+    return re.compile(pattern.replace(r"\z", r"\Z")).groups
+
+
 def _written(kind: str, token: str) -> str:
     match kind:
         case "class":

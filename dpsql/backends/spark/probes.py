@@ -20,6 +20,7 @@ TYPES: Mapping[str, str] = {
     "d": "DOUBLE",
     "f": "FLOAT",
     "m": "DECIMAL(18,3)",
+    "q": "DECIMAL(38,10)",
     "b": "BOOLEAN",
     "s": "VARCHAR",
     "t": "VARCHAR",
@@ -34,7 +35,11 @@ _NUMBERS = (
 )
 _DECIMALS = (
     "0.000 0.001 -0.001 0.500 -0.500 1.500 2.500 -2.500 2.675 0.285 999.999 1.499 "
-    "123456789012345.678 -999999999999999.999"
+    "123456789012345.678 -999999999999999.999 9007199254740.993 123456789012345.679 -9007199254741.001"
+)
+_LONG_DECIMALS = (
+    "1234567890123456789012345678.0123456789 -1999999999999999999999999999.9999999999 0.0000000001 "
+    "9999999999999999999999999999.9999999999 -9999999999999999999999999999.9999999999 0.5"
 )
 _DAYS = (
     "1970-01-01 1969-12-31 2024-02-29 2023-02-28 2024-01-31 2024-12-30 2024-12-31 2025-01-01 2021-01-03 2000-01-01 "
@@ -52,11 +57,12 @@ _TEXTS = (
 
 PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
     "i": (0, 1, -1, 7, -7, 2**63 - 1, -(2**63), 2**53 + 1, -(2**53) - 1, 10**18, 4294967296, 1000, None),
-    "n": (0, 1, -1, 2, 3, -3, 5, 30, 31, -8, 2**31 - 1, -(2**31), 255, None),
+    "n": (0, 1, -1, 2, 3, -3, 5, 30, 31, -8, 2**31 - 1, -(2**31), 255, 2**24 + 1, None),
     "k": (0, 1, -1, 32767, -32768, 12, None),
     "d": (*map(float, _NUMBERS.split()), None),
     "f": (0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 0.1, 3.4e38, 16777217.0, NAN, INF, -INF, None),
     "m": (*map(Decimal, _DECIMALS.split()), None),
+    "q": (*map(Decimal, _LONG_DECIMALS.split()), None),
     "b": (True, False, None),
     "s": (*_TEXTS.split("|"), None),
     "t": ("", "a", "b", "abc", "日", "😀", "A", "c,", "\n", None),
@@ -68,13 +74,14 @@ PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
 
 _PROBES = {
     "+ - *": (
-        "i + n; i - n; n * n; i * n; n + k; k * k; d + d; d * 3; f + f; m + m; m - n; m * m; m * 1.5; -n; -i; -d; -m"
+        "i + n; i - n; n * n; i * n; n + k; k * k; d + d; d * 3; f + f; m + m; m - n; m * m; m * 1.5; -n; -i; -d; "
+        "-m; -q; -(CAST(i AS HUGEINT) * i)"
     ),
     "/ // %": "d / n; f / f; n / k; n // k; i // 10; n % 7; n % k; i % 10; d % 2.5; n // 0",
     "& | ~ XOR": "n & 12; i | n; ~ n; ~ i; XOR(n, k)",
     "= < <> <= BETWEEN IN": (
         "d = d; d < 0.5; d > 1e18; n = k; i <> n; m >= 0.5; m = n; s = t; s < t; s >= 'a'; day = DATE "
-        "'2024-02-29'; day < DATE '1600-01-01'; at >= TIMESTAMP '2024-01-01 00:00:00'; f = 0.5; b = (n > 0); "
+        "'2024-02-29'; day < DATE '1600-01-01'; at >= TIMESTAMP '2024-01-01 00:00:00'; f = 0.5; b = (n > 0); q >= 0.5; "
         "n BETWEEN -1 AND 5; d BETWEEN 0 AND 1; n IN (1, 2, 255); n IN (1, NULL); d IN (0, 0.5); s IN ('a', "
         "'${env:HOME}', '日本語 日本'); s IN ('a', NULL); d IS DISTINCT FROM f; n IS NOT DISTINCT FROM k"
     ),
@@ -83,7 +90,11 @@ _PROBES = {
         "CASE WHEN b THEN n WHEN n > 2 THEN k END; CASE n WHEN 1 THEN 'one' WHEN 2 THEN s ELSE 'x' END; IF(d "
         "> 0, d, 0); COALESCE(n, k, 0); NULLIF(d, 0); NULLIF(s, 'a')"
     ),
-    "LEAST GREATEST": "LEAST(n, k); GREATEST(n, k, 3); LEAST(d, 0.5); GREATEST(d, f); LEAST(s, t)",
+    "LEAST GREATEST": (
+        "LEAST(n, k); GREATEST(n, k, 3); LEAST(d, 0.5); GREATEST(d, f); LEAST(s, t); "
+        "GREATEST(LEAST(i, CASE WHEN b THEN 1 END), CASE WHEN b THEN 0 END) + 1; "
+        "n * GREATEST(NULL, 2)"
+    ),
     "CAST": (
         "CAST(d AS INTEGER); CAST(d AS BIGINT); CAST(d AS SMALLINT); CAST(f AS INTEGER); CAST(m AS INTEGER); "
         "CAST(m AS BIGINT); CAST(i AS INTEGER); CAST(n AS SMALLINT); CAST(n AS DOUBLE); CAST(i AS DOUBLE); "
@@ -91,14 +102,20 @@ _PROBES = {
         "CAST(b AS INTEGER); CAST(n AS BOOLEAN); CAST(d AS BOOLEAN); CAST(n AS VARCHAR); CAST(i AS VARCHAR); "
         "CAST(m AS VARCHAR); CAST(b AS VARCHAR); CAST(day AS VARCHAR); CAST(at AS VARCHAR); CAST(tz AS "
         "VARCHAR); CAST(day AS TIMESTAMP); CAST(at AS DATE); CAST(tz AS TIMESTAMP); CAST(at AS TIMESTAMPTZ); "
-        "CAST(day AS TIMESTAMPTZ); CAST(i AS HUGEINT); CAST(n AS FLOAT)"
+        "CAST(day AS TIMESTAMPTZ); CAST(i AS HUGEINT); CAST(n AS FLOAT); "
+        "CAST(CAST(n AS FLOAT) AS DOUBLE); CAST(CAST(i AS FLOAT) AS DOUBLE); CAST(CAST(n AS FLOAT) AS BIGINT) * 1; "
+        "CAST(q AS BIGINT); CAST(q AS VARCHAR); CAST(m AS DOUBLE); CAST(CAST(m AS DECIMAL(6,3)) AS FLOAT); "
+        "m / 7; d * 2.7182818284590452; CAST(LEAST(i, 2147483648) AS FLOAT); CAST(n AS HUGEINT) / 7; "
+        "CAST(CAST(i AS HUGEINT) * n AS DOUBLE); CAST(CAST(i AS HUGEINT) - 1 AS DOUBLE); i * i * i; "
+        "CAST(day + 106751991 AS TIMESTAMP); CAST(CASE WHEN b THEN DATE '300000-01-01' END AS TIMESTAMP); "
+        "CAST(day - 106751991 AS TIMESTAMP); CAST(day + n AS TIMESTAMP)"
     ),
-    "ABS": "ABS(n); ABS(i); ABS(d); ABS(m); ABS(k)",
-    "SIGN": "SIGN(n); SIGN(d); SIGN(m)",
-    "ROUND": "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0)",
+    "ABS": "ABS(n); ABS(i); ABS(d); ABS(m); ABS(k); ABS(q); ABS(CAST(i AS HUGEINT) * i)",
+    "SIGN": "SIGN(n); SIGN(d); SIGN(m); SIGN(q)",
+    "ROUND": "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0); ROUND(q); ROUND(q, 9)",
     "TRUNC": "TRUNC(d)",
-    "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n)",
-    "CEIL": "CEIL(d); CEIL(m); CEIL(f)",
+    "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n); FLOOR(q)",
+    "CEIL": "CEIL(d); CEIL(m); CEIL(f); CEIL(q)",
     "SQRT": "SQRT(d); SQRT(n)",
     "CBRT": "CBRT(d)",
     "EXP": "EXP(d)",
@@ -115,7 +132,8 @@ _PROBES = {
     "TRIM": "TRIM(s); LTRIM(s); RTRIM(s); TRIM(s, 'ab'); LTRIM(s, 'a,'); RTRIM(s, 'c日')",
     "LENGTH STRLEN BIT_LENGTH": "LENGTH(s); STRLEN(s); BIT_LENGTH(s)",
     "LEFT RIGHT": (
-        "LEFT(s, 2); LEFT(s, 0); LEFT(s, -1); LEFT(s, n); RIGHT(s, 2); RIGHT(s, -1); RIGHT(s, 0); RIGHT(s, n)"
+        "LEFT(s, 2); LEFT(s, 0); LEFT(s, -1); LEFT(s, n); RIGHT(s, 2); RIGHT(s, -1); RIGHT(s, 0); RIGHT(s, n); "
+        "LEFT(s, i); RIGHT(s, i); LEFT(s, LENGTH(t)); RIGHT(s, LENGTH(t))"
     ),
     "SUBSTRING": "SUBSTRING(s, 1, 2); SUBSTRING(s, 2); SUBSTRING(s, 3, 0)",
     "REPLACE": "REPLACE(s, 'a', 'xy'); REPLACE(s, '', 'x'); REPLACE(s, 'b', '')",
@@ -142,11 +160,13 @@ _PROBES = {
     "YEAR": "YEAR(day); YEAR(at); YEAR(tz)",
     "QUARTER MONTH DAY": "QUARTER(day); MONTH(at); DAY(day); DAY(at)",
     "DAYOFYEAR DAYOFWEEK ISODOW": "DAYOFYEAR(day); DAYOFWEEK(day); DAYOFWEEK(at); ISODOW(day)",
-    "HOUR MINUTE SECOND": "HOUR(at); MINUTE(at); SECOND(at); HOUR(tz); HOUR(day)",
+    "HOUR MINUTE SECOND": (
+        "HOUR(at); MINUTE(at); SECOND(at); HOUR(tz); HOUR(day); HOUR(day + n); SECOND(day + 200000000)"
+    ),
     "MILLISECOND MICROSECOND NANOSECOND": "MILLISECOND(at); MICROSECOND(at); NANOSECOND(at); MICROSECOND(tz)",
     "DECADE CENTURY MILLENNIUM ERA": "DECADE(day); CENTURY(day); MILLENNIUM(at); ERA(day)",
-    "WEEK ISOYEAR YEARWEEK": "WEEK(day); ISOYEAR(day); YEARWEEK(day); WEEK(at)",
-    "EPOCH": "EPOCH(at); EPOCH(day)",
+    "WEEK ISOYEAR YEARWEEK": "WEEK(day); ISOYEAR(day); YEARWEEK(day); WEEK(at); YEARWEEK(day + 200000000)",
+    "EPOCH": "EPOCH(at); EPOCH(day); EPOCH(day + n)",
     "EPOCH_US": "EPOCH_US(at)",
     "EPOCH_NS": "EPOCH_NS(at)",
     "DAYNAME MONTHNAME": "DAYNAME(day); MONTHNAME(at)",

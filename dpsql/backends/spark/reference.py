@@ -13,7 +13,7 @@ Made by `python -m dpsql.backends.spark.reference > docs/spark-functions.md`: no
 
 With `[backend] kind = "spark"` ([scale.md](scale.md)) a function is either computed as DuckDB computes it, or refused before anything is paid for. Every expression below was computed by both engines over the same rows (NULL, NaN, infinities, −0.0, the ends of every type, Unicode, the first and the last day of the calendar), which pass a shuffle on their way; they are computed again whenever a Spark server is reached, and a server that answers otherwise is refused.
 
-Refused besides these: casts from text and to text of FLOAT and DOUBLE, casts of FLOAT and DOUBLE to DECIMAL and of DOUBLE to FLOAT, integers of more than 38 digits, moments beyond the year 9999 as text, ILIKE, options of regular expressions and repeated groups in them (Java would need stack for each repetition), ROUND and TRUNC of DOUBLE to digits, SUBSTRING from a place below 1, DATE_DIFF in weeks, FIRST, LAST, ARG_MAX and ARG_MIN within a unit.
+Refused besides these: casts from text and to text of FLOAT and DOUBLE, casts of FLOAT and DOUBLE to DECIMAL and of DOUBLE to FLOAT, integers of more than 38 digits, moments beyond the year 9999 as text, ILIKE, options of regular expressions and repeated groups in them (Java would need stack for each repetition), ROUND and TRUNC of DOUBLE to digits, SUBSTRING from a place below 1, DATE_DIFF in weeks, FIRST, LAST, ARG_MAX and ARG_MIN within a unit, casts of DECIMAL of more than 18 digits to DOUBLE. One difference is known: constants 0.0 and -0.0 in the branches of one CASE are the same to Spark, which SIGNBIT shows.
 
 | functions | computed | for instance | as Spark is asked |
 |---|---|---|---|

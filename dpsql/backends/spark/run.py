@@ -14,6 +14,7 @@ from dpsql.backends.base import Codes, Deadline, Exact
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
+from dpsql.backends.statements.bounding import Form
 from dpsql.backends.statements.codes import LISTED, render_codes
 from dpsql.backends.statements.distinct import render_matching
 from dpsql.backends.statements.render import render, render_histogram
@@ -48,11 +49,13 @@ def _statement(step: Step, tables: Tables) -> Text:
     statement = step.statement
     if isinstance(statement, OnCells) and CELLS not in tables:
         tables = {**tables, CELLS: _standing(_cell_kinds(statement.input.keys, statement.types))}
-    return write(render(statement), tables)
+    return write(render(statement, Form.WINDOWS), tables)
 
 
 def _tree(node: Histogram | Matching) -> exp.Select:
-    return render_histogram(node) if isinstance(node, Histogram) else render_matching(node)
+    if isinstance(node, Histogram):
+        return render_histogram(node, Form.WINDOWS)
+    return render_matching(node, Form.WINDOWS)
 
 
 def _cell_kinds(keys: tuple[str, ...], types: tuple[str, ...]) -> dict[str, str]:
@@ -108,7 +111,7 @@ class Steps:
     def _tallied(self, step: Step, tables: Tables) -> Exact:
         statement, cells = step.statement, step.cells
         if isinstance(statement, Group):
-            text = write(render(statement), tables)
+            text = write(render(statement, Form.WINDOWS), tables)
             result = self._run(text)
             found = {t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}
             if not statement.keys:
@@ -119,7 +122,7 @@ class Steps:
             keys = {k: as_arrow(result.column(k), t) for k, t in zip(statement.keys, kinds, strict=True)}
             return Exact(found, pa.table(keys))
         with self._cells(cells, statement.input.keys, statement.types, tables) as known:
-            result = self._run(write(render(statement), known))
+            result = self._run(write(render(statement, Form.WINDOWS), known))
         order = np.argsort(integers(result.column(CELL)), kind="stable")
         return Exact({t: integers(result.column(f"t{i}"))[order] for i, t in enumerate(step.tallies)})
 

@@ -10,13 +10,14 @@ import logging
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _QUIET = "rootLogger.level = off\n"
 _started: dict[str, str] = {}  # servers of this process, by what was asked for
 _lock = threading.Lock()
+GRACE = 20.0  # seconds in which a statement that was interrupted must have ended
 
 
 def connect_module() -> Any:
@@ -35,7 +37,13 @@ def connect_module() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         module = extra("pyspark.sql.connect.session", "spark", 'a policy with [backend] kind = "spark"')
-    for name in ("pyspark", "pyspark.sql.connect.logging", "SQLQueryContextLogger", "py4j"):
+    for name in (
+        "pyspark",
+        "pyspark.sql.connect.logging",
+        "SQLQueryContextLogger",
+        "DataFrameQueryContextLogger",
+        "py4j",
+    ):
         logging.getLogger(name).disabled = True
     return module
 
@@ -108,6 +116,7 @@ def _start(master: str) -> str:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": str(8 * _threads(master)),
         UNLIMITED: "0",
     }
     context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
@@ -119,6 +128,12 @@ def _start(master: str) -> str:
 
     atexit.register(stop)
     return f"sc://localhost:{port}/;token={token}"
+
+
+def _threads(master: str) -> int:
+    """How many tasks run at a time; for local[*] Spark's own default, 200 partitions, is left."""
+    listed = master.removeprefix("local").strip("[]").partition(",")[0] or "1"
+    return int(listed) if listed.isdigit() else 25
 
 
 def _one_row(table: Any) -> Any:
@@ -138,9 +153,16 @@ class Connection:
         self._views = 0
 
     @property
+    def life(self) -> str:
+        """What tells this run of a server from others at the same address; "" where it doesn't say."""
+        with self._one_message():
+            return str(self._session.conf.get("spark.app.id", ""))
+
+    @property
     def version(self) -> str:
         """Which Spark answers."""
-        return str(self._session.version)
+        with self._one_message():
+            return str(self._session.version)
 
     def arrow(self, sql: str, parameters: Mapping[str, str], until: Deadline | None = None) -> Any:
         """A statement's result as an Arrow table."""
@@ -173,18 +195,27 @@ class Connection:
             rows.selectExpr(*listed).createOrReplaceTempView(name)
         return name
 
-    def read_parquet(self, files: list[str], listed: list[str], name: str) -> None:
+    def read_parquet(self, files: Sequence[Path], listed: list[str], name: str) -> None:
         """Let statements read these files, by these expressions, under a name."""
-        self._session.read.parquet(*files).selectExpr(*listed).createOrReplaceTempView(name)
+        with self._one_message():
+            self._parquet(files).selectExpr(*listed).createOrReplaceTempView(name)
+
+    def _parquet(self, files: Sequence[Path]) -> Any:
+        return self._session.read.parquet(*(f"file://{file}" for file in files))
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""
         with suppress(Exception):
             self._session.catalog.dropTempView(name)
 
-    def types(self, files: list[str]) -> dict[str, str]:
-        """The columns of parquet files and their types, as Spark reads them."""
-        return {field.name: field.dataType.simpleString() for field in self._session.read.parquet(*files).schema}
+    def types(self, files: Sequence[Path]) -> dict[str, str]:
+        """The columns of parquet files and their types, as Spark reads them; a DataError where it reads other files."""
+        with self._one_message():
+            rows = self._parquet(files)
+            read = sorted(unquote(urlsplit(uri).path, errors="surrogateescape") for uri in rows.inputFiles())
+            if read != sorted(map(str, files)):
+                raise RuntimeError("other files are read than were named")
+            return {field.name: field.dataType.simpleString() for field in rows.schema}
 
     def close(self) -> None:
         """Close the session. Never fails."""
@@ -193,18 +224,38 @@ class Connection:
 
     def _stoppable(self, work: Callable[[], T], until: Deadline | None) -> T:
         tag = f"dpsql-{token_hex(8)}"
+        watch = threading.Timer(GRACE, self._abandon)
+        watch.daemon = True
+        begun = list[bool]()
 
         def tagged() -> T:
             self._session.addTag(tag)  # of this thread alone
             return work()
 
+        def interrupt() -> None:
+            if not begun:
+                begun.append(True)
+                watch.start()
+            self._interrupt(tag)
+
         with self._one_message():
             try:
                 seconds = None if until is None else until.at - monotonic()
-                return stoppable(tagged, lambda: self._interrupt(tag), seconds)
+                return stoppable(tagged, interrupt, seconds)
             except TimeUp:
                 assert until is not None
                 raise timed_out(until.limit) from None
+            finally:
+                watch.cancel()
+
+    def _abandon(self) -> None:
+        """Leave a statement that doesn't stop to the server: whoever waits for it is told so, and the session ends.
+
+        A server interrupts a statement once, and the thread that plans it may pass over that.
+        """
+        self.failed = True
+        with suppress(Exception):
+            self._session.client.close()
 
     def _interrupt(self, tag: str) -> None:
         with suppress(Exception):

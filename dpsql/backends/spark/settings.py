@@ -7,6 +7,9 @@ from collections.abc import Mapping
 PINNED: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",  # what overflows raises
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",  # what TIMESTAMP means
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.optimizer.excludedRules": "",
     "spark.sql.session.collation.default": "UTF8_BINARY",
     "spark.sql.variable.substitute": "false",  # '${env:HOME}' is a text, not the server's home
     "spark.sql.parser.escapedStringLiterals": "false",

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsql.backends.located import Located
+from dpsql.backends.spark.constants import DAY, days_since_1970
 from dpsql.backends.spark.queries import ROW, Table
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.values import Value, name_of, spark_type, value
@@ -19,6 +20,10 @@ from dpsql.core.types import Type
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 FITS = "spark-fits"  # what a full reading shows
+
+_OTHER_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_PATTERNS = "*?[]{}\\:"
+_HIDDEN = "_metadata"  # where Spark says in which file and at which place a row is
 
 Columns = Sequence[tuple[str, str]]
 
@@ -54,10 +59,11 @@ class Files:
     def __init__(self, one: Located, schema: Columns, own: Columns, connection: Connection, number: int) -> None:
         self.one = one
         self._connection = connection
-        self._files = [file.as_uri() for file in one.files]
+        self._files = one.files
         self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
         self.table = Table(f"dpsql_source_{number}", columns_of(schema))
         _check_types(one, schema, own)
+        _check_files(one, [Type.parse(text) for _, text in own])
         self._check_spark()
         self.show(proven=False)
 
@@ -65,11 +71,11 @@ class Files:
         """Each column must be of the type in Spark that stands for ours."""
         try:
             found = self._connection.types(self._files)
-        except Exception:  # only footers were read; and yet their words are Spark's
+        except DataError:  # only footers were read; and yet their words are Spark's
             raise DataError(
                 f"tables.{self.one.table.name}: Spark can't read {self.one.table.source}",
                 code="unreadable",
-                hint="the cluster must see the file under the path that this machine sees it at",
+                hint="the cluster must see the files under the paths that this machine sees them at",
             ) from None
         self._schema = [
             (name, type_) for name, type_ in self._schema if found.get(name, "").upper() == spark_type(type_)
@@ -85,7 +91,7 @@ class Files:
             test = None if proven else test_of(name, type_)
             text = name_of(name) if test is None else f"CASE WHEN {test} THEN {name_of(name)} END"
             listed.append(f"{text} AS {name_of(name.lower())}")
-        listed.append(f"concat_ws('#', _metadata.file_path, _metadata.row_index) AS {name_of(ROW)}")
+        listed.append(f"concat_ws('#', {_HIDDEN}.file_path, {_HIDDEN}.row_index) AS {name_of(ROW)}")
         self._connection.read_parquet(self._files, listed, self.table.view)
 
     def examine(self) -> tuple[str, ...] | None:
@@ -115,6 +121,12 @@ def is_known(type_: Type) -> bool:
 def _check_types(one: Located, schema: Columns, own: Columns) -> None:
     """Columns are read as the file has them: neither pinned to other types nor made of the names of folders."""
     kinds = {name.lower(): Type.parse(text) for name, text in own}
+    if _HIDDEN in kinds:
+        raise PolicyError(
+            f"tables.{one.table.name}: a column {_HIDDEN} would hide where Spark says which row is which",
+            code="not-on-backend",
+            hint="rename it in the data",
+        )
     for name, text in schema:
         if kinds.get(name.lower()) != Type.parse(text):
             raise PolicyError(
@@ -124,7 +136,57 @@ def _check_types(one: Located, schema: Columns, own: Columns) -> None:
             )
 
 
+def _check_files(one: Located, kinds: Sequence[Type]) -> None:
+    """Refuse files that Spark passes over in silence, or reads otherwise by what their footers say."""
+    import pyarrow.parquet as pq
+
+    for file in one.files:
+        if any(c in _PATTERNS for c in str(file)):
+            raise DataError(
+                f"tables.{one.table.name}: Spark would read {file.name} as a pattern of names",
+                code="unreadable",
+                hint=f"rename it, or its folder: without {' '.join(_PATTERNS)}",
+            )
+        if file.name.startswith((".", "_")) or file.name.endswith("._COPYING_"):
+            raise DataError(
+                f"tables.{one.table.name}: Spark would pass over {file.name}, which its name says isn't data",
+                code="unreadable",
+                hint="rename it: names of files may not begin with . or _ there",
+            )
+        if not any(kind.is_date or kind.is_timestamp for kind in kinds):
+            continue
+        said = pq.read_metadata(file).metadata or {}
+        version = said.get(b"org.apache.spark.version", b"3").partition(b".")[0]
+        if not version.isdigit() or int(version) < 3 or any(name in said for name in _OTHER_CALENDARS):
+            raise DataError(
+                f"tables.{one.table.name}: {file.name} has days of another calendar, says who wrote it",
+                code="unreadable",
+                hint="write it again with Spark 3 or later, without spark.sql.parquet.datetimeRebaseModeInWrite=LEGACY",
+            )
+
+
 # ---------------------------------------------------------------- public values
+
+
+def is_in_calendar(column: Any, type_: Type) -> bool:
+    """Are all moments of a column within the years 1 to 9999? So infinite ones are not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not type_.is_date and not type_.is_timestamp:
+        return True
+    per_day = 1 if type_.is_date else DAY
+    whole = column.cast(pa.date32()).cast(pa.int32()) if type_.is_date else column.cast(_micros(type_)).cast(pa.int64())
+    ends = pc.min_max(whole.cast(pa.int64())).as_py()
+    first, last = days_since_1970(1, 1, 1), days_since_1970(10_000, 1, 1)
+    return ends["min"] is None or (first * per_day <= ends["min"] and ends["max"] < last * per_day)
+
+
+def _micros(type_: Type) -> Any:
+    """Microseconds in Arrow, in which both engines count."""
+    import pyarrow as pa
+
+    return pa.timestamp("us", tz="UTC" if type_.has_zone else None)
 
 
 def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, dealt_out: bool = False) -> Table:
@@ -150,8 +212,7 @@ def _carried(column: Any, name: str, type_: Type) -> tuple[Any, str]:
         days = column.cast(pa.date32()).cast(pa.int32())
         return days, f"date_from_unix_date({quoted})"
     if type_.is_timestamp:
-        zone = "UTC" if type_.has_zone else None
-        micros = column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
+        micros = column.cast(_micros(type_)).cast(pa.int64())
         moment = f"timestamp_micros({quoted})"
         return micros, moment if type_.has_zone else f"CAST({moment} AS TIMESTAMP_NTZ)"
     if type_.is_text:

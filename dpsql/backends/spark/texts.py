@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpsql.backends.spark.expressions import Expressions, Spelling
 from dpsql.backends.spark.letters import LOWER, UPPER
-from dpsql.backends.spark.patterns import java
+from dpsql.backends.spark.patterns import groups, java
 from dpsql.backends.spark.values import Value, lacks, value
 from dpsql.core.types import BIGINT, BOOLEAN, INTEGER, VARCHAR
 
@@ -62,7 +62,8 @@ def _place(v: Value) -> str:
 
 
 def _int(text: str) -> str:
-    return f"CAST(LEAST({text}, 2147483647) AS INT)"
+    """Of a number that isn't negative; NULL of NULL, which LEAST would pass over."""
+    return f"CASE WHEN {text} >= 2147483647 THEN 2147483647 ELSE CAST({text} AS INT) END"
 
 
 def _left(write: Expressions, arguments: Sequence[Value]) -> Value:
@@ -83,7 +84,7 @@ def _right(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, n = arguments
     last = f"RIGHT({x.text}, {_place(n)})"
     if n.low is None or n.low < 0:
-        start = f"CAST(LEAST(1 - CAST({n.text} AS BIGINT), 2147483647) AS INT)"
+        start = f"CAST(1 - GREATEST(CAST({n.text} AS BIGINT), -2147483646) AS INT)"
         last = f"CASE WHEN {n.text} >= 0 THEN {last} WHEN {n.text} < 0 THEN SUBSTRING({x.text}, {start}) END"
     return Value(last, VARCHAR)
 
@@ -145,7 +146,10 @@ def _matches_whole(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 def _extracted(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, pattern, group = arguments
-    return Value(f"REGEXP_EXTRACT({x.text}, {write.text(_pattern(pattern, ())).text}, {group.text})", VARCHAR)
+    written = _pattern(pattern, ())
+    if group.high is None or group.high > groups(written):  # Spark would fail on the first row that matches
+        raise lacks("REGEXP_EXTRACT of a group that its pattern doesn't have", "count groups from 1; 0 is all of it")
+    return Value(f"REGEXP_EXTRACT({x.text}, {write.text(written).text}, {group.text})", VARCHAR)
 
 
 TEXTS: Mapping[str, Spelling] = {

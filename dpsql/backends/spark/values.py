@@ -67,8 +67,9 @@ def name_of(text: str) -> str:
 class Value:
     """A value: its text (an atom, or in parentheses), its type, and bounds of what it can be.
 
-    low, high: of numbers and whatever the rows hold; None where nothing is known. each: the sum of this value over all
-    rows of a query is at most `each` times the number of rows of the table (Theorem GRID-1).
+    low, high: of numbers and whatever the rows hold, unless it is NULL; None where nothing is known. each: the sum of
+    this value over all rows of a query is at most `each` times the number of rows of the table (Theorem GRID-1).
+    is_there: it never is NULL. Bounds alone don't say so: CASE WHEN x THEN 1 END is 1 or nothing.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Value:
     high: int | None = None
     each: int | None = None
     constant: str | None = None  # of a text literal: what it says
+    is_there: bool = False
 
     @property
     def size(self) -> int | None:
@@ -85,12 +87,13 @@ class Value:
 
     @property
     def share(self) -> int | None:
-        """`each`, or its size: there are no more groups than rows."""
-        return self.size if self.each is None else self.each
+        """`each` or its size, whichever is less: there are no more groups than rows."""
+        known = [most for most in (self.each, self.size) if most is not None]
+        return min(known) if known else None
 
     def named(self, text: str) -> Value:
-        """The same value under another text."""
-        return replace(self, text=text, constant=None)
+        """The same value under another text, which may be NULL: a column of what a LEFT JOIN didn't find is."""
+        return replace(self, text=text, constant=None, is_there=False)
 
 
 def value(text: str, type_: Type, low: int | None = None, high: int | None = None, each: int | None = None) -> Value:
@@ -110,15 +113,25 @@ def integer(text: str, low: int, high: int, each: int | None = None, *, least: T
 
 
 def type_for(low: int, high: int, least: Type = INTEGER) -> Type:
-    """The smallest of INTEGER, BIGINT and DECIMAL(38,0) that holds these bounds, and is no smaller than another."""
+    """The smallest of INTEGER, BIGINT and DECIMAL(38,0) that holds these bounds, and is no smaller than another.
+
+    No value is ever cast to a narrower type by its bounds: a cast that raises would tell of a row.
+    """
     if max(abs(low), abs(high)) > MOST:
         raise lacks("an integer of more than 38 digits", "cast what is multiplied or added up to DOUBLE")
     for type_ in (INTEGER, BIGINT):
         limits = type_.limits
         assert limits is not None
-        if limits[0] <= low and high <= limits[1] and least.bits <= type_.bits:
+        if limits[0] <= low and high <= limits[1] and width(least) <= width(type_):
             return type_
     return HUGEINT
+
+
+def width(type_: Type) -> int:
+    """How much Spark's type of an exact number holds: unsigned integers have a wider type there."""
+    sizes = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+    kind = spark_type(type_)
+    return sizes.index(kind) if kind in sizes else len(sizes) + int(kind.removeprefix("DECIMAL(").partition(",")[0])
 
 
 def in_type(found: Value, type_: Type) -> Value:
@@ -126,6 +139,14 @@ def in_type(found: Value, type_: Type) -> Value:
     if spark_type(found.type) == spark_type(type_):
         return replace(found, type=type_)
     return replace(found, text=f"CAST({found.text} AS {spark_type(type_)})", type=type_, constant=None)
+
+
+def negative(v: Value) -> str:
+    """Minus a number. Spark's own minus, and its ABS, round decimals to 34 digits; its difference doesn't."""
+    kind = spark_type(v.type)
+    if not kind.startswith("DECIMAL"):
+        return f"(- {v.text})"
+    return f"CAST((CAST(0 AS {kind}) - {v.text}) AS {kind})"
 
 
 def common(values: Iterable[Value]) -> Type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import assert_never
 
 from sqlglot import exp
@@ -30,6 +31,17 @@ from dpsql.sql.gridded import cast, number
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
 LEFT, VOTERS = "dpsql_left", "dpsql_voters"
 ROWS = "m"  # a unit's number of rows
+
+
+class Form(Enum):
+    """How a unit is held to limits over all of its groups. Both say the same of the same rows.
+
+    JOINS: what units have is computed once, and only the few above a limit are looked at again. WINDOWS: nothing is
+    named twice, for engines that would compute it for each time that it is named.
+    """
+
+    JOINS = "joins to heavy units"
+    WINDOWS = "windows over units"
 
 
 def weight(node: Weight) -> exp.Select:
@@ -87,17 +99,17 @@ def heavy_weight(mass: int, bits: int, rows: exp.Expr) -> exp.Expr:
     return exp.IntDiv(this=cast(number(mass * 2**bits), "BIGINT"), expression=rows)
 
 
-def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits) -> exp.Select:
+def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits, form: Form = Form.JOINS) -> exp.Select:
     """What each unit has in each group."""
     match node:
         case PerUnit():
             return _per_unit(node)
         case CapGroups():
-            return _cap(node)
+            return _cap(node, form)
         case SpreadVotes():
-            return _votes(node)
+            return _votes(node, form)
         case WeightUnits():
-            return _weight_units(node)
+            return _weight_units(node, form)
         case _:
             assert_never(node)
 
@@ -110,21 +122,26 @@ def _per_unit(node: PerUnit) -> exp.Select:
     return grouped(select([*keys, alias(count(), ROWS), *tallies], rows), [k.copy() for k in keys])
 
 
-def _cap(node: CapGroups) -> exp.Select:
+def _cap(node: CapGroups, form: Form) -> exp.Select:
     """Theorem CAP-1. Units with more keys keep those with the smallest hash, ties broken by the keys themselves."""
     inner = node.input
-    above = exp.GT(this=count(), expression=number(node.limit))
-    many = grouped(select([column(UNIT)], table(OWNED)), [column(UNIT)], above)
     secret = keyed_hash(UNIT if node.by_unit else None, inner.keys, node.secret)
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[column(UNIT)],
         order=exp.Order(expressions=[exp.Ordered(this=e) for e in (secret, *map(column, inner.keys))]),
     )
+    first = exp.Qualify(this=exp.LTE(this=ranked, expression=number(node.limit)))
+    if form is Form.WINDOWS:
+        owned = select([exp.Star()], subquery(_per_unit(inner), "x"))
+        owned.set("qualify", first)
+        return owned
+    above = exp.GT(this=count(), expression=number(node.limit))
+    many = grouped(select([column(UNIT)], table(OWNED)), [column(UNIT)], above)
     light = joined(_owned(), table(MANY), equal(UNIT, OWNED, MANY), "ANTI")
     heavy = joined(_owned(), table(MANY), equal(UNIT, OWNED, MANY), "SEMI")
     cut = select([exp.Star()], subquery(heavy, "x"))
-    cut.set("qualify", exp.Qualify(this=exp.LTE(this=ranked, expression=number(node.limit))))
+    cut.set("qualify", first)
     both = subquery(exp.union(light, cut, distinct=False, copy=False), "b")
     return (
         select([exp.Star()], both)
@@ -133,9 +150,9 @@ def _cap(node: CapGroups) -> exp.Select:
     )
 
 
-def _votes(node: SpreadVotes) -> exp.Select:
+def _votes(node: SpreadVotes, form: Form) -> exp.Select:
     """Theorem KEYW-1. t counts the groups that are left to a unit; its vote in each has t·w² ≤ 4^bits."""
-    groups = column("t", VOTERS)
+    groups = column("t", LEFT if form is Form.WINDOWS else VOTERS)
     voters = grouped(select([column(UNIT), alias(count(), "t")], table(LEFT)), [column(UNIT)])
     per_unit = _per_unit_of(node)
     sizes = [_size(name) for name, tally in per_unit.tallies if tally.most is not None]
@@ -144,10 +161,18 @@ def _votes(node: SpreadVotes) -> exp.Select:
         column(name, LEFT) if tally.bits is None else alias(vote(tally.bits, groups), name)
         for name, tally in per_unit.tallies
     ]
+    if form is Form.WINDOWS:
+        counted = select([exp.Star(), alias(_of_unit(count()), "t")], subquery(units(node.input, form), "x"))
+        return select([*held, *tallies], subquery(counted, LEFT))
     query = joined(select([*held, *tallies], table(LEFT)), table(VOTERS), equal(UNIT, LEFT, VOTERS))
     return query.with_(LEFT, as_=units(node.input), materialized=True, copy=False).with_(
         VOTERS, as_=voters, materialized=True, copy=False
     )
+
+
+def _of_unit(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate of all groups of a unit, beside each of them."""
+    return exp.Window(this=aggregate, partition_by=[column(UNIT)])
 
 
 def vote(bits: int, groups: exp.Expr) -> exp.Expr:
@@ -183,14 +208,14 @@ def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
-def _weight_units(node: WeightUnits) -> exp.Select:
+def _weight_units(node: WeightUnits, form: Form) -> exp.Select:
     """A unit's tallies in each group times its weight there."""
     per_unit = _per_unit_of(node.input)
     keys = [column(k) for k in per_unit.keys]
-    return select([*keys, *_weighted(per_unit, column(WEIGHT))], subquery(_unit_weights(node), "n"))
+    return select([*keys, *_weighted(per_unit, column(WEIGHT))], subquery(_unit_weights(node, form), "n"))
 
 
-def _unit_weights(node: WeightUnits) -> exp.Select:
+def _unit_weights(node: WeightUnits, form: Form) -> exp.Select:
     """Theorem WEIGHT-2: the peak first, then the mass over what is left. Theorem TOTALS-1: so for each total, too."""
     per_unit = _per_unit_of(node.input)
     scales = [_Scale(WEIGHT, column(ROWS), node.mass, node.peak, "BIGINT")]
@@ -198,16 +223,20 @@ def _unit_weights(node: WeightUnits) -> exp.Select:
         if tally.most is not None:
             scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak, "HUGEINT"))
     first = [alias(one.first(node.bits), f"p_{one.name}") for one in scales]
-    rows = select([exp.Star(), *first], subquery(units(node.input), "q"))
+    rows = select([exp.Star(), *first], subquery(units(node.input, form), "q"))
     limited = [one for one in scales if one.most is not None]
     if not limited:
         made = [alias(column(f"p_{one.name}"), one.name) for one in scales]
         return select([exp.Star(), *made], subquery(rows, "y"))
+    weights = [alias(one.then(node.bits), one.name) for one in scales]
+    if form is Form.WINDOWS:
+        sums = [alias(_of_unit(one.whole), f"s_{one.name}") for one in limited]
+        summed = select([exp.Star(), *sums], subquery(rows, "y"))
+        return select([exp.Star(), *weights], subquery(summed, HEAVY))
     sums = [alias(one.whole, f"s_{one.name}") for one in limited]
     heavy = grouped(
         select([column(UNIT), *sums], table(WEIGHED)), [column(UNIT)], _any([one.above(node.bits) for one in limited])
     )
-    weights = [alias(one.then(node.bits), one.name) for one in scales]
     query = select([every(WEIGHED), *weights], table(WEIGHED))
     return (
         joined(query, table(HEAVY), equal(UNIT, WEIGHED, HEAVY), "LEFT")
@@ -278,12 +307,12 @@ def _weighted(node: PerUnit, by: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def weight_rows(node: WeightRows) -> exp.Select:
+def weight_rows(node: WeightRows, form: Form) -> exp.Select:
     """Rows are read once: where they are only numbered as they are read, a second look could number them anew."""
     per_unit = node.units
     while not isinstance(per_unit, PerUnit):
         per_unit = per_unit.input
-    weighed = _unit_weights(node.units) if isinstance(node.units, WeightUnits) else units(node.units)
+    weighed = _unit_weights(node.units, form) if isinstance(node.units, WeightUnits) else units(node.units, form)
     by: exp.Expr = column(WEIGHT, "h") if isinstance(node.units, WeightUnits) else cast(number(1), "BIGINT")
     equals = [equal(UNIT, "r", "h"), *([same(per_unit.keys, "r", "h")] if per_unit.keys else [])]
     rows = select([every("r"), alias(by, WEIGHT)], subquery(gridded_rows(Again()), "r"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import keyed_hash
+from dpsql.backends.statements.bounding import Form, keyed_hash
 from dpsql.backends.statements.render import rows_in_cells
 from dpsql.backends.statements.rows import CELL, CELLS, public_cells
 from dpsql.plan.nodes import Matching
@@ -17,14 +17,15 @@ EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned
 OUTPUTS = (CELL, "u", "v", "c")  # cell; unit, value and capacity in it; where u = −1 another v values, which all count
 
 
-def render_matching(node: Matching) -> exp.Select:
+def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     """How many values count in any case, by cell, and who has the others (Theorem DISTINCT-1).
 
     A unit is heavy in a cell where it has more values than it may take; what any other unit has counts. All of it
     comes from one look at the rows: where they are only numbered as they are read, a second one could number them anew.
     """
     assert node.tally.value is not None
-    rows = rows_in_cells(node.input, node.keys, node.types, {UNIT: UNIT, "x": node.tally.value}, node.tally.where)
+    outputs = {UNIT: UNIT, "x": node.tally.value}
+    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.tally.where, form)
     edges = exp.select("*").distinct().from_(rows.subquery("r"))
     certain = exp.select("cell", "-1 AS u", "COUNT(*) AS v", "0 AS c").from_(LIGHT).group_by("cell")
     if node.mass is None and node.peak is None:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import units, weight, weight_rows
+from dpsql.backends.statements.bounding import Form, units, weight, weight_rows
 from dpsql.backends.statements.pieces import (
     alias,
     column,
@@ -43,32 +43,32 @@ from dpsql.sql.gridded import cast, number, present
 from dpsql.statistics.tally import Tally
 
 
-def render(statement: Statement, *, ranks: bool = False) -> exp.Select:
+def render(statement: Statement, form: Form = Form.JOINS, *, ranks: bool = False) -> exp.Select:
     """The statement that returns exact integers: for each cell, for each key that occurs, or one row without keys.
 
     ranks: by a sort of the rows where that gives the same integers, for an engine that sorts faster than it groups.
     """
     match statement:
         case Group():
-            query = render_ranked(statement) if ranks and fits(statement) else _group(statement)
+            query = render_ranked(statement) if ranks and fits(statement) else _group(statement, form)
             if statement.keys:
                 order = [exp.Ordered(this=column(k), nulls_first=False) for k in statement.keys]
                 query.set("order", exp.Order(expressions=order))
             return query
         case OnCells():
-            return _on_cells(statement)
+            return _on_cells(statement, form)
         case _:
             assert_never(statement)
 
 
-def _on_cells(node: OnCells) -> exp.Select:
+def _on_cells(node: OnCells, form: Form) -> exp.Select:
     group = node.input
     tallies = [alias(or_zero(column(name, "g")), name) for name, _ in group.tallies]
     query = select([column(CELL, CELLS), *tallies], public_cells(group.keys, node.types))
-    return joined(query, subquery(_group(group), "g"), same(group.keys, CELLS, "g"), "LEFT")
+    return joined(query, subquery(_group(group, form), "g"), same(group.keys, CELLS, "g"), "LEFT")
 
 
-def _group(node: Group) -> exp.Select:
+def _group(node: Group, form: Form) -> exp.Select:
     keys = [column(k) for k in node.keys]
     match node.input:
         case ToGrid() | OnDomain() | Again():
@@ -76,19 +76,19 @@ def _group(node: Group) -> exp.Select:
         case Weight():
             source, tally = weight(node.input), weighted_tally
         case PerUnit() | CapGroups() | SpreadVotes() | WeightUnits():
-            source, tally = units(node.input), unit_tally
+            source, tally = units(node.input, form), unit_tally
         case _:
             assert_never(node.input)
     outputs = [*keys, *(alias(tally(name, t), name) for name, t in node.tallies)]
     return grouped(select(outputs, subquery(source, "v")), [k.copy() for k in keys])
 
 
-def render_histogram(node: Histogram) -> exp.Select:
+def render_histogram(node: Histogram, form: Form = Form.JOINS) -> exp.Select:
     """The number of rows (in integer weights) by cell and value."""
     weighted = not isinstance(node.input, ToGrid | OnDomain | Again)
     number_of = weighted_tally("", Tally("rows")) if weighted else row_tally("", Tally("rows"))
     outputs = {"x": node.spectrum.value, **({WEIGHT: WEIGHT} if weighted else {})}
-    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.spectrum.where)
+    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.spectrum.where, form)
     listed = [column(CELL), alias(cast(column("x"), "BIGINT"), "x"), alias(number_of, "n")]
     return grouped(select(listed, subquery(rows, "y")), [column(CELL), column("x")])
 
@@ -99,6 +99,7 @@ def rows_in_cells(
     types: tuple[str, ...],
     outputs: Mapping[str, str],
     filtered: str | None,
+    form: Form,
 ) -> exp.Select:
     """The cell of each row where x is present and the filter TRUE, with these columns, by their new names."""
     match node:
@@ -107,7 +108,7 @@ def rows_in_cells(
         case Weight():
             source = weight(node)
         case WeightRows():
-            source = weight_rows(node)
+            source = weight_rows(node, form)
         case _:
             assert_never(node)
     cell = column(CELL, CELLS) if keys else cast(number(0), "BIGINT")

@@ -86,7 +86,8 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
         case Scan():
             return _scan(node, needed)
         case PublicTable():
-            return select([alias(column(source), name) for name, source in node.columns], table(node.table))
+            shown = [(name, source) for name, source in node.columns if needed is None or name in needed]
+            return select([alias(column(source), name) for name, source in shown], table(node.table))
         case Given():
             return given_rows(node)
         case Filter():

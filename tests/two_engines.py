@@ -109,8 +109,8 @@ def opened(policy: dpsql.Policy, url: str, ledger: Any = ":memory:") -> Iterator
         for module in ("bounding", "distinct"):
             patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
 
-        def executed(step: Any, cursor: Any, given: Any) -> Exact:
-            exact = execute(step, cursor, given)
+        def executed(step: Any, cursor: Any, given: Any, heavy: Any) -> Exact:
+            exact = execute(step, cursor, given, heavy)
             both.execute(step, given, exact)
             return exact
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,9 @@ from dpsql.core.types import Type
 from dpsql.core.version import VERSION
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
+from dpsql.quote.indexed import Owned
 from dpsql.quote.plan_cache import PlanCache
+from dpsql.store.unit_index import Indexing, UnitIndexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Shared:
         self._open_sources()
         self.ledger = open_ledger(policy, ledger)
         self.signer = Signer(self.ledger.path)
+        self._indexes = UnitIndexes(self.ledger)
         used = self.backend.versions
         self.versions_used = {"dpsql": VERSION, used.package: used.installed}
         try:
@@ -288,6 +292,21 @@ class Shared:
         """What public tables say follows from this: the same files, not written since, and the same objects."""
         files = [one.source for one in self._open if one.object is None]
         return file_marks(self._open), self.ledger.identify(files)
+
+    def indexing(self, data: Data) -> Indexing:
+        """The indexes of heavy units that speak of these data."""
+        return Indexing(self._indexes, lambda of: self._index_of(of, data), lambda table: self._bytes(table, data))
+
+    def _index_of(self, of: Owned, data: Data) -> str:
+        """What an index speaks of: these tables as they are, their types, the kind of scan, the engine that reads."""
+        tables = {name: [data.versions[name], self.ledger.state_of(name)] for name in of.tables}
+        return json.dumps([SCAN, self.versions_used, tables])
+
+    def _bytes(self, table: str, data: Data) -> int:
+        """How large a table's source is."""
+        (one,) = (one for one in self.located if one.name == table)
+        marks = [data.marks[file] for file in one.files]
+        return sum(mark[2] for mark in marks if mark) if one.object is None else int(one.object.nbytes)
 
     def deadline(self) -> Deadline:
         """When the statements of a query that begins now must have ended."""

@@ -29,6 +29,7 @@ from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
 from dpsql.store.flight import claim_of
 from dpsql.store.reuse import keep, look
+from dpsql.store.unit_index import Indexing
 
 
 def run(quote: Quote, data: Data, payer: Payer, *, fresh: bool = False) -> list[Answer]:
@@ -78,11 +79,12 @@ def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stag
 def _measured(paid: Sequence[tuple[Stage, Receipt]], known: Known, data: Data, payer: Payer) -> Iterator[Released]:
     """Measure what was paid for, one stage after another, while the data stay the same."""
     engine, found = payer.engine, dict(known)
-    until = payer.deadline()
+    until, indexing = payer.deadline(), engine.indexing(data)
     for stage, receipt in paid:
         settled = stage.settled(found)
-        noisy = _measure(settled, engine, until)
+        noisy = _measure(settled, engine, until, indexing)
         engine.check_unchanged(data)
+        indexing.keep()
         found[stage] = Released(settled, noisy, receipt)
         yield found[stage]
 
@@ -96,8 +98,11 @@ def _answers(quote: Quote, known: Known, paid: Sequence[Stage], engine: Shared, 
     return [replace(answer, cost=cost, about=said, signer=engine.signer) for answer in finished]
 
 
-def _measure(stage: Stage, engine: Shared, until: Deadline) -> tuple[Noisy | Responded, ...]:
-    """Execute and release, step by step. The only way to a private row; the price is on disk by now."""
+def _measure(stage: Stage, engine: Shared, until: Deadline, indexing: Indexing) -> tuple[Noisy | Responded, ...]:
+    """Execute and release, step by step. The only way to a private row; the price is on disk by now.
+
+    What is found of heavy units on the way never leaves the engine, and changes no integer (Theorem INDEX-1).
+    """
     noisy: list[Noisy | Responded] = []
     with engine.backend.measuring(until) as rows:
         for step in stage.steps:
@@ -105,7 +110,8 @@ def _measure(stage: Stage, engine: Shared, until: Deadline) -> tuple[Noisy | Res
                 noisy.append(respond(step, rows.encode(step)))
             else:
                 tables = [one for one in noisy if isinstance(one, Noisy)]
-                noisy.append(release(step, rows.execute(step, publish(step, tables, engine.public))))
+                given = publish(step, tables, engine.public)
+                noisy.append(release(step, rows.execute(step, given, indexing.of(step, rows))))
     return tuple(noisy)
 
 

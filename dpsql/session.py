@@ -38,6 +38,7 @@ from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.model import Quote
 from dpsql.quoting import Quoting
 from dpsql.refresh.act import Refreshed, follow, refresh, require_steward
+from dpsql.refresh.index import Indexed, index
 from dpsql.run import Payer, run, stored
 from dpsql.sql.inspection import DescribeQuery, DescribeTable, Inspection, ShowTables, inspection, table_named
 from dpsql.sql.parameters import spots
@@ -108,6 +109,15 @@ class Engine(Shared):
         """
         require_steward(steward)
         return refresh(self, by="steward", sources=sources)
+
+    def index(self, *, steward: bool = False, above: int | None = None) -> Indexed:
+        """The steward's act: find heavy units once for the data as they are now; the same answers, sooner.
+
+        steward: must be True; it reads rows, and what it returns is not private. above: units with more rows are
+        listed, for limits of as many rows and more. Written beside the ledger, if that is a file.
+        """
+        require_steward(steward, "index", "an index reads rows, and names units")
+        return index(self, above)
 
     def __repr__(self) -> str:
         return f"<Engine: {_about_engine(self)}>"

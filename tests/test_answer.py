@@ -436,7 +436,9 @@ def test_whatever_else_a_query_does_is_done(session: dpsql.Session, sql: str) ->
     from dpsql.run import _measure as measure
 
     quote = session.explain(sql, epsilon=1)
-    noisy = [n for n in measure(quote.main, session._engine, session._engine.deadline()) if isinstance(n, Noisy)]
+    engine = session._engine
+    found = measure(quote.main, engine, engine.deadline(), engine.indexing(engine.data()))
+    noisy = [n for n in found if isinstance(n, Noisy)]
     assert _shown(quote.parts[0], {n.step.name: noisy_table(n, quote.plan.post) for n in noisy}) is None
 
 

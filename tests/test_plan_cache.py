@@ -188,7 +188,8 @@ def test_a_step_that_is_changed_writes_its_own_statement(session: dpsql.Session)
     from dataclasses import replace
 
     quote = planned(session, "SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, max_rows=1)
-    loop._measure(quote.main, session._engine, session._engine.deadline())
+    engine = session._engine
+    loop._measure(quote.main, engine, engine.deadline(), engine.indexing(engine.data()))
     other = planned(session, "SELECT k, COUNT(*) FROM t WHERE v > 5 GROUP BY k", epsilon=1, max_rows=1)
     (step,) = quote.steps
     assert step.texts and not replace(step, statement=other.steps[0].statement).texts

@@ -64,8 +64,8 @@ class Engines:
             self.session.query(sql, **asked)
         return self.statements - before
 
-    def _executed(self, step: Any, cursor: Any, given: Any) -> Exact:
-        exact = execute(step, cursor, given)
+    def _executed(self, step: Any, cursor: Any, given: Any, heavy: Any) -> Exact:
+        exact = execute(step, cursor, given, heavy)
         self.execute(step, given, exact)
         return exact
 

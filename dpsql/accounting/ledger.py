@@ -28,6 +28,7 @@ from typing import TypeVar
 from dpsql.accounting import clock, stored, versions
 from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, check_account, check_spends
 from dpsql.accounting.anchor import Anchor
+from dpsql.accounting.chain import SIZE, agrees, tag
 from dpsql.accounting.claims import Claims, Overtaken, Watch
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
@@ -444,6 +445,25 @@ class Ledger:
     def findings(self, table: str, version: str) -> dict[str, bool]:
         """What was found of each promise that was checked for exactly this version."""
         return versions.findings(self._journal, table, version)
+
+    def state_of(self, table: str) -> str:
+        """The present version of a table and how it was last seen: another one also where a refresh kept the version.
+
+        What rests on it was found in the very files that are there now (Theorem PROMISE-1). Never shown.
+        """
+        with self._journal.reading():
+            present = self._journal.state.present(table)
+        return "" if present is None else f"{present[0]} {present[1].digest.hex()} {present[1].stamp.hex()}"
+
+    def seal(self, purpose: str, content: bytes) -> bytes:
+        """A tag under the ledger's key for what is written beside it: who lacks the key can't make it."""
+        with self._journal.reading():
+            return tag(self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
+
+    def is_sealed(self, its_tag: bytes, purpose: str, content: bytes) -> bool:
+        """Is this the tag of that content, under the ledger's key as it is now?"""
+        with self._journal.reading():
+            return agrees(its_tag, self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
 
     def checked(self, table: str) -> frozenset[str]:
         """The promises of a table that any check has spoken of, for whichever version."""

@@ -23,6 +23,7 @@ from dpsql.cli.demo import demo
 from dpsql.cli.errors import is_json, settle, show_bug_as_json, show_error, show_usage
 from dpsql.cli.explain import explain
 from dpsql.cli.functions import functions
+from dpsql.cli.index import index
 from dpsql.cli.init import init
 from dpsql.cli.key import key
 from dpsql.cli.price import price
@@ -100,7 +101,7 @@ def cli() -> None:
 
 
 COMMANDS = (
-    demo, init, query, run, shell, explain, price, check, refresh, budget, functions, verify, key, serve, token,
+    demo, init, query, run, shell, explain, price, check, refresh, index, budget, functions, verify, key, serve, token,
 )  # fmt: skip
 for _command in COMMANDS:
     cli.add_command(_command)

@@ -423,10 +423,22 @@ class WeightUnits:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrected:
+    """All rows at their full weight, 2^bits, and what the weights of listed units take away from that (INDEX-1).
+
+    weights has bits, and its rows are `listed`, read once: those of the units that an index lists, and no others.
+    """
+
+    rows: ToGrid
+    listed: ToGrid | OnDomain
+    weights: Weight | WeightUnits
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Integer tallies by key, in key order. Without keys: one row."""
 
-    input: Gridded | Weight | PerUnit | CapGroups | SpreadVotes | WeightUnits
+    input: Gridded | Weight | PerUnit | CapGroups | SpreadVotes | WeightUnits | Corrected
     keys: tuple[str, ...]
     tallies: tuple[tuple[str, Tally], ...]
 

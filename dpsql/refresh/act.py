@@ -230,11 +230,13 @@ def check_failed() -> DataError:
     )
 
 
-def require_steward(steward: bool) -> None:
-    """A refresh is the steward's act."""
+def require_steward(
+    steward: bool,
+    act: str = "refresh",
+    why: str = "a refresh reads rows, and decides what the data are from now on",
+) -> None:
+    """What reads rows for nobody's query is the steward's act."""
     if steward is not True:
         raise PolicyError(
-            "a refresh reads rows, and decides what the data are from now on: it is the steward's act",
-            code="steward",
-            hint="if that is you: engine.refresh(steward=True)",
+            f"{why}: it is the steward's act", code="steward", hint=f"if that is you: engine.{act}(steward=True)"
         )

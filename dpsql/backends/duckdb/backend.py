@@ -12,13 +12,14 @@ from weakref import finalize
 import duckdb
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
+from dpsql.backends.base import Codes, Deadline, Exact, HeavyUnits, Misread, Versions, engine_ended
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
+from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.run import execute, main_text, statement_text
 from dpsql.backends.duckdb.scan import Proven
@@ -39,6 +40,7 @@ from dpsql.policy.settings import EngineSettings
 from dpsql.sql.as_sql import as_sql
 
 if TYPE_CHECKING:
+    from dpsql.quote.indexed import Owned
     from dpsql.quote.model import ResponseStep, Step
 
 __all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
@@ -63,9 +65,13 @@ class Steps:
 
     cursor: Cursor
 
-    def execute(self, step: Step, given: Mapping[str, Any]) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], heavy: HeavyUnits | None = None) -> Exact:
         """Run a step's statements."""
-        return execute(step, self.cursor, given)
+        return execute(step, self.cursor, given, heavy)
+
+    def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:
+        """Look for heavy units."""
+        return heavy_units(of, above, self.cursor)
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""

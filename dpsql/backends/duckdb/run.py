@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.backends.base import Counts, Exact
+from dpsql.backends.base import Counts, Exact, HeavyUnits
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.statements.distinct import render_matching
@@ -18,6 +18,8 @@ from dpsql.backends.statements.results import counts_of, integers, matched_of
 from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.plan.nodes import Group
+from dpsql.quote.candidates import UNIT
+from dpsql.quote.indexed import LISTED, refined, use_of
 from dpsql.statistics.base import Integers
 
 if TYPE_CHECKING:
@@ -27,17 +29,24 @@ if TYPE_CHECKING:
 FEW = 1_000  # cells
 
 
-def execute(step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None) -> Exact:
+def execute(
+    step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None, heavy: HeavyUnits | None = None
+) -> Exact:
     """Run a step's statements. Whatever fails, fails with one and the same message (attack 9).
 
-    given: public values that they take as constants, by the names under which they read them.
+    given: public values that they take as constants, by the names under which they read them. heavy: an index that
+    refines the main one (Theorem INDEX-1).
     """
-    named = given or {}
+    named = dict(given or {})
     with one_message():
+        if heavy is not None:
+            use = use_of(step.statement)
+            assert use is not None and heavy.serves(use), "an index of other rows, or of a larger threshold"
+            named[LISTED] = heavy.listed(use).select([UNIT])
         try:
             for name, values in named.items():
                 cursor.register(name, values)
-            exact = _tallied(step, cursor) if step.tallies else Exact({})
+            exact = _tallied(step, heavy, cursor) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
             found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
             matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
@@ -57,9 +66,17 @@ def main_text(step: Step, *, pretty: bool = False) -> str:
     return text_of(render(step.statement, ranks=True), pretty=pretty)
 
 
-def _tallied(step: Step, cursor: Cursor) -> Exact:
+def _indexed_text(step: Step, *, complete: bool) -> str:
+    """The text of a step's main statement by way of an index, written once."""
+    name = f"{DUCKDB.name}, heavy units listed{', all rows owned' if complete else ''}"
+    if name not in step.texts:
+        step.texts[name] = text_of(render(refined(step.statement, complete=complete)))
+    return step.texts[name]
+
+
+def _tallied(step: Step, heavy: HeavyUnits | None, cursor: Cursor) -> Exact:
     cells = step.cells
-    text = statement_text(step)
+    text = statement_text(step) if heavy is None else _indexed_text(step, complete=heavy.complete)
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
         result = _run(text, None, cursor)
         keys = [name for name in result.column_names if name.startswith("k")]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact
+from dpsql.backends.base import Codes, Deadline, Exact, HeavyUnits
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
@@ -23,6 +23,7 @@ from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, parts_of
+from dpsql.quote.indexed import Owned
 from dpsql.quote.model import ResponseStep, Step
 
 Tables = Mapping[str, Table]
@@ -82,8 +83,8 @@ class Steps:
     tables: Tables
     until: Deadline | None
 
-    def execute(self, step: Step, given: Mapping[str, Any]) -> Exact:
-        """Run a step's statements."""
+    def execute(self, step: Step, given: Mapping[str, Any], heavy: HeavyUnits | None = None) -> Exact:
+        """Run a step's statements, all of them in the plain way."""
         kinds = _givens(step)
         with self._given({name: (given[name], of) for name, of in kinds.items()}) as tables:
             exact = self._tallied(step, tables) if step.tallies else Exact({})
@@ -94,6 +95,10 @@ class Steps:
                 for m in step.matchings
             }
         return replace(exact, tallies={**exact.tallies, **matched}, spectra=spectra)
+
+    def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:
+        """None: Spark has no index of units."""
+        return None
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import Form, units, weight, weight_rows
+from dpsql.backends.statements.bounding import Form, corrected, units, weight, weight_rows
 from dpsql.backends.statements.pieces import (
     alias,
     column,
@@ -26,6 +26,7 @@ from dpsql.backends.statements.tallies import WEIGHT, row_tally, unit_tally, wei
 from dpsql.plan.nodes import (
     Again,
     CapGroups,
+    Corrected,
     Gridded,
     Group,
     Histogram,
@@ -70,6 +71,7 @@ def _on_cells(node: OnCells, form: Form) -> exp.Select:
 
 def _group(node: Group, form: Form) -> exp.Select:
     keys = [column(k) for k in node.keys]
+    source: exp.Query
     match node.input:
         case ToGrid() | OnDomain() | Again():
             source, tally = gridded_rows(node.input), row_tally
@@ -77,6 +79,8 @@ def _group(node: Group, form: Form) -> exp.Select:
             source, tally = weight(node.input), weighted_tally
         case PerUnit() | CapGroups() | SpreadVotes() | WeightUnits():
             source, tally = units(node.input, form), unit_tally
+        case Corrected():
+            source, tally = corrected(node.input, node.keys, node.tallies), unit_tally
         case _:
             assert_never(node.input)
     outputs = [*keys, *(alias(tally(name, t), name) for name, t in node.tallies)]

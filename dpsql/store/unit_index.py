@@ -1,0 +1,180 @@
+"""Indexes of heavy units: kept in memory by an engine, and in a file beside the ledger that a steward had written.
+
+    <ledger>.index    the first line says what it is; then a tag under the ledger's key, of all that follows; then a
+                      line of JSON, and for each table an Arrow stream of units and how many rows they have
+
+One missing unit breaks what limits promise (Theorem INDEX-1). So nothing of a file is believed that isn't as it was
+written by somebody with the ledger's key, and an index speaks of one version of the data, read by one version of the
+engine. It names people: its owner alone may read it. A file that is anything else is as good as none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from dpsql.accounting import durable
+from dpsql.accounting.chain import SIZE
+from dpsql.accounting.keys import owners_of
+from dpsql.accounting.ledger import Ledger
+from dpsql.backends.base import HeavyUnits, Measuring
+from dpsql.core.frozen import dataclass
+from dpsql.plan.nodes import Link
+from dpsql.quote.indexed import Owned, Use, use_of
+from dpsql.quote.model import Step
+from dpsql.store.archive import from_bytes, to_bytes
+
+FIRST = b"dpsql index 1\n"
+PURPOSE = "index"
+LARGE = 4 << 20
+"""Bytes of a source from which on an engine looks for heavy units by itself; nothing but time hangs on it."""
+SHARED = 0o077
+"""What the file's mode must not grant: anything to anybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An index, and the version of the data (and of whatever reads them) that it speaks of."""
+
+    heavy: HeavyUnits
+    to: str
+
+
+class UnitIndexes:
+    """The indexes that an engine knows. Thread-safe."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.file = None if ledger.path is None else Path(f"{ledger.path}.index")
+        self._kept: dict[Owned, Bound] = {}
+        self._read: dict[Owned, Bound] = {}
+        self._seen: object = None  # the file that was read last
+        self._lock = Lock()
+
+    def find(self, use: Use, to: str) -> HeavyUnits | None:
+        """An index that serves this use of exactly these data; None: there is none."""
+        with self._lock:
+            self._look()
+            found = [known.get(use.of) for known in (self._kept, self._read)]
+        # Theorem INDEX-1: of other data it says nothing.
+        fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(use)]
+        return fit[0] if fit else None
+
+    def keep(self, one: Bound) -> None:
+        """Keep an index in memory, in the place of what was kept for its table."""
+        with self._lock:
+            self._kept[one.heavy.of] = one
+
+    def write(self, indexes: Sequence[Bound]) -> None:
+        """Write the file, in the place of the one that is there; a ledger in memory has none."""
+        if self.file is not None:
+            content = _packed(indexes)
+            durable.write(self.file, FIRST + self._ledger.seal(PURPOSE, content) + content)
+
+    def _look(self) -> None:
+        """Read the file, if it isn't the one that was read last."""
+        try:
+            found = None if self.file is None else self.file.stat()
+        except OSError:
+            found = None
+        seen = None if found is None else (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        if seen != self._seen:
+            self._seen, self._read = seen, {} if self.file is None or found is None else self._believed(self.file)
+
+    def _believed(self, file: Path) -> dict[Owned, Bound]:
+        """What a file says; nothing where somebody else could have written or seen it, or it isn't whole."""
+        with suppress(OSError), file.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            exposed = found.st_mode & SHARED or found.st_uid not in owners_of(self._ledger.path)
+            if os.name == "posix" and exposed:
+                return {}
+            first, its_tag, content = handle.read(len(FIRST)), handle.read(SIZE), handle.read()
+            if first == FIRST and self._ledger.is_sealed(its_tag, PURPOSE, content):
+                return {one.heavy.of: one for one in _unpacked(content)}
+        return {}
+
+
+class Indexing:
+    """The indexes of the data that one query is about, for its steps; and what they find for later queries."""
+
+    def __init__(self, indexes: UnitIndexes, bound: Callable[[Owned], str], size: Callable[[str], int]) -> None:
+        """bound: what an index of these rows speaks of, asked before they are read; size: that of a table's source."""
+        self._indexes, self._ask, self._size = indexes, bound, size
+        self._asked: dict[Owned, str] = {}
+        self._found: list[HeavyUnits] = []
+
+    def look_for(self, of: Owned, above: int, rows: Measuring) -> HeavyUnits | None:
+        """Every unit with more than so many rows; None where units of this kind aren't listed."""
+        self._bind(of)
+        found = rows.heavy_units(of, above)
+        self._found += [] if found is None else [found]
+        return found
+
+    def _bind(self, of: Owned) -> str:
+        """What an index of these rows speaks of. Asked before they are read: it stays what it was then."""
+        return self._asked.setdefault(of, self._ask(of))
+
+    def of(self, step: Step, rows: Measuring) -> HeavyUnits | None:
+        """The index by which a step is measured; None: in the plain way. What was paid for is being measured.
+
+        Where a statement reads all rows of a large table, it has to look for heavy units anyway: they are looked for
+        first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1).
+        """
+        use = use_of(step.statement)
+        if use is None:
+            return None
+        to = self._bind(use.of)
+        known = next((one for one in self._found if one.serves(use)), None) or self._indexes.find(use, to)
+        if known is None and use.whole and self._size(use.of.table) >= LARGE:
+            known = self.look_for(use.of, use.limit // 2, rows)
+        return known if known is not None and known.helps(use) else None
+
+    def keep(self, *, write: bool = False) -> Path | None:
+        """Keep what was found, now that the data turned out to be the same as before; write: in the file, too."""
+        kept = [Bound(heavy, self._asked[heavy.of]) for heavy in self._found]
+        self._found = []
+        for one in kept:
+            self._indexes.keep(one)
+        if write:
+            self._indexes.write(kept)
+        return self._indexes.file
+
+
+def _packed(indexes: Sequence[Bound]) -> bytes:
+    streams = [to_bytes(one.heavy.units) for one in indexes]
+    told = [
+        {
+            "table": one.heavy.of.table,
+            "owner": one.heavy.of.owner,
+            "links": [[link.table, link.on] for link in one.heavy.of.links],
+            "above": one.heavy.above,
+            "complete": one.heavy.complete,
+            "total": one.heavy.total,
+            "to": one.to,
+            "size": len(stream),
+        }
+        for one, stream in zip(indexes, streams, strict=True)
+    ]
+    return json.dumps(told).encode() + b"\n" + b"".join(streams)
+
+
+def _unpacked(content: bytes) -> list[Bound]:
+    """What was packed: the tag has been looked at."""
+    head, _, rest = content.partition(b"\n")
+    found, place = [], 0
+    for told in json.loads(head):
+        stream = rest[place : place + told["size"]]
+        place += told["size"]
+        found.append(Bound(_heavy(told, from_bytes(stream)), told["to"]))
+    return found
+
+
+def _heavy(told: Mapping[str, Any], units: Any) -> HeavyUnits:
+    links = tuple(Link(name, tuple((here, there) for here, there in on)) for name, on in told["links"])
+    of = Owned(told["table"], told["owner"], links)
+    return HeavyUnits(of, told["above"], units, told["complete"], told["total"])

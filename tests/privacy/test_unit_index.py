@@ -1,0 +1,441 @@
+"""An index of heavy units changes no integer, and whatever isn't an index of these very rows is passed over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from source_kinds import KINDS, csv_type
+from support import cursor_of
+
+import dpsql
+from dpsql.accounting.ledger import Ledger
+from dpsql.backends.base import HeavyUnits
+from dpsql.backends.duckdb import backend as duckdb_backend
+from dpsql.backends.duckdb.heavy_units import heavy_units
+from dpsql.backends.duckdb.run import execute
+from dpsql.cli.main import cli
+from dpsql.plan.nodes import Join, Scan, Union, unit_of
+from dpsql.quote import indexed
+from dpsql.quote.indexed import use_of
+from dpsql.quote.model import Step
+from dpsql.session import Engine
+from dpsql.store import unit_index
+
+N = 3
+COLUMNS: dict[str, Any] = {"k": {"values": ["a", "b"]}, "v": {"min": -5, "max": 9}}
+Row = tuple[Any, str | None, int | None]
+QUERIES: dict[str, dict[str, Any]] = {
+    "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k": {},
+    "SELECT k, AVG(v), COUNT(v) FILTER (WHERE v > 0) FROM t WHERE v <> 4 GROUP BY k": {},
+    "SELECT COUNT(*), SUM(v) FROM t": {},
+    "SELECT k, COUNT(*), SUM(v) FROM t WHERE v > -9 GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
+    "SELECT SUM(w) FROM (SELECT id, v * 2 AS w FROM t WHERE id <> '3') AS s WHERE w < 12": {},
+    "SELECT k, COUNT(*) FROM t WHERE id IN (SELECT id FROM t WHERE v > 5) GROUP BY k": {},
+    "SELECT COUNT(*) FROM (SELECT id, v, ROW_NUMBER() OVER (PARTITION BY id ORDER BY v) AS n FROM t) AS s "
+    "WHERE n < 9": {},
+}
+
+
+def person(name: str, count: int, v: int | None = None) -> list[Row]:
+    return [(name, ("a", "b", "a", "elsewhere", None)[i % 5], i % 12 - 6 if v is None else v) for i in range(count)]
+
+
+CROWD = [row for u in range(12) for row in person(str(u), u % 6)] + [(None, "a", 9)] * 4
+HEAVY = person("heavy", 40, 9)
+OWNED = [row for row in CROWD if row[0] is not None] + HEAVY
+SAME = person("heavy", 30, -5)
+
+
+def table(rows: Sequence[Row]) -> pa.Table:
+    types = {"id": pa.string(), "k": pa.string(), "v": pa.int64()}
+    return pa.table({name: pa.array([r[i] for r in rows], t) for i, (name, t) in enumerate(types.items())})
+
+
+def opened(rows: Sequence[Row], kind: str, folder: Path, adjacency: str = "add_remove") -> dpsql.Session:
+    folder.mkdir(parents=True)
+    data = table(rows)
+    placed = KINDS[kind](data, folder)
+    columns = {name: {"type": csv_type(data.schema.field(name).type)} for name in data.column_names}
+    typed = {name: {**(columns[name] if "CSV" in kind else {}), **COLUMNS.get(name, {})} for name in columns}
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 10**6, "delta": 0},
+            "privacy": {"limits_share": 0, "max_rows": N, "adjacency": adjacency},
+            "tables": {"t": {**placed.entry, "unit": "id", "columns": typed}},
+        }
+    )
+    objects = {} if placed.object is None else {"t": placed.object}
+    return dpsql.connect(policy, sources=objects, ledger=":memory:")
+
+
+Change = Callable[[HeavyUnits], HeavyUnits]
+
+
+def planned(session: dpsql.Session, sql: str, **limits: Any) -> Step:
+    (step,) = session.explain(sql, epsilon=1, **limits).steps
+    assert isinstance(step, Step)
+    return step
+
+
+def measured(session: dpsql.Session, step: Step, change: Change | None = None) -> list[list[list[int]]]:
+    """The integers that get noise, by way of an index: the same as without it, unless it was changed."""
+    use = use_of(step.statement)
+    assert use is not None
+    cursor = cursor_of(session)
+    heavy = heavy_units(use.of, use.limit, cursor)
+    assert heavy is not None
+    exact = execute(step, cursor, None, heavy if change is None else change(heavy))
+    plain = execute(step, cursor) if change is None else exact
+    cursor.close()
+    assert columns(step, exact) == columns(step, plain)
+    return columns(step, exact)
+
+
+def columns(step: Step, exact: Any) -> list[list[list[int]]]:
+    made = (m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements)
+    return [[[int(v) for v in column] for column in one] for one in made]
+
+
+def share(step: Step, one: Any, other: Any) -> Fraction:
+    """Which part of its claim a measurement has moved by, at most."""
+    found = []
+    for m, here, there in zip(step.measurements, one, other, strict=True):
+        off = [x - y for a, b in zip(here, there, strict=True) for x, y in zip(a, b, strict=True)]
+        found.append(Fraction(sum(map(abs, off))) / m.sensitivity.l1)
+        found.append(Fraction(sum(d * d for d in off)) / m.sensitivity.l2_squared)
+    return max(found)
+
+
+def moved(pair: tuple[dpsql.Session, dpsql.Session], sql: str, change: Change | None, **limits: Any) -> Fraction:
+    """The same for two neighbours. What is planned can't depend on rows, so it is planned once."""
+    step = planned(pair[0], sql, **limits)
+    return share(step, *(measured(session, step, change) for session in pair))
+
+
+FIRST = next(iter(QUERIES))
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_an_index_one_unit_moves_integers_by_no_more_than_is_claimed(
+    kind: str, adjacency: str, tmp_path: Path
+) -> None:
+    place, other = list(KINDS).index(kind), CROWD if adjacency == "add_remove" else CROWD + SAME
+    queries = list(QUERIES) if kind == "Arrow" else [FIRST, list(QUERIES)[1 + place % (len(QUERIES) - 1)]]
+    most = Fraction(0)
+    with (
+        opened(CROWD + HEAVY, kind, tmp_path / "with", adjacency) as one,
+        opened(other, kind, tmp_path / "other", adjacency) as neighbour,
+    ):
+        for sql in queries:
+            found = moved((one, neighbour), sql, None, **QUERIES[sql])
+            assert found <= 1, sql
+            most = max(most, found)
+    assert most > Fraction(9, 10)  # and the claim is nearly used up, so that a little more would be seen
+
+
+# ---------------------------------------------------------------- what would go wrong without each condition
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dpsql.Session, dpsql.Session]]:
+    """With the heavy unit, and without it."""
+    folder = tmp_path_factory.mktemp("pair")
+    with opened(CROWD + HEAVY, "Arrow", folder / "a") as one, opened(CROWD, "Arrow", folder / "b") as other:
+        yield one, other
+
+
+def test_an_index_without_one_heavy_unit_would_break_the_claim(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    def without_the_heaviest(heavy: HeavyUnits) -> HeavyUnits:
+        return replace(heavy, units=heavy.units.slice(1))
+
+    assert moved(pair, FIRST, None) <= 1 < moved(pair, FIRST, without_the_heaviest)
+
+
+def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> None:
+    """A unit with N + 1 rows isn't listed above N + 1, and keeps them all under a limit of N."""
+    rows = CROWD + person("heavy", N + 1, 9)[: N + 1]
+    flat = [(unit, "a", v) for unit, _, v in rows]
+    crowd = [(unit, "a", v) for unit, _, v in CROWD]
+    with opened(flat, "Arrow", tmp_path / "a") as one, opened(crowd, "Arrow", tmp_path / "b") as other:
+
+        def later(heavy: HeavyUnits) -> HeavyUnits:
+            few = heavy.units.filter(pa.compute.greater(heavy.units["rows"], N + 1))
+            return replace(heavy, units=few)
+
+        sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
+        assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
+
+
+def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    step = planned(pair[0], FIRST)
+    use = use_of(step.statement)
+    assert use is not None
+    cursor = cursor_of(pair[0])
+    at, above = heavy_units(use.of, N, cursor), heavy_units(use.of, N + 1, cursor)
+    assert at is not None and above is not None
+    assert at.serves(use) and not above.serves(use)
+    with pytest.raises(AssertionError):
+        execute(step, cursor, None, above)
+
+
+FANNED_OUT = {
+    "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)": Join,
+    "SELECT COUNT(*) FROM (SELECT id, v FROM t UNION ALL SELECT id, v FROM t) AS u": Union,
+}
+
+
+@pytest.mark.parametrize("sql", FANNED_OUT)
+def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
+    pair: tuple[dpsql.Session, dpsql.Session], sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert use_of(planned(pair[0], sql).statement) is None
+    # And were it otherwise: a unit with no more rows than the limit, and with more after the join, would keep them.
+    crowd, rows = [r for r in CROWD if r[0] is not None], person("heavy", N)
+    only_scan = vars(indexed)["_only_scan"]
+
+    def careless(relation: Any, unit: Any) -> Any:
+        inside = (
+            relation.left if isinstance(relation, Join) else relation.inputs[0] if isinstance(relation, Union) else None
+        )
+        return only_scan(relation, unit) if inside is None else careless(inside, unit_of(inside))
+
+    def careless_over(gridded: Any, change: Any) -> Any:
+        def changed(relation: Any) -> Any:
+            if isinstance(relation, Scan):
+                return change(relation)
+            if isinstance(relation, Union):
+                return replace(relation, inputs=tuple(changed(one) for one in relation.inputs))
+            if isinstance(relation, Join):
+                return replace(relation, left=changed(relation.left))
+            return replace(relation, input=changed(relation.input))
+
+        return replace(gridded, input=changed(gridded.input)) if change.__name__ == "_listed" else gridded
+
+    monkeypatch.setattr(indexed, "_only_scan", careless)
+    monkeypatch.setattr(indexed, "_over", careless_over)
+    with opened(crowd + rows, "Arrow", tmp_path / "a") as one, opened(crowd, "Arrow", tmp_path / "b") as other:
+        assert moved((one, other), sql, lambda heavy: replace(heavy, complete=False)) > 1
+
+
+def test_other_bounds_than_those_of_rows_have_no_index(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    for sql in (
+        "SELECT COUNT(DISTINCT id) FROM t",
+        "SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k",
+        "SELECT COUNT(DISTINCT v) FROM t",
+        "SELECT SUM(v, contribution_bounds_per_group => (0, 5)) FROM t",
+        "SELECT COUNT(*) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id) AS g",
+    ):
+        assert use_of(planned(pair[0], sql, max_groups=1).statement) is None, sql
+
+
+# ---------------------------------------------------------------- the file, and what is kept in memory
+
+
+POLICY = """
+[budget]
+epsilon = 1000
+[privacy]
+max_rows = 3
+limits_share = 0
+[tables.t]
+source = "t.parquet"
+unit = "id"
+[tables.t.columns]
+k = { values = ["a", "b"] }
+v = { min = -5, max = 9 }
+[tables.lines]
+source = "lines.parquet"
+unit = { through = "orders", on = { o = "o" } }
+[tables.orders]
+source = "orders.parquet"
+unit = "id"
+key = "o"
+"""
+
+
+def write(folder: Path, rows: Sequence[Row], *, orphans: bool = False) -> Path:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table(rows), folder / "t.parquet")
+    owners = [row[0] for row in rows]
+    pq.write_table(pa.table({"o": list(range(len(rows))), "id": owners}), folder / "orders.parquet")
+    pointing = [i for i in range(len(rows)) for _ in range(2)] + ([10**6] if orphans else [])
+    pq.write_table(pa.table({"o": pointing}), folder / "lines.parquet")
+    (folder / "policy.toml").write_text(POLICY)
+    return folder / "policy.toml"
+
+
+def steward(command: str, policy: Path, *more: str) -> str:
+    done = CliRunner().invoke(cli, [command, "--steward", "--policy", str(policy), *more])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    made = write(tmp_path, OWNED)
+    steward("check", made)
+    steward("index", made)
+    return made
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[HeavyUnits | None]:
+    """By which index each statement was measured; tables may be small, and units heavy."""
+    seen: list[HeavyUnits | None] = []
+
+    def watched(step: Any, cursor: Any, given: Any, heavy: HeavyUnits | None) -> Any:
+        seen.append(heavy)
+        return execute(step, cursor, given, heavy)
+
+    monkeypatch.setattr(duckdb_backend, "execute", watched)
+    monkeypatch.setattr(HeavyUnits, "helps", lambda *_: True)
+    return seen
+
+
+FILTERED = "SELECT COUNT(*) FROM t WHERE v < 9"
+
+
+def asked(policy: Path, sql: str = FILTERED, **options: Any) -> None:
+    with dpsql.connect(policy) as session:
+        session.query(sql, epsilon=1, fresh=True, **options)
+
+
+def test_the_file_is_used_by_limits_that_it_serves_and_its_owner_alone_reads_it(
+    policy: Path, used: list[HeavyUnits | None]
+) -> None:
+    file = policy.with_name("policy.ledger.sqlite.index")
+    assert file.stat().st_mode & 0o777 == 0o600
+    asked(policy)
+    asked(policy, max_rows=50)
+    asked(policy, max_rows=2)
+    first, second, third = used
+    assert first is not None and second is not None and third is None
+    assert first.above == N and first.units["rows"][0].as_py() == len(HEAVY)
+
+
+def test_along_links_the_owner_is_asked_for_only_where_rows_may_have_none(
+    policy: Path, used: list[HeavyUnits | None], tmp_path: Path
+) -> None:
+    sql = "SELECT COUNT(*) FROM lines"
+    asked(policy, sql)
+    (tmp_path / "orphans").mkdir()
+    other = write(tmp_path / "orphans", OWNED, orphans=True)
+    steward("check", other)
+    steward("index", other)
+    asked(other, sql)
+    complete = [heavy.complete for heavy in used if heavy is not None]
+    assert complete == [True, False]
+    for one in (policy, other):
+        with dpsql.connect(one) as session:
+            assert measured(session, planned(session, sql))  # the same integers as in the plain way
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-40] ^= 1
+    file.write_bytes(content)
+
+
+SPOILED: dict[str, Callable[[Path], object]] = {
+    "forged": _flip,
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-8]),
+    "cut after the tag": lambda file: file.write_bytes(file.read_bytes()[:46]),
+    "empty": lambda file: file.write_bytes(b""),
+    "of another format": lambda file: file.write_bytes(b"dpsql index 9\n" + file.read_bytes()[14:]),
+    "read by others": lambda file: file.chmod(0o640),
+    "gone": lambda file: file.unlink(),
+    "under another key": lambda file: Ledger.rotate_key(file.with_suffix("")),
+    "of another version": lambda file: (
+        write(file.parent, CROWD + HEAVY),
+        steward("refresh", file.parent / "policy.toml"),
+    ),
+    "of the same rows, written anew": lambda file: steward("refresh", write(file.parent, OWNED)),
+    "of another unit": lambda file: _other_unit(file.parent / "policy.toml"),
+}
+
+
+def _other_unit(policy: Path) -> None:
+    """The account begins anew with its key, for the same data by another unit: the index stays where it was."""
+    file = policy.with_name("policy.ledger.sqlite.index")
+    content = file.read_bytes()
+    key = policy.with_name("policy.ledger.sqlite.key").read_bytes()
+    for one in policy.parent.glob("policy.ledger*"):
+        one.unlink()
+    policy.write_text(POLICY.replace('unit = "id"\n[tables.t.columns]', 'unit = "k"\n[tables.t.columns]'))
+    for name, data in (("key", key), ("index", content)):
+        made = policy.with_name(f"policy.ledger.sqlite.{name}")
+        made.write_bytes(data)
+        made.chmod(0o600)
+    steward("check", policy)
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_a_file_that_is_no_index_of_these_data_is_passed_over(
+    how: str, policy: Path, used: list[HeavyUnits | None]
+) -> None:
+    asked(policy)
+    SPOILED[how](policy.with_name("policy.ledger.sqlite.index"))
+    asked(policy)
+    assert used[0] is not None and used[1:] == [None]
+    steward("index", policy)  # and a new one is used again
+    asked(policy)
+    assert used[2] is not None
+
+
+def test_only_a_steward_makes_an_index(policy: Path) -> None:
+    refused = CliRunner().invoke(cli, ["index", "--policy", str(policy)])
+    assert refused.exit_code == 2 and "--steward" in refused.output
+    with Engine.open(policy) as engine, pytest.raises(dpsql.PolicyError) as found:
+        engine.index()
+    assert found.value.code == "steward" and "engine.index(steward=True)" in str(found.value)
+
+
+def test_an_engine_keeps_what_a_query_over_all_rows_found_and_only_what_was_paid_for(
+    tmp_path: Path, used: list[HeavyUnits | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent: list[object] = []
+    policy = write(tmp_path, CROWD + HEAVY)
+    monkeypatch.setattr(unit_index, "LARGE", 0)
+    with Engine.open(policy) as engine, engine.session() as session:
+        real = heavy_units
+
+        def watched(*given: Any) -> Any:
+            spent.append(session.budget.spent.epsilon)
+            return real(*given)
+
+        monkeypatch.setattr(duckdb_backend, "heavy_units", watched)
+        session.query(FILTERED, epsilon=1)  # doesn't look at all rows, and looks for nothing
+        session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        session.query("SELECT SUM(v) FROM t WHERE v < 8", epsilon=1)
+        assert spent == [2]  # its price was on the disk
+        assert used[0] is None and used[1] is not None and used[2] is used[1]
+        assert used[1].above == N // 2
+
+
+def test_nothing_is_kept_of_data_that_changed_while_they_were_read(
+    tmp_path: Path, used: list[HeavyUnits | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = write(tmp_path, CROWD + HEAVY)
+    monkeypatch.setattr(unit_index, "LARGE", 0)
+    with Engine.open(policy) as engine, engine.session() as session:
+        real = heavy_units
+
+        def and_then_written(*given: Any) -> Any:
+            found = real(*given)
+            os.utime(tmp_path / "t.parquet", ns=(1, 1))
+            return found
+
+        monkeypatch.setattr(duckdb_backend, "heavy_units", and_then_written)
+        with pytest.raises(dpsql.DataError):
+            session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        assert len(used) == 1 and not engine._indexes._kept

@@ -106,7 +106,7 @@ class HeavyUnits:
 
 
 FEW = 0.3
-"""Which part of the rows those of listed units may be: measured, and nothing but time hangs on it."""
+"""Which part of the rows those of listed units may be: a guess, and nothing but time hangs on it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,24 +20,47 @@ def kept_apart(tree: exp.Query) -> exp.Query:
 
     An INTERVAL whose place has no such form is refused where the query has one of the other kind, too.
     """
-    found = [(node, parts) for node in tree.find_all(exp.Interval, exp.Cast) if (parts := _parts(node)) is not None]
-    kinds = {bool(months) for _, (months, *_) in found}
-    mixed = len(kinds) > 1 or any(months and (days or micros) for _, (months, days, micros) in found)
-    if not mixed:  # months alone, or none at all: what compares equal is the same
-        return tree
+    written = [n for n in tree.find_all(exp.Interval, exp.Cast) if isinstance(n, exp.Interval) or _to_interval(n)]
+    found = [(node, parts) for node in written if (parts := _parts(node)) is not None]
+    computed = len(found) < len(written)  # DuckDB may find that it is a constant, too
+    if len({node.sql() for node in written}) < 2:
+        return tree  # no two of them can be taken for one another
+    if not computed and all(parts[0] and not any(parts[1:]) for _, parts in found):
+        return tree  # months alone: what compares equal is the same
+    if not computed and not any(months for _, (months, *_) in found):
+        return tree  # none at all
+    if computed or any(_order_matters(node, parts) for node, parts in found):
+        raise _mixed()
     for node, parts in reversed(found):  # the inner ones first: those outside hold them
         if not (_shift(node, parts) or _bucket(node, parts) or isinstance(node.parent, exp.GenerateSeries)):
-            raise SQLError(
-                "months and days in one query: DuckDB can't tell INTERVALs apart that are as long as each other",
-                code="interval-mixed",
-                hint="write each as a constant beside a date, d + INTERVAL 1 MONTH; or ask for them in two queries",
-            )
+            raise _mixed()
     return tree
+
+
+def _mixed() -> SQLError:
+    return SQLError(
+        "months and days in one query: DuckDB can't tell INTERVALs apart that are as long as each other",
+        code="interval-mixed",
+        hint="write each as a constant beside a date, d + INTERVAL 1 MONTH; or ask for them in two queries",
+    )
+
+
+def _to_interval(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this is exp.DType.INTERVAL
+
+
+def _order_matters(node: exp.Expr, parts: Parts) -> bool:
+    """Are there months beside other parts, one of which takes away? Times with a zone get the months last then."""
+    operand = node
+    while isinstance(operand.parent, exp.Paren):
+        operand = operand.parent
+    minus = isinstance(operand.parent, exp.Sub)
+    return bool(parts[0]) and any(parts[1:]) and (minus or min(parts) < 0)
 
 
 def _parts(node: exp.Expr) -> Parts | None:
     """Months, days and microseconds of a constant INTERVAL; None for all else."""
-    if isinstance(node, exp.Cast) and node.to.this is not exp.DType.INTERVAL:
+    if isinstance(node, exp.Cast) and not _to_interval(node):
         return None
     value = node.this.unnest() if isinstance(node.this, exp.Expr) else None
     sign = ""

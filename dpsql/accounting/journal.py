@@ -147,14 +147,14 @@ class Journal:
     def writing(self, *, log_only: bool = False) -> Iterator[Writer]:
         """A write transaction that no other process overlaps, on disk and anchored when the block has been left.
 
-        log_only: where on the disk (`Store.transaction`).
+        log_only: where on the disk (`Store.transaction`); with an anchor always in the main file, too.
 
         `state` is what the ledger says before it. An error of the anchor comes after the commit: what was recorded
         stays recorded, and nothing is answered.
         """
         # Read before the transaction begins: whatever the anchor says by then is committed, and seen in it.
         noted = self._noted()
-        with self.store.transaction(log_only=log_only) as db:
+        with self.store.transaction(log_only=log_only and self._anchor is None) as db:
             self._catch_up(db)
             self._held(noted)
             writer = Writer(db, self._key, self.state.count, self._last.link)

@@ -346,9 +346,9 @@ def test_10_the_price_is_durable_before_the_first_row_is_read(monkeypatch: pytes
     with open_session(OTHERS) as session:
         spent = []
 
-        def spy(step: Any, cursor: Any, given: Any) -> Any:
+        def spy(*given: Any) -> Any:
             spent.append(session.budget.spent.epsilon)
-            return run_module.execute(step, cursor, given)
+            return run_module.execute(*given)
 
         monkeypatch.setattr(backend_module, "execute", spy)
         session.query("SELECT (SELECT COUNT(*) FROM t) + (SELECT SUM(i) FROM t)", epsilon=1)
@@ -756,6 +756,7 @@ def test_26_rows_without_a_unit_count_as_no_unit() -> None:
 # ---------------------------------------------------------------- 30, 31, 33 to 36: noise and money
 
 
+@pytest.mark.true_noise
 def test_30_there_is_no_seed_and_noise_comes_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     import inspect
     import random

@@ -193,7 +193,7 @@ _PROBES = {
         "day, DATE '2024-03-01')"
     ),
     "date ± INTERVAL": (
-        "day + INTERVAL 1 MONTH; at + INTERVAL 1 MONTH; day + INTERVAL 29 DAY; at - INTERVAL 90 MINUTE; at - "
+        "day + INTERVAL 1 MONTH; at + INTERVAL 1 MONTH; day + INTERVAL 29 DAY; at - INTERVAL 90 MINUTE; at + "
         "INTERVAL '1 month 1 day'; tz + INTERVAL 1 YEAR; at + INTERVAL '1.5 seconds'; day - INTERVAL 1 MONTH"
     ),
     "date ± days": "day + n; day - 30; day - DATE '2000-01-01'",

@@ -22,6 +22,7 @@ from dpsql.accounting import claims
 from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.core.errors import BudgetError
 from dpsql.quote import calibrate
+from dpsql.quoting import Quoting
 
 N = 2_000
 RANDOM = np.random.default_rng(5)
@@ -289,7 +290,7 @@ def test_a_public_file_that_changes_and_changes_back_is_noticed(
 
         return during
 
-    where, what = (dpsql.Session, "_quote") if when == "planned" else (loop, "_measure")
+    where, what = (Quoting, "quote") if when == "planned" else (loop, "_measure")
     with dpsql.connect(tmp_path / "policy.toml") as session:
         with monkeypatch.context() as patched:
             patched.setattr(where, what, swapped(getattr(where, what)))

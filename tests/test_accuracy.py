@@ -39,6 +39,7 @@ def session(connect: Connect) -> dpsql.Session:
 
 @pytest.mark.parametrize("accuracy", [3, 10, "100", 12345.5])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.sample(2)
 def test_the_epsilon_is_the_least_of_four_digits_that_reaches_it(
     session: dpsql.Session, accuracy: Any, confidence: float
 ) -> None:

@@ -376,6 +376,7 @@ FAR = [
 
 
 @pytest.mark.parametrize(("value", "text"), FAR)
+@pytest.mark.sample(2)
 def test_a_date_that_python_has_no_place_for_is_shown_as_text(connect: Connect, value: str, text: str) -> None:
     session = connect({"t": pa.table({"x": [0, 1] * 500})}, {"tables": {"t": {"unit": "row"}}}, delta=1e-6)
     near = value.replace(text, "2020-01-01")

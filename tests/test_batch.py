@@ -170,6 +170,7 @@ def test_the_split_is_that_of_least_total_error(connect: Connect) -> None:
 
 @pytest.mark.parametrize("accountant", ["basic", "zcdp"])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "discrete_gaussian"])
+@pytest.mark.sample(2)
 def test_a_split_never_costs_more_than_was_asked_for(connect: Connect, accountant: str, mechanism: str) -> None:
     budget = {"epsilon": 10, "delta": 1e-6, "accountant": accountant}
     session = connect({"t": TABLE}, POLICY | {"budget": budget})

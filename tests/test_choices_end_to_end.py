@@ -87,7 +87,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("sql", EXACT)
 def test_without_noise_it_is_what_duckdb_says(session: dpsql.Session, sql: str) -> None:
     answer = [tuple(row) for row in session.query(sql, epsilon=10**6).rows]

@@ -588,7 +588,7 @@ def test_a_filter_keeps_the_same_rows(session: dpsql.Session, plain: duckdb.Duck
     check(session, plain, f"SELECT {', '.join(counts)} FROM t", ordered=True)
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("name", UNORDERED)
 def test_an_answer_is_what_duckdb_says(name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection) -> None:
     check(session, plain, UNORDERED[name], ordered=False)

@@ -67,6 +67,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize("sql", EXACT)
+@pytest.mark.sample(2)
 def test_without_noise_it_is_what_duckdb_says(session: dpsql.Session, sql: str) -> None:
     found, expected = session.query(sql, epsilon=10**6).rows, plain(sql)
     assert len(found) == len(expected)

@@ -87,7 +87,7 @@ def alike(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
     return len(ours) == len(theirs) and all(all(map(close, p, q)) for p, q in zip(ours, theirs, strict=True))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("aggregate", "same"), PER_GROUP, ids=[a for a, _ in PER_GROUP])
 def test_bounds_per_group_clip_what_each_unit_adds_to_a_group(
     aggregate: str, same: str, session: dpsql.Session, unit: str

@@ -118,6 +118,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.sample(2)
 def test_how_many_groups_there_are_is_a_count_of_distinct_values(
     session: dpsql.Session, plain: duckdb.DuckDBPyConnection, name: str
 ) -> None:

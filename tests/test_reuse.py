@@ -64,6 +64,7 @@ BY_KEY = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k"
         "SELECT k, COUNT(*) FROM t GROUP BY k",
     ],
 )
+@pytest.mark.sample(2)
 def test_the_same_release_is_free_whatever_is_done_with_it(session: dpsql.Session, again: str) -> None:
     first = session.query(BY_KEY, epsilon=1)
     assert not first.receipt.reused and spent(session) == 1

@@ -270,6 +270,7 @@ def test_the_same_release_under_other_post_processing_is_one_flight(session: dps
         RANGED,
     ],
 )
+@pytest.mark.sample(2)
 def test_other_releases_are_other_flights(session: dpsql.Session, other: str) -> None:
     data = session._engine.identities()
     claims = {claim_of(session.explain(sql, epsilon=1).main, data) for sql in (PLAIN, other)}

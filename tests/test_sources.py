@@ -335,6 +335,7 @@ def as_chunks() -> Any:
 
 
 @pytest.mark.parametrize("make", [lambda: PEOPLE, as_pandas, as_polars, as_lazy_polars, as_batch, as_chunks])
+@pytest.mark.sample(2)
 def test_arrow_pandas_and_polars_objects_are_tables(make: Callable[[], Any], connect: Connect) -> None:
     columns = {"age": {"min": 0, "max": 100}, "k": {"values": ["a", "b"]}}
     session = connect({"t": make()}, {"tables": {"t": {"unit": "row", "columns": columns}}})

@@ -214,7 +214,7 @@ def _split(keys: str) -> list[str]:
     return parts
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", EXACT)
 def test_cells_are_the_groups_that_there_can_be_and_no_others(
     name: str, session: dpsql.Session, plain: duckdb.DuckDBPyConnection

@@ -99,6 +99,7 @@ def test_run_takes_its_parameters_from_the_environment(
     ],
 )
 @pytest.mark.parametrize("spelling", [("--format", "json"), ("--format=json",)])
+@pytest.mark.sample(2)
 def test_errors_are_one_line_of_json_for_programs(
     dpsql: Run, arguments: tuple[str, ...], code: str, kind: str, exit_code: int, spelling: tuple[str, ...]
 ) -> None:

@@ -254,7 +254,7 @@ def test_08_an_average_of_one_person_or_nobody_looks_the_same() -> None:
 # ---------------------------------------------------------------- 9 and 10: errors and refunds
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -821,6 +821,7 @@ def test_31_ten_times_a_tenth_exhausts_one_exactly() -> None:
         "1e-7",
     ],
 )
+@pytest.mark.sample(2)
 def test_33_an_epsilon_out_of_range_is_refused(epsilon: Any) -> None:
     with open_session(OTHERS, epsilon=10**12) as session:
         for ask in (session.query, session.explain):

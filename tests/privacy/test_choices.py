@@ -262,7 +262,7 @@ def test_a_unit_in_many_cells_moves_each_winner_by_its_peak_alone() -> None:
 @pytest.mark.parametrize(
     "sql", [*UNIT.values(), "SELECT ARG_MIN(k, n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)"]
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 def test_neighbours_see_the_same_price_schema_and_plan(sql: str) -> None:
     texts = []
     for rows in (SPREAD, [*SPREAD, *full(77, HUGE, "n77")]):

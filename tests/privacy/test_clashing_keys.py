@@ -113,6 +113,7 @@ def person(keys: Sequence[tuple[int | None, int | None]], rows: int = 2) -> list
 
 @pytest.mark.parametrize("ranks", [False, True])
 @pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.sample(2)
 def test_a_thousand_keys_of_one_hash_are_cut_like_any_others(limits: dict[str, Any], ranks: bool) -> None:
     with opened() as session:
         step = capped(session, QUERIES[0], limits)
@@ -126,6 +127,7 @@ def test_a_thousand_keys_of_one_hash_are_cut_like_any_others(limits: dict[str, A
 
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.sample(2)
 def test_both_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[str, Any]) -> None:
     dice = Random(8)
     some = [None, 0, 1, 2, 3]
@@ -148,6 +150,7 @@ def test_both_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("kind", sampled(KINDS, 4))
+@pytest.mark.sample(2)
 def test_nobody_moves_what_gets_noise_by_more_than_is_claimed(kind: str, adjacency: str, tmp_path: Path) -> None:
     """Exactly, for each source, with people whose keys clash."""
     people = [person(clashing(30)), person([(a, 0) for a in range(100, 140)]), person([(1, 1)])]

@@ -80,7 +80,7 @@ def people() -> Iterator[list[Row]]:
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 def test_one_unit_moves_all_counts_together_by_what_is_claimed(adjacency: str, sql: str) -> None:
     histograms, counts = QUERIES[sql]
     votes = 1 if adjacency == "add_remove" else 2

@@ -84,7 +84,7 @@ def moved(one: list[list[list[int]]], other: list[list[list[int]]]) -> list[int]
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 def test_a_unit_has_one_vote_in_each_histogram_whatever_it_has(adjacency: str, sql: str) -> None:
     votes = 1 if adjacency == "add_remove" else 2
     with opened(adjacency, CROWD) as session:

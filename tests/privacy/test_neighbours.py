@@ -222,7 +222,7 @@ def test_one_row_moves_no_statistic_by_more_than_is_claimed(name: str, data: lis
     check(data, [*data, added], ROW_LEVEL[name], by_unit=False)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", BY_UNIT)
 @SOME
 @given(
@@ -446,6 +446,7 @@ def test_every_released_statistic_is_a_multiple_of_its_grid(connect: Any) -> Non
         ("SELECT COUNT_IF(b) FROM t WHERE n >= 0", extreme(77, "c")),
     ],
 )
+@pytest.mark.sample(2)
 def test_discrete_gaussian_noise_hides_what_neighbours_move_at_its_price(
     sql: str, added: tuple[Any, ...], accountant: str
 ) -> None:

@@ -243,7 +243,7 @@ CROWD, HEAVY = crowd(5), heavy(77, 1, 4000)
 MANY = settings(max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", QUERIES)
 @MANY
@@ -266,7 +266,7 @@ def test_a_person_moves_no_statistic_by_more_than_is_claimed(
     compare(quote, one, two)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_person_with_thousands_of_rows_in_a_thousand_groups_is_bounded_like_any_other(
@@ -301,7 +301,7 @@ ATTAINED = [
 ]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("limits", LIMITS[:3], ids=str)
 @pytest.mark.parametrize("name", ATTAINED)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])

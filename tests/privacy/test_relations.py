@@ -210,7 +210,7 @@ JOINED = {
 }
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("replace", [False, True], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("limits", [{"max_rows": 1, "max_groups": 1}, {"max_rows": 7, "max_groups": 2}], ids=str)
 @pytest.mark.parametrize("name", JOINED)

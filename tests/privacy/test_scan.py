@@ -140,7 +140,7 @@ def test_a_filter_keeps_the_rows_of_which_its_condition_is_true(open_kind: Open,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 def test_one_row_moves_no_filtered_count_by_more_than_one(open_kind: Open, kind: str) -> None:
     dice = Random(f"{kind} again")
     whole = varied(6 * GROUP, dice)

@@ -182,7 +182,7 @@ def moved(one: Numbers, other: Numbers) -> list[tuple[int, int]]:
     return [(sum(p), sum(n * n for n in p)) for p in pairs]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("peak", [None, PEAK], ids=["total", "peak"])
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("sql", QUERIES)

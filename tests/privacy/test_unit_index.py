@@ -125,6 +125,7 @@ FIRST = next(iter(QUERIES))
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(3)
 def test_with_an_index_one_unit_moves_integers_by_no_more_than_is_claimed(
     kind: str, adjacency: str, tmp_path: Path
 ) -> None:
@@ -380,6 +381,7 @@ def _other_unit(policy: Path) -> None:
 
 
 @pytest.mark.parametrize("how", SPOILED)
+@pytest.mark.sample(3)
 def test_a_file_that_is_no_index_of_these_data_is_passed_over(
     how: str, policy: Path, used: list[HeavyUnits | None]
 ) -> None:

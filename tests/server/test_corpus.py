@@ -61,6 +61,7 @@ def told(error: dpsql.Error) -> Any:
 
 
 @pytest.mark.parametrize("sql, options", ANSWERED)
+@pytest.mark.sample(2)
 def test_every_way_has_the_same_answer_and_the_same_price(
     server: Server, sql: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def test_no_number_of_arguments_crashes_a_function(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 def test_no_number_of_arguments_crashes_an_aggregate(session: dpsql.Session, name: str) -> None:
     for count in range(4):
         call = f"{name}({', '.join(['i'] * count)})"

@@ -122,7 +122,7 @@ def test_a_text_never_grows_past_the_bound_however_often_it_is_grown(step: str) 
     assert way <= max(BETWEEN, PIECES * LONGEST) + 1_000_000  # separators of CONCAT_WS
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("step", GROWING)
 def test_twice_the_text_is_no_more_than_twice_the_work_and_past_the_bound_no_more_work(step: str) -> None:
     """Attack 47: the analyst's own text, for one person only."""

@@ -14,7 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PARTS = (["-m", "not alone"], ["-m", "alone", "-n", "0"])
+WORKERS = str((os.cpu_count() or 1) + 1)  # one more than cores: some wait for a browser, a server or Spark
+PARTS = (["-m", "not alone", "-n", WORKERS], ["-m", "alone", "-n", "0"])
 NOTHING = 5  # pytest's code where no test was selected
 WANTING = "left out for want of "  # as tests/services.py begins such lines
 _SUMMARY = re.compile(r"(\d+) (passed|failed|skipped|error)")

@@ -55,10 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
-        mark = None if config.getoption("--whole") else item.get_closest_marker("sample")
+        whole = config.getoption("--whole")
+        mark = None if whole else item.get_closest_marker("sample")
         number = seen[item.nodeid.split("[")[0]]
         seen[item.nodeid.split("[")[0]] += 1
-        (kept if mark is None or in_sample(number, mark.args[0]) else left).append(item)
+        taken = mark is None or in_sample(number, mark.args[0])
+        (kept if taken and (whole or not item.get_closest_marker("long")) else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept

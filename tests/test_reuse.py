@@ -212,6 +212,7 @@ def test_a_stored_release_is_free_even_when_the_budget_is_gone(connect: Connect)
         session.query(BY_KEY, epsilon=1, fresh=True)
 
 
+@pytest.mark.long
 def test_many_releases_of_the_same_rows_are_all_found_again(session: dpsql.Session) -> None:
     """A dashboard of many numbers over one table: its releases differ in nothing but what is summed."""
     asked = [f"SELECT SUM(CASE WHEN w = 3 THEN v ELSE {i} END) FROM t" for i in range(60)]

@@ -127,6 +127,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @posix
+@pytest.mark.long
 def test_the_harness_notices_rows_that_were_read_before_they_were_paid_for(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": ["a", "b"] * 10, "v": list(range(20))}), tmp_path / "t.parquet")
     (tmp_path / "policy.toml").write_text(POLICY)

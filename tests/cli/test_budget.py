@@ -92,6 +92,7 @@ def test_a_missing_package_is_a_clear_line_and_nothing_else(dpsql: Run, monkeypa
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("shared")
+@pytest.mark.long
 def test_the_pld_figure_is_tighter_than_the_sum_where_it_can_be_computed(dpsql: Run) -> None:
     for i in range(40):
         dpsql("query", f"SELECT COUNT(*) FROM people WHERE age > {i}", "--epsilon", "0.1", "--mechanism", "laplace")

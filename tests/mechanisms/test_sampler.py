@@ -294,6 +294,7 @@ def test_opendp_draws_the_same_discrete_laplace() -> None:
     assert_same_distribution(sampler.discrete_laplace(Fraction(5, 2), 10**6), np.array(theirs))
 
 
+@pytest.mark.long
 def test_opendp_draws_the_same_normal_once_it_is_rounded() -> None:
     space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.l2_distance(T="f64")
     theirs = dp.m.make_gaussian(*space, scale=2.5)([0.0] * 50_000)

@@ -72,6 +72,7 @@ def test_a_seed_of_one_release_is_no_range_of_another(session: dpsql.Session) ->
 
 
 @pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.long
 def test_a_batch_is_not_refused_for_the_limits_that_were_chosen(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:

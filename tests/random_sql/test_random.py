@@ -192,6 +192,7 @@ def test_random_queries_are_answered_like_duckdb_or_refused(
         )
 
 
+@pytest.mark.long
 def test_an_engine_that_forgets_one_person_would_be_found() -> None:
     users = [(uid, "oslo", 30 + uid, 1.5, True, "Bo", date(1990, 1, uid)) for uid in range(1, 6)]
     orders = [(uid, uid * 100, date(2024, 2, uid), Decimal(uid), "new", datetime(2024, 3, uid)) for uid in range(1, 6)]

@@ -126,6 +126,7 @@ def test_a_month_that_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.Monk
     assert it.refused == [(COLUMN, "schemas")] and it.steward == []
 
 
+@pytest.mark.long
 def test_a_month_in_which_the_steward_looks_at_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nights = 30 if os.environ.get(WHOLE) else 9  # a night is two jobs here, and a refresh
     it = month(tmp_path, "refuse", nights, monkeypatch)

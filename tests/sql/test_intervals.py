@@ -67,6 +67,14 @@ def test_what_cannot_be_told_apart_is_refused_for_free(session: dpsql.Session, s
     assert session.budget.spent == before
 
 
+def test_what_the_refusal_says_to_write_is_answered(session: dpsql.Session) -> None:
+    told = (
+        "SELECT d, d - INTERVAL 1 MONTH - INTERVAL 3 DAY AS a, d + INTERVAL 1 DAY AS b, COUNT(*) FROM visits GROUP BY d"
+    )
+    row = next(row for row in session.query(told, epsilon=1).rows if row[0] == DAY)
+    assert row[1:3] == (datetime(2023, 12, 28), datetime(2024, 2, 1))
+
+
 def test_one_interval_alone_is_duckdbs_whatever_its_parts_are() -> None:
     """Of a time with a zone DuckDB adds days first where something is taken away: 30 April − 6 days + 11 months."""
     moments = pa.array([datetime(2020, 4, 30, 23, 30)] * 500, pa.timestamp("us", tz="UTC"))

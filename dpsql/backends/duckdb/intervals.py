@@ -41,7 +41,7 @@ def _mixed() -> SQLError:
     return SQLError(
         "months and days in one query: DuckDB can't tell INTERVALs apart that are as long as each other",
         code="interval-mixed",
-        hint="write each as a constant beside a date, d + INTERVAL 1 MONTH; or ask for them in two queries",
+        hint="write months and days apart, as constants: d - INTERVAL 1 MONTH - INTERVAL 3 DAY; or ask in two queries",
     )
 
 

@@ -92,24 +92,20 @@ def _transactions() -> Iterator[Counter[str]]:
 
     def connect(*given: Any, **named: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = plain(*given, **named)
-        connection.set_trace_callback(
-            lambda text: (
-                begun.update(["writes" if "IMMEDIATE" in text else "reads"]) if text.startswith("BEGIN") else None
-            )
-        )
+        connection.set_trace_callback(seen)
         return connection
 
     with patch("sqlite3.connect", connect):
         yield begun
 
 
-def planning(data: Data) -> dict[str, Any]:
-    """CPU time of `explain` for a text never seen: the least of three, for every TPC-H query of the tests."""
+def planning(data: Data, times: int) -> dict[str, Any]:
+    """CPU time of `explain` for a text never seen: the least of so many, for every TPC-H query of the tests."""
     taken = {}
     with data.account() as ledger, dpsql.connect(data.policy, ledger=ledger) as session:
         for name in tpch.ALL:
             seconds = []
-            for i in range(3):
+            for i in range(times):
                 text = f"{tpch.text_of(name)} -- {i}"
                 start = time.process_time()
                 session.explain(text, epsilon=1, delta=1e-7, **tpch.LIMITS)

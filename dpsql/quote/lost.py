@@ -145,13 +145,10 @@ def _last(units: Mapping[int, float], scale: float) -> int | None:
 
 def _tail(units: Mapping[int, float], last: int, scale: float) -> Iterator[tuple[int, float]]:
     """How many units may be in the next buckets: they fall off as the last ones do, and aren't far above the noise."""
-    first, second, third = (max(units.get(last - i, 0.0), scale / 2) for i in (2, 1, 0))
-    fall = third / second
-    steeper = min(1.0, fall / (second / first))
-    count = third
+    before, count = max(units.get(last - 1, 0.0), scale / 2), units[last] + scale
+    fall = min(count / before, FALL)  # heavy tails are straight lines here: they don't fall off faster and faster
     for bucket in range(last + 1, min(last + BEYOND, MOST) + 1):
-        fall *= steeper
-        count = min(count * min(fall, FALL), max(units.get(bucket, 0.0), 0.0) + scale)
+        count = min(count * fall, max(units.get(bucket, 0.0), 0.0) + DOUBT * scale)
         yield bucket, count
 
 

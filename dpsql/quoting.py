@@ -22,14 +22,14 @@ from dpsql.quote.bounds import Stored, with_automatic
 from dpsql.quote.goal import Goal
 from dpsql.quote.limits import analyze_seeded
 from dpsql.quote.model import Quote
-from dpsql.quote.plan_cache import key_of
+from dpsql.quote.plan_cache import Rests, key_of
 from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
 from dpsql.sql.bind import bind
 from dpsql.sql.inspection import inspection
 from dpsql.sql.parameters import spots, written
 from dpsql.sql.parse import Tree, parse
 from dpsql.sql.statements import alone, statements
-from dpsql.store.reuse import look, stored_tables
+from dpsql.store.reuse import Looking, look
 
 
 class Quoting:
@@ -70,13 +70,15 @@ class Quoting:
         """
         engine = self._engine
         key, releases = key_of(sql, request, self._known()), engine.ledger.releases()
-        if relying and (known := engine.recent.get(key, releases)) is not None:
+        if relying and (known := engine.recent.get(key, self._view.stored_at)) is not None:
             return known
         tree = parse(sql, spots(sql, request.params))
-        quote = self._priced(tree.shown, [tree], request, relying=relying)
+        stored = self._stored()
+        quote = self._priced(tree.shown, [tree], request, stored, relying=relying)
+        rests = Rests(tuple(stored.keys), self._view.stored_at(tuple(stored.keys)))
         same = relying and (key, releases) == (key_of(sql, request, self._known()), engine.ledger.releases())
-        if same and not tree.timed:  # else it may rest on other data
-            engine.recent.put(key, releases, quote)
+        if same and not tree.timed:  # else it may rest on other data, or on what was stored meanwhile
+            engine.recent.put(key, quote, rests)
         return quote
 
     def _known(self) -> tuple[object, ...]:
@@ -90,16 +92,15 @@ class Quoting:
         values = spots(sql, request.params)
         queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
         trees = [alone(parse(text, values)) for text in queries]
-        return self._priced(written(sql, values), trees, request, relying=relying)
+        return self._priced(written(sql, values), trees, request, self._stored(), relying=relying)
 
-    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, *, relying: bool) -> Quote:
+    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, stored: Stored, *, relying: bool) -> Quote:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
         engine, catalog = self._engine, self._engine.catalog()
         if not relying:
             catalog = replace(catalog, promises={})
         goal = Goal.parse(request.accuracy, request.confidence)
         allowed = [asked(request, engine.policy, tree.options) for tree in trees]
-        stored = self._stored()
         analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
         if goal is None:
             ask, _ = allowed[0]
@@ -141,12 +142,9 @@ class Quoting:
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
 
-    def _stored(self) -> Stored:
+    def _stored(self) -> Looking:
         """Finds what is stored of a step, for the data as they are now, and for this analyst."""
-        versions = self._engine.identities()
-        if not self._engine.ledger.has_stored():
-            return lambda _: []
-        return lambda step: stored_tables(step, versions, self._view)
+        return Looking(self._engine.identities(), self._view)
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether stored releases answer this query, so that it costs nothing."""

@@ -78,8 +78,8 @@ def test_ranges_that_are_released_first_are_never_taken_for_known(connect: Conne
     assert planned(session, sql, epsilon=10).main.settle is None
 
 
-def test_a_quote_with_counts_of_units_is_kept_until_something_is_released(connect: Connect) -> None:
-    session = connect({"t": ROWS}, {"tables": POLICY["tables"]})
+def test_a_quote_with_counts_of_units_is_kept_until_such_counts_are_released(connect: Connect) -> None:
+    session = connect({"t": ROWS}, {"tables": POLICY["tables"]}, epsilon=1000)
     sql = "SELECT k, SUM(v) FROM t GROUP BY k"
     first = planned(session, sql, epsilon=1)
     assert [stage.kind for stage in first.stages] == ["limits", "main"]
@@ -90,8 +90,11 @@ def test_a_quote_with_counts_of_units_is_kept_until_something_is_released(connec
     assert second is not first and len(second.counts) > 0  # its counts are stored by now
     assert planned(session, sql, epsilon=1) is second
     assert session.query(sql, epsilon=1).rows == answer.rows
-    session.query("SELECT COUNT(*) FROM t", epsilon=1)
-    assert planned(session, sql, epsilon=1) is not second
+    session.query(sql, epsilon=1, fresh=True)
+    session.query("SELECT COUNT(*) FROM t WHERE v < 7", epsilon=1)
+    assert planned(session, sql, epsilon=1) is second  # other rows were counted
+    session.query(sql, epsilon=100)
+    assert planned(session, sql, epsilon=1) is not second  # there are better counts
 
 
 def test_two_who_ask_by_one_kept_quote_pay_for_their_own_noise(connect: Connect) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from dpsql.accounting.events import Event, Item
+from dpsql.accounting.events import Event, Item, State
 from dpsql.accounting.journal import Journal, Writer
 from dpsql.core.frozen import dataclass
 
@@ -61,10 +61,7 @@ def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tup
     size = 0
     with journal.reading() as db:
         state = journal.state
-        places = state.stored_by_key.get(key, [])
-        if owner is not None:
-            places = [place for place in places if state.owners[state.stored[place - 1].receipt] == owner]
-        for place in reversed(places[-MOST:]):
+        for place in reversed(places(state, key, owner)[-MOST:]):
             item = state.stored[place - 1]
             kept = _read(journal, db, place, item)
             if kept is None:
@@ -74,6 +71,14 @@ def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tup
                 break
             found.append((item.receipt, kept))
     return found
+
+
+def places(state: State, key: bytes, owner: str | None = None) -> Sequence[int]:
+    """Where the tables stored under this key lie: nothing else is ever stored at the same place."""
+    found = state.stored_by_key.get(key, ())
+    if owner is None:
+        return found
+    return [place for place in found if state.owners[state.stored[place - 1].receipt] == owner]
 
 
 def of_receipt(journal: Journal, receipt: str) -> list[Kept]:

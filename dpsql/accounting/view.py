@@ -47,6 +47,10 @@ class View:
         found = self._ledger.stored(key, self._analyst if self._share == "own" else None)
         return found if self._share == "open" else [(self._called(id), kept) for id, kept in found]
 
+    def stored_at(self, keys: Sequence[bytes]) -> tuple[tuple[int, ...], ...]:
+        """For each key the places of what `stored` finds: while they are the same, it finds the same."""
+        return self._ledger.stored_at(keys, self._analyst if self._share == "own" else None)
+
     def history(self) -> Sequence[Entry]:
         """The spends at which an earlier answer may be found, oldest first."""
         found = self._ledger.history()

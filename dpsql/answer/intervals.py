@@ -5,7 +5,7 @@ All of it is computed from noisy tables and from noise that is drawn afresh: pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -113,7 +113,7 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     """For each cell of a release the interval of one of its aggregates; None where it has none."""
     call = noisy.step.calls[aggregate]
     recipe = RECIPES[call.function]
-    quantities = noisy_quantities(noisy)
+    quantities = NoisyQuantities(noisy)
     spread = recipe.spread(call, quantities)
     terms = _terms(noisy, weights_of(noisy, call, quantities))
     if terms is None:  # how far off a choice is depends on the data
@@ -126,9 +126,24 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     return found if moved is None else [_wider(*one) for one in zip(found, moved.down, moved.up, strict=True)]
 
 
-def noisy_quantities(noisy: Noisy) -> dict[Quantity, Rational]:
-    """Each quantity of a release in each of its cells."""
-    return {q: noisy.estimate(linear) for q, linear in noisy.step.estimates.items()}
+class NoisyQuantities(Mapping[Quantity, Rational]):
+    """Each quantity of a release in each of its cells; computed when it is looked at: a column needs few of them."""
+
+    def __init__(self, noisy: Noisy) -> None:
+        self._noisy = noisy
+        self._known: dict[Quantity, Rational] = {}
+
+    def __getitem__(self, quantity: Quantity) -> Rational:
+        found = self._known.get(quantity)
+        if found is None:
+            found = self._known[quantity] = self._noisy.estimate(self._noisy.step.estimates[quantity])
+        return found
+
+    def __iter__(self) -> Iterator[Quantity]:
+        return iter(self._noisy.step.estimates)
+
+    def __len__(self) -> int:
+        return len(self._noisy.step.estimates)
 
 
 def weights_of(noisy: Noisy, call: Call, quantities: Mapping[Quantity, Rational]) -> dict[NoisyColumn, Floats]:
@@ -217,7 +232,7 @@ def cut_of(
         table = _named(noisy, release)
         if table.loss is None or not len(rows):
             continue
-        quantities = noisy_quantities(table)
+        quantities = NoisyQuantities(table)
         mine = places[rows] % SET_SIZE
         terms: list[tuple[Quantity, Floats]] = []
         for aggregate, slope in slopes.items():
@@ -246,7 +261,7 @@ def moved(
     for i, release in enumerate(releases):
         rows = np.flatnonzero(places // SET_SIZE == i)
         table = _named(noisy, release)
-        quantities = noisy_quantities(table)
+        quantities = NoisyQuantities(table)
         mine = places[rows] % SET_SIZE
         weights: dict[NoisyColumn, Floats] = {}
         for aggregate, slope in slopes.items():

@@ -20,7 +20,7 @@ from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.domains import PublicEngine
 from dpsql.answer.cut import with_what_is_cut
 from dpsql.answer.imitate import generator_of, imitated
-from dpsql.answer.intervals import Floats, noisy_quantities
+from dpsql.answer.intervals import Floats, NoisyQuantities
 from dpsql.answer.model import values as python_values
 from dpsql.answer.tables import CELL, noisy_table
 from dpsql.core.arrow import column
@@ -80,7 +80,7 @@ def simulated(
     fresh = _Fresh(generator)
     for one in noisy:
         many = fresh.of(one)
-        own, drawn = noisy_quantities(one), noisy_quantities(many)
+        own, drawn = NoisyQuantities(one), NoisyQuantities(many)
         others = with_what_is_cut(one, own, drawn, DRAWS, generator) if cut else None
         tables[_drawn(one.step.name)] = _with_draws(noisy_table(many, query, others), one.count)
     tables[DRAWN] = _plain({DRAW: np.arange(DRAWS)})

@@ -12,7 +12,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.aggregates.present import COLUMN as PRESENT
-from dpsql.answer.intervals import intervals, noisy_quantities, too_few
+from dpsql.answer.intervals import NoisyQuantities, intervals, too_few
 from dpsql.core.arrow import column
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn
@@ -33,7 +33,7 @@ def noisy_table(noisy: Noisy, query: exp.Query, others: Mapping[Quantity, Ration
     import pyarrow as pa
 
     step = noisy.step
-    quantities = noisy_quantities(noisy) if others is None else others
+    quantities = NoisyQuantities(noisy) if others is None else others
     columns: dict[str, Arrow] = {CELL: column(np.arange(noisy.count))}
     if noisy.cells is not None:
         columns |= {name: noisy.cells.column(name) for name in noisy.cells.column_names}

@@ -78,10 +78,26 @@ def _released(stage: Stage, ids: Sequence[str], noisy: Sequence[Noisy | Responde
 
 def stored_tables(step: Step, versions: Mapping[str, str], ledger: Releases) -> list[tuple[str, Noisy]]:
     """The stored releases that answer a step by themselves, the newest first, each with the id of its spend."""
-    key = release_key(step, versions, {})
+    return _under(release_key(step, versions, {}), step, ledger)
+
+
+def _under(key: bytes, step: Step, ledger: Releases) -> list[tuple[str, Noisy]]:
     stored = ledger.stored(key) if key else []
     found = [(id, answers(step, unpack_release(kept), {})) for id, kept in stored]
     return [(id, noisy) for id, noisy in found if noisy is not None]
+
+
+class Looking:
+    """`stored_tables` for one quote, which remembers the keys that it was asked for: the quote rests on no others."""
+
+    def __init__(self, versions: Mapping[str, str], ledger: Releases) -> None:
+        self._versions, self._ledger = versions, ledger
+        self.keys: dict[bytes, None] = {}
+
+    def __call__(self, step: Step) -> list[tuple[str, Noisy]]:
+        key = release_key(step, self._versions, {})
+        self.keys[key] = None
+        return _under(key, step, self._ledger)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,10 @@ from dpsql.accounting.keys import Keys
 from dpsql.accounting.store import Store, located
 from dpsql.core.errors import LedgerError
 
+MANIFEST = "manifest "
+"""How the path of a note begins that is about no file but says what a version is made of; paths of files are
+absolute."""
+
 Witness = Callable[[Callable[[int], list[tuple[Row, bytes]]]], None]
 """What is told after each commit, and before anything that was paid for is computed, how to get the events after a
 place: it has them on the disk when it returns, or raises."""
@@ -37,6 +41,16 @@ class Writer:
         self.key = key
         self._start = count
         self.count, self.last = count, last
+        self.added: list[tuple[Row, bytes]] = []
+        self.marked = False  # is there anything new in the table `file`?
+
+    def mark(self, path: str, stamp: str, digest: bytes) -> None:
+        """Note something under the key, in place of what was noted of this path before."""
+        self.marked = True
+        self.db.execute(
+            "INSERT OR REPLACE INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
+            (path, stamp, digest, tag(self.key, "mark", path, stamp, digest)),
+        )
 
     def add(self, event: Event) -> None:
         """Record an event after all others."""
@@ -54,6 +68,7 @@ class Writer:
 
     def _write(self, row: Row) -> None:
         self.count, self.last = row[0], link(self.last, row)
+        self.added.append((row, self.last))
         self.db.execute(f"INSERT INTO event ({COLUMNS}, link) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, self.last))
 
     def finish(self) -> Note | None:
@@ -81,6 +96,8 @@ class Journal:
         self.witness: Witness | None = None
         self._state = State()
         self._stored = 0  # how many stored rows were compared with the chain
+        self._seen: int | None = None  # how often others had written when all of it was verified; None: it isn't now
+        self._marks: Mapping[str, tuple[str, bytes, bytes]] | None = None  # as they were then
         noted = self._noted()
         if file is None and (anchor is not None or must_exist):
             raise LedgerError(
@@ -109,6 +126,7 @@ class Journal:
         """All that an opening verifies, in a transaction that is under way; LedgerError."""
         journal = cls.__new__(cls)
         journal.store, journal._state, journal._stored, journal._key = store, State(), 0, key
+        journal._seen, journal._marks = None, None
         journal._keys = Keys(Path(store.name))
         journal._catch_up(db)
         journal._unwrap(db)
@@ -129,6 +147,30 @@ class Journal:
     def key(self) -> bytes:
         """The ledger's key, as of the last look."""
         return self._key
+
+    @contextmanager
+    def looking(self) -> Iterator[State]:
+        """What the ledger says by now, whoever wrote it. A transaction is only begun if others wrote since the last.
+
+        What was verified stays verified while nobody writes (Theorem LEDGER-2), and SQLite tells whether anybody did.
+        """
+        with self.store.locked():
+            if self.store.under_way is None and (self._seen is None or self._seen != self.store.writes_of_others()):
+                with self.store.snapshot() as db:
+                    self._catch_up(db)
+            yield self.state
+
+    def marks(self) -> Mapping[str, tuple[str, bytes, bytes]]:
+        """What is noted of files, by path: stamp, digest and tag, which is for the caller to verify."""
+        with self.looking():
+            if self._marks is None:
+                with self.reading() as db:
+                    rows = db.execute(
+                        "SELECT path, stamp, digest, tag FROM file WHERE substr(path, 1, ?) <> ?",
+                        (len(MANIFEST), MANIFEST),
+                    ).fetchall()
+                self._marks = {path: (stamp, digest, found) for path, stamp, digest, found in rows}
+            return self._marks
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -154,12 +196,20 @@ class Journal:
         """
         # Read before the transaction begins: whatever the anchor says by then is committed, and seen in it.
         noted = self._noted()
-        with self.store.transaction(log_only=log_only and self._anchor is None) as db:
-            self._catch_up(db)
-            self._held(noted)
-            writer = Writer(db, self._key, self.state.count, self._last.link)
-            yield writer
-            note = writer.finish()
+        with self.store.locked():
+            with self.store.transaction(log_only=log_only and self._anchor is None) as db:
+                self._catch_up(db)
+                self._held(noted)
+                writer = Writer(db, self._key, self.state.count, self._last.link)
+                seen, self._seen = self._seen, None  # what is on the disk is only known after the commit
+                yield writer
+                note = writer.finish()
+            # Committed, and chained here to what was verified: it needn't be read back.
+            with self._intact():
+                self.state.add_all(writer.added)
+            self._stored, self._seen = len(self.state.stored), seen
+            if writer.marked:
+                self._marks = None
         if self._anchor is not None and note is not None:
             self._anchor.write(note, self._link_at)  # Theorem LEDGER-2: before anything that was paid for is computed
         if self.witness is not None and note is not None:
@@ -220,18 +270,15 @@ class Journal:
             self._keys.settle(self._key)  # what an interrupted change left
             new = self._keys.prepare(self._key)
             prepared.append(new)
+            writer.key = new
             marks = writer.db.execute("SELECT path, stamp, digest, tag FROM file").fetchall()
             writer.db.execute("DELETE FROM file")
             for path, stamp, digest, found in marks:
                 if agrees(found, self._key, "mark", path, stamp, digest):
-                    writer.db.execute(
-                        "INSERT INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
-                        (path, stamp, digest, tag(new, "mark", path, stamp, digest)),
-                    )
+                    writer.mark(path, stamp, digest)
             writer.db.execute("DELETE FROM secret")
             wrap(writer.db, new, self.state.id, self._secret)
             writer.add(Event("key", clock.now(), {}))
-            writer.key = new
 
     def _fill(self, db: sqlite3.Connection, account: Account) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""
@@ -285,6 +332,9 @@ class Journal:
             self._check_stored(db)
             if self.state.account is None:
                 raise Malformed
+        seen = self.store.writes_of_others()
+        if seen != self._seen:
+            self._seen, self._marks = seen, None
 
     def _check_stored(self, db: sqlite3.Connection) -> None:
         """The stored rows are those of the chain, one for one; their contents are verified when they are read."""

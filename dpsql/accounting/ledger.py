@@ -60,7 +60,7 @@ class Ledger:
         self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist)
         self._claims = Claims(self._journal.store)
         try:
-            with self._journal.reading():
+            with self._journal.looking():
                 self._agree()
         except BaseException:
             self.close()
@@ -139,8 +139,8 @@ class Ledger:
         until = None if patience is None else monotonic() + patience
         watch = Watch()
         while True:
-            with self._journal.reading():  # one transaction for all that is looked for
-                before = len(self._journal.state.released)
+            with self._journal.looking() as state:  # what is recorded after this count is looked for once more
+                before = len(state.released)
                 found = look()
             wanted = spends(found)
             if not wanted:
@@ -198,8 +198,8 @@ class Ledger:
     def give_back(self, receipts: Sequence[Receipt]) -> None:
         """Remove claims on which nobody works. Where that fails, others wait for one lease."""
         with suppress(LedgerError):
-            with self._journal.reading():
-                claimed = [receipt.id for receipt in receipts if receipt.id in self._journal.state.claimed]
+            with self._journal.looking() as state:
+                claimed = [receipt.id for receipt in receipts if receipt.id in state.claimed]
             if claimed:
                 self._claims.drop(claimed)
 
@@ -210,8 +210,8 @@ class Ledger:
         The claims are renewed in a thread of their own, for the first time after a third of a lease. What wasn't
         recorded at the end, however it came, isn't claimed any longer.
         """
-        with self._journal.reading():
-            claimed = [receipt.id for receipt in receipts if receipt.id in self._journal.state.claimed]
+        with self._journal.looking() as state:
+            claimed = [receipt.id for receipt in receipts if receipt.id in state.claimed]
         if not claimed:
             yield
             return
@@ -282,18 +282,18 @@ class Ledger:
 
     def owner(self, id: str) -> str | None:
         """Who paid for the spend with this very id; None where there is none."""
-        with self._journal.reading():
-            return self._journal.state.owners.get(id)
+        with self._journal.looking() as state:
+            return state.owners.get(id)
 
     def has_stored(self) -> bool:
         """Is anything kept that later queries could be answered from?"""
-        with self._journal.reading():
-            return bool(self._journal.state.stored)
+        with self._journal.looking() as state:
+            return bool(state.stored)
 
     def releases(self) -> int:
         """How many releases were recorded, by whomever: while it stays the same, so does what is stored of them."""
-        with self._journal.reading():
-            return len(self._journal.state.released)
+        with self._journal.looking() as state:
+            return len(state.released)
 
     def has_noted(self, beginning: str) -> bool:
         """Did any spend's note of its SQL begin with this? A hint where to look: notes aren't verified here."""
@@ -330,7 +330,7 @@ class Ledger:
         A price that doesn't fit leaves nothing.
         """
         first = self._account.filter.nothing if price is None else price
-        with self._journal.reading():  # one for both: they are of the same moment
+        with self._journal.looking():  # one for both: they are of the same moment
             self._agree()
             period = self._now(clock.now())
             left = self._account.filter.remaining(self._sum(period) + first)
@@ -344,7 +344,7 @@ class Ledger:
     @property
     def balance(self) -> Balance:
         """What all processes together have spent by now, and what is left."""
-        with self._journal.reading():
+        with self._journal.looking():
             return self._balance()
 
     def _balance(self) -> Balance:
@@ -456,18 +456,18 @@ class Ledger:
 
         What rests on it was found in the very files that are there now (Theorem PROMISE-1). Never shown.
         """
-        with self._journal.reading():
-            present = self._journal.state.present(table)
+        with self._journal.looking() as state:
+            present = state.present(table)
         return "" if present is None else f"{present[0]} {present[1].digest.hex()} {present[1].stamp.hex()}"
 
     def seal(self, purpose: str, content: bytes) -> bytes:
         """A tag under the ledger's key for what is written beside it: who lacks the key can't make it."""
-        with self._journal.reading():
+        with self._journal.looking():
             return tag(self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
 
     def is_sealed(self, its_tag: bytes, purpose: str, content: bytes) -> bool:
         """Is this the tag of that content, under the ledger's key as it is now?"""
-        with self._journal.reading():
+        with self._journal.looking():
             return agrees(its_tag, self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
 
     def checked(self, table: str) -> frozenset[str]:

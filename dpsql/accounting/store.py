@@ -141,7 +141,20 @@ class Store:
         return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)
 
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def locked(self) -> Iterator[None]:
+        """Keep other threads of this process out, of a file that is still the one that was opened."""
+        self._check_process()
+        with self._lock, self._explained():
+            self._check_there()
+            yield
+
+    def writes_of_others(self) -> int:
+        """A number that is another one whenever another connection has committed. In a transaction it is that of its
+        beginning; outside, that of now."""
+        (found,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(found)
+
+    def _check_process(self) -> None:
         if self._pid != os.getpid():
             # A forked copy of an in-memory account would spend the same budget twice, and SQLite
             # connections to files must not cross a fork either.
@@ -150,18 +163,25 @@ class Store:
                 code="ledger-forked",
                 hint="connect in the new process instead of before it starts",
             )
+
+    def _check_there(self) -> None:
+        if self._closed:
+            raise LedgerError("the ledger is closed", code="ledger-closed", hint="connect again")
+        if self._path is not None and _inode(self._path) != self._inode:
+            raise LedgerError(
+                f"the ledger {self.name} was moved, deleted or replaced while it was in use",
+                code="ledger-moved",
+                hint="put it back (with its -wal file, if there is one) and connect again",
+            )
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[sqlite3.Connection]:
+        self._check_process()
         if self.under_way is not None:
             # SQLite would refuse it, too; but what is rolled back then is the transaction around this one.
             raise RuntimeError("a transaction of this thread is under way")
         with self._lock, self._explained():
-            if self._closed:
-                raise LedgerError("the ledger is closed", code="ledger-closed", hint="connect again")
-            if self._path is not None and _inode(self._path) != self._inode:
-                raise LedgerError(
-                    f"the ledger {self.name} was moved, deleted or replaced while it was in use",
-                    code="ledger-moved",
-                    hint="put it back (with its -wal file, if there is one) and connect again",
-                )
+            self._check_there()
             try:
                 # Inside: an interrupt may come right after it succeeded, when the wait for other processes ends.
                 self._connection.execute(begin)

@@ -57,6 +57,9 @@ def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tup
 
     owner: those that this analyst paid for, alone.
     """
+    with journal.looking() as state:
+        if key not in state.stored_by_key:
+            return []
     found: list[tuple[str, Kept]] = []
     size = 0
     with journal.reading() as db:

@@ -13,10 +13,10 @@ from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dpsql.accounting import clock
-from dpsql.accounting.chain import agrees, tag
+from dpsql.accounting.chain import agrees
 from dpsql.accounting.events import Event, Seen
 from dpsql.accounting.fingerprint import FileMark, Look, Source, fingerprint
-from dpsql.accounting.journal import Journal, Writer
+from dpsql.accounting.journal import MANIFEST, Journal, Writer
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass
 
@@ -38,9 +38,9 @@ def sights(journal: Journal, sources: Sequence[Source]) -> dict[str, Sight]:
     if not sources:  # all tables are objects, which are looked at once
         return {}
     looks, read = _looks(journal, sources)
-    with journal.reading():
-        found = {name: _sight(look, journal.state.present(name)) for name, look in looks.items()}
-        anew = [n for n, s in found.items() if s.same and not _as_seen(s.look, journal.state.present(n))]
+    with journal.looking() as state:
+        found = {name: _sight(look, state.present(name)) for name, look in looks.items()}
+        anew = [n for n, s in found.items() if s.same and not _as_seen(s.look, state.present(n))]
     if anew or any(mark.settled for mark in read.values()):
         with journal.writing() as writer:
             # Marks are true whether or not the version is accepted, and spare the steward a second reading.
@@ -139,21 +139,21 @@ def record_promise(journal: Journal, table: str, promise: str, version: str, hol
 
 def findings(journal: Journal, table: str, version: str) -> dict[str, bool]:
     """What checks of exactly this version of the table found, each promise by its latest one."""
-    with journal.reading():
-        return dict(journal.state.promises.get((table, version), {}))
+    with journal.looking() as state:
+        return dict(state.promises.get((table, version), {}))
 
 
 def checked(journal: Journal, table: str) -> frozenset[str]:
     """All promises of a table that any check has spoken of, for whichever version."""
-    with journal.reading():
-        known = journal.state.promises.items()
+    with journal.looking() as state:
+        known = state.promises.items()
         return frozenset(promise for (name, _), found in known if name == table for promise in found)
 
 
 def is_late(journal: Journal, table: str, version: str) -> bool:
     """Was anything spent on this version before one of its promises was checked?"""
-    with journal.reading():
-        return (table, version) in journal.state.late
+    with journal.looking() as state:
+        return (table, version) in state.late
 
 
 class _Marks(Mapping[str, FileMark]):
@@ -183,9 +183,8 @@ def _looks(journal: Journal, sources: Sequence[Source]) -> tuple[dict[str, Look]
     """Outside any transaction: reading a large file must not keep other processes waiting."""
     known: Mapping[str, FileMark] = {}
     if any(source.files for source in sources):
-        with journal.reading() as db:
-            rows = db.execute("SELECT path, stamp, digest, tag FROM file WHERE substr(path, 1, ?) <> ?", _NO_FILE)
-            known = _Marks(journal.key, {path: (stamp, digest, found) for path, stamp, digest, found in rows})
+        with journal.looking():
+            known = _Marks(journal.key, journal.marks())
     read: dict[str, FileMark] = {}
     looks: dict[str, Look] = {}
     for source in sources:
@@ -215,24 +214,15 @@ def _record(
 # ---------------------------------------------------------------- what a version is made of, for the steward
 
 
-_MANIFEST = "manifest "
-_NO_FILE = (len(_MANIFEST), _MANIFEST)  # the paths of files are absolute
-
-
 def keep_manifest(journal: Journal, table: str, version: str, manifest: str) -> None:
     """Note what a version is made of, in place of what was noted of the version before; under the key, like a mark."""
-    name, data = _MANIFEST + table, manifest.encode()
     with journal.writing() as writer:
-        fields = (name, version, data)
-        writer.db.execute(
-            "INSERT OR REPLACE INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
-            (*fields, tag(writer.key, "mark", *fields)),
-        )
+        writer.mark(MANIFEST + table, version, manifest.encode())
 
 
 def manifest(journal: Journal, table: str, version: str) -> str | None:
     """What this version is made of; None where nobody noted it."""
-    name = _MANIFEST + table
+    name = MANIFEST + table
     with journal.reading() as db:
         row = db.execute("SELECT stamp, digest, tag FROM file WHERE path = ?", (name,)).fetchone()
         if row is None or row[0] != version or not agrees(row[2], journal.key, "mark", name, *row[:2]):
@@ -241,11 +231,6 @@ def manifest(journal: Journal, table: str, version: str) -> str | None:
 
 
 def _remember(writer: Writer, read: Mapping[str, FileMark]) -> None:
-    writer.db.executemany(
-        "INSERT OR REPLACE INTO file (path, stamp, digest, tag) VALUES (?, ?, ?, ?)",
-        [
-            (path, mark.stamp, mark.digest, tag(writer.key, "mark", path, mark.stamp, mark.digest))
-            for path, mark in read.items()
-            if mark.settled and path.isprintable()  # a name that is no text can't be kept: its file is read again
-        ],
-    )
+    for path, mark in read.items():
+        if mark.settled and path.isprintable():  # a name that is no text can't be kept: its file is read again
+            writer.mark(path, mark.stamp, mark.digest)

@@ -20,6 +20,7 @@ from dpsql.plan.nodes import Expr, Relation
 from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Column, Policy, Table
 from dpsql.sql.scalar import Scalar, scalar, tighten
+from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Seed
 
 Ranges = Mapping[tuple[str, str], tuple[Fraction, Fraction] | None]
@@ -119,7 +120,7 @@ def closed_columns(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]
     """The columns in these expressions that the policy keeps out of keys."""
     found: frozenset[str] = frozenset()
     for e in expressions:
-        for column in e.find_all(exp.Column):
+        for column in nodes_of(e, exp.Column):
             if column.name in columns:
                 found |= columns[column.name].never_keys
     return found

@@ -34,7 +34,7 @@ from dpsql.core.errors import Error
 from dpsql.plan.nodes import Expr
 from dpsql.plan.rows import plan_column
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.trees import rebuilt
+from dpsql.sql.trees import nodes_of, rebuilt
 
 
 class Lister:
@@ -155,7 +155,7 @@ class Lister:
             if not isinstance(leaf, exp.Column):
                 self.names.setdefault(leaf, f"s{len(self.names)}")
         over = [self._over_lists(k) for k in keys]
-        facts = self._connected({c.name for k in over for c in k.find_all(exp.Column)})
+        facts = self._connected({c.name for k in over for c in nodes_of(k, exp.Column)})
         met = frozenset().union(*(f.names for f in facts))
         made = [self._key(k, met) for k in over]
         columns = {*met, *(n for k in made for n in k.names)}
@@ -164,7 +164,7 @@ class Lister:
 
     def _key(self, over: Expr, met: frozenset[str]) -> Key:
         total = scalar(over, self._scalars())
-        names = {c.name: None for c in over.find_all(exp.Column)}
+        names = {c.name: None for c in nodes_of(over, exp.Column)}
         why = " × ".join(dict.fromkeys(self._why(n) for n in names)) or "a constant"
         plainly = isinstance(over, exp.Column) and over.name not in met and not self._is_public_name(over.name)
         return Key(total, why, self.listed(self._leaf(over.name)) if plainly else None)
@@ -216,7 +216,7 @@ class Lister:
         while more:
             more = False
             for one in list(waiting):
-                columns = {c.name for c in one[0].find_all(exp.Column)}
+                columns = {c.name for c in nodes_of(one[0], exp.Column)}
                 if columns & reached and all(map(self._is_listed, columns)):
                     waiting.remove(one)
                     reached |= {n for c in columns for n in self._group(c)}
@@ -259,7 +259,7 @@ class Lister:
         inner = exp.Subquery(this=whole, alias=exp.TableAlias(this=quoted("q")))
         query = exp.select(*(identifier(n) for n in names)).distinct().from_(inner).limit(MAX_CELLS + 1)
         for fact in self.facts:
-            about = {c.name for c in fact.find_all(exp.Column)}
+            about = {c.name for c in nodes_of(fact, exp.Column)}
             if about and about <= columns.keys():
                 query = query.where(scalar(fact, self.known).sql.copy())
         found = self.public.table(query, rows.rows)

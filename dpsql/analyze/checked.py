@@ -43,6 +43,7 @@ from dpsql.sql.nodes import aggregate_form
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.times import as_number
+from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Automatic
 
 
@@ -240,7 +241,7 @@ def _groupable(node: exp.Expr, known: Mapping[str, Scalar], role: str, verb: str
 
 def _own_keys(release: Release, owner: Ownership) -> bool:
     """Are all keys functions of the unit alone? Then a unit is in one group (Theorem OWN-2)."""
-    return owner.unit is not None and all(c.name in owner.own for k in release.keys for c in k.find_all(exp.Column))
+    return owner.unit is not None and all(c.name in owner.own for k in release.keys for c in nodes_of(k, exp.Column))
 
 
 def used_columns(release: Release) -> Iterator[str]:
@@ -249,7 +250,7 @@ def used_columns(release: Release) -> Iterator[str]:
     for aggregate in release.aggregates:
         expressions += [e for e in (aggregate.argument, aggregate.second, aggregate.where) if e is not None]
     for expression in [*expressions, *expressions_of(release.input)]:
-        yield from (c.name for c in expression.find_all(exp.Column))
+        yield from (c.name for c in nodes_of(expression, exp.Column))
 
 
 # ---------------------------------------------------------------- aggregates and keys
@@ -319,7 +320,7 @@ def _cells(release: Release, rows: Known, public: PublicEngine) -> tuple[Cells |
     """The public cells; or why there are none, and the whole key is selected privately."""
     columns = rows.columns
     for key in release.keys:
-        closed = {name for c in key.find_all(exp.Column) if c.name in columns for name in columns[c.name].never_keys}
+        closed = {name for c in nodes_of(key, exp.Column) if c.name in columns for name in columns[c.name].never_keys}
         if closed:
             raise refuse(
                 PrivacyError,

@@ -15,6 +15,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.nodes import Expr
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import nodes_of
 
 Names = frozenset[str]
 Group = tuple[str, ...]  # columns that come together: of public rows, or of one list of values
@@ -78,7 +79,7 @@ class Key:
 
     @property
     def names(self) -> Names:
-        return frozenset(c.name for c in self.total.sql.find_all(exp.Column))
+        return frozenset(c.name for c in nodes_of(self.total.sql, exp.Column))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Fact:
 
     @property
     def names(self) -> Names:
-        return frozenset(c.name for c in self.sql.find_all(exp.Column))
+        return frozenset(c.name for c in nodes_of(self.sql, exp.Column))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from dpsql.plan.rows import conjuncts
 from dpsql.policy.model import Policy
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import nodes_of
 
 
 def unlinked(left: Relation, right: Relation, condition: Expr | None, policy: Policy) -> Relation | None:
@@ -31,7 +32,7 @@ def unlinked(left: Relation, right: Relation, condition: Expr | None, policy: Po
         bottom = bottom.input
     if not isinstance(bottom, Scan) or not bottom.links:
         return None
-    if any(c.name == bottom.unit for e in looked for c in e.find_all(exp.Column)):
+    if any(c.name == bottom.unit for e in looked for c in nodes_of(e, exp.Column)):
         return None
     link, plan = bottom.links[0], {column.lower(): name for name, column in bottom.columns}
     pointing = tuple(plan[here.lower()] for here, there in sorted(link.on, key=lambda pair: pair[1].lower()))
@@ -53,7 +54,7 @@ def joined_owner(node: Join, left: Ownership, private: Known | None, once: bool,
         rows = None if rows is None or theirs is None else rows * max(1, theirs)
     promised = left.promised if once else None
     own = left.own
-    mine = {c.name for e in conjuncts(node.condition) for c in e.find_all(exp.Column)} & set(columns_of(node.left))
+    mine = {c.name for e in conjuncts(node.condition) for c in nodes_of(e, exp.Column)} & set(columns_of(node.left))
     if private is not None:
         if node.kind == "inner" or _by_unit_alone(node, policy):
             own |= private.owner.own

@@ -61,6 +61,7 @@ from dpsql.plan.rows import all_of, conjuncts, fresh, plan_column
 from dpsql.sql.functions.casts import align
 from dpsql.sql.refuse import refuse
 from dpsql.sql.scalar import Scalar, scalar
+from dpsql.sql.trees import copied, nodes_of
 
 MAX_FAN_OUT = 10_000  # how often joins with public rows may repeat a private one
 
@@ -137,7 +138,7 @@ class _Analyzer:
         below = self.relation(node.input)
         found = self.conditions(node.condition, below.scalars, "WHERE")
         columns = narrowed_columns(below.columns, node.condition)
-        total = all_of(c.sql.copy() for c in found)
+        total = all_of(copied(c.sql) for c in found)
         assert total is not None
         owner = kept_rows(below.owner, node.condition)
         facts = facts_over_variables(conjuncts(node.condition), below.columns) if node.narrows else ()
@@ -216,7 +217,7 @@ class _Analyzer:
             columns = {**left.columns, **narrowed}
         facts = (*left.facts, *self.join_facts(node, both, right, private))
         relation = replace(
-            node, left=left.relation, right=right_node, condition=all_of(c.sql.copy() for c in found), node=None
+            node, left=left.relation, right=right_node, condition=all_of(copied(c.sql) for c in found), node=None
         )
         owner = replace(joined_owner(node, left.owner, private, once, self.catalog.policy), repeats=repeats)
         if hidden is None:
@@ -276,7 +277,7 @@ class _Analyzer:
             left.relation,
             other,
             node.column,
-            all_of(c.sql.copy() for c in found),
+            all_of(copied(c.sql) for c in found),
             node.units,
             member,
         )
@@ -289,7 +290,7 @@ class _Analyzer:
             equal_values = [exp.EQ(this=node.member[0], expression=node.member[1])] if node.member is not None else []
             holds = [*conjuncts(node.condition), *equal_values]
             self.variables.marks[mark.made.name] = facts_over_variables(holds, {**left.columns, **right})
-        mine = {c.name for e in looked for c in e.find_all(exp.Column)} & set(columns_of(node.input))
+        mine = {c.name for e in looked for c in nodes_of(e, exp.Column)} & set(columns_of(node.input))
         own = left.owner.own | {node.column} if mine <= left.owner.own else left.owner.own
         return Known(relation, columns, left.facts, replace(left.owner, own=own), self.variables)
 
@@ -426,7 +427,7 @@ def _chosen(call: Expr, below: Known) -> tuple[Origin, ...]:
 
 
 def _is_own(e: Expr, owner: Ownership) -> bool:
-    return all(c.name in owner.own for c in e.find_all(exp.Column))
+    return all(c.name in owner.own for c in nodes_of(e, exp.Column))
 
 
 def _written(side: Project, name: str) -> Expr:

@@ -21,6 +21,7 @@ from dpsql.sql.dialect import DIALECT, data_type
 from dpsql.sql.functions.clock import bucket_width
 from dpsql.sql.functions.constants import constant_integer
 from dpsql.sql.scalar import Scalar, scalar
+from dpsql.sql.trees import nodes_of
 
 MAX_STEPS = 5_000_000  # of a series that is truncated
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
@@ -65,7 +66,7 @@ def _corners(known: Mapping[str, Scalar], total: Scalar, public: PublicEngine) -
     """What the engine makes of an expression where its columns are at the ends of their ranges."""
     import pyarrow as pa
 
-    names = sorted({c.name for c in total.sql.find_all(exp.Column)})
+    names = sorted({c.name for c in nodes_of(total.sql, exp.Column)})
     ranges = [known[n].range for n in names]
     if len(names) > 3 or not all(isinstance(r.low, Fraction) and isinstance(r.high, Fraction) for r in ranges):
         return []

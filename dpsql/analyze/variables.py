@@ -19,7 +19,7 @@ from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Column
 from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import copied, rebuilt
+from dpsql.sql.trees import copied, nodes, rebuilt
 
 Arrow = Any  # pyarrow has no types of its own
 
@@ -119,7 +119,7 @@ def over_variables(e: Expr, columns: Mapping[str, KeyColumn]) -> Expr | None:
         return rebuilt(node, rewrite)
 
     made = rewrite(e)
-    return made if sum(1 for _ in made.walk()) <= MAX_NODES else None
+    return made if len(nodes(made)) <= MAX_NODES else None
 
 
 def _typed(made: Expr, known: Scalar) -> Expr:

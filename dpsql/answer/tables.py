@@ -18,6 +18,7 @@ from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn
 from dpsql.plan.google import interval_of
 from dpsql.quote.goal import CONFIDENCE
+from dpsql.sql.trees import nodes_of
 from dpsql.statistics.base import Quantity
 
 CELL = "dpsql hidden cell"  # which cell of a release a result row comes from, for its intervals
@@ -44,7 +45,7 @@ def noisy_table(noisy: Noisy, query: exp.Query, others: Mapping[Quantity, Ration
         found = RECIPES[call.function].answer(call, quantities)
         few = too_few(noisy, call, quantities)
         columns[f"a{i}"] = _without(found, few) if few.any() else found
-    for name in sorted({c.name for c in query.find_all(exp.Column) if c.table == step.name}):
+    for name in sorted({c.name for c in nodes_of(query, exp.Column) if c.table == step.name}):
         if (end := interval_of(name)) is not None:
             side = 0 if end[1] == "low" else 1
             ends = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]

@@ -44,6 +44,7 @@ from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import nodes, nodes_of
 
 MAX_TRIES = 64  # to read a query as another one that it may be
 UNIT = "privacy unit"  # the plan column of a unit that no column of the table holds
@@ -51,13 +52,13 @@ UNIT = "privacy unit"  # the plan column of a unit that no column of the table h
 
 def build(bound: Bound, policy: Policy) -> Plan:
     """Find the releases. Refuses what would return rows, and row-level steps that no rule knows."""
-    taken = {*policy.tables, *(a.name for a in bound.root.find_all(exp.TableAlias))}
+    taken = {*policy.tables, *(a.name for a in nodes_of(bound.root, exp.TableAlias))}
     builder = Builder(policy, taken)
     post = builder.query(bound.root)
     if isinstance(post, Private):
         raise returns_rows(bound.root, scanned(post.relation), "the query")
     check_post(post)
-    public = frozenset(t.name for t in post.find_all(exp.Table) if t.name in policy.tables)
+    public = frozenset(t.name for t in nodes_of(post, exp.Table) if t.name in policy.tables)
     named = list(zip(builder.names, builder.releases, strict=True))
     names = tuple(name for name, one in named if isinstance(one, Release))
     releases = tuple(one for one in builder.releases if isinstance(one, Release))
@@ -206,7 +207,7 @@ class Builder:
         if (column := unit_column(node)) is not None:
             check_unit(column, None, None, self.policy)
         copy = node.copy()
-        for call in copy.find_all(exp.Anonymous):
+        for call in nodes_of(copy, exp.Anonymous):
             if is_privacy_unit(call) and call.find_ancestor(exp.Query) is copy:
                 raise only_counted(call)
         if sources:
@@ -312,7 +313,7 @@ class Builder:
             raise rows_without_match(rows.unmatched)
         self.check_limits(node)
         if rows.foreign:
-            raise not_yet_correlated(next(c for c in rows.foreign[0].find_all(exp.Column)))
+            raise not_yet_correlated(nodes_of(rows.foreign[0], exp.Column)[0])
         rows.windows = {w.name: w for w in node.args.get("windows") or []}
         outputs = {o.alias: self.row_level(o.this, rows) for o in node.selects}
         if qualify := node.args.get("qualify"):
@@ -374,7 +375,7 @@ class Builder:
             copy = found.copy()
             copy.this.meta.update(node.this.meta)
             return copy
-        self.nodes += sum(1 for _ in found.walk())  # columns of columns can double a query many times
+        self.nodes += len(nodes(found))  # columns of columns can double a query many times
         if self.nodes > MAX_NODES:
             raise SQLError(
                 "the query is too large once its subqueries are expanded", code="too-long", hint="simplify it"

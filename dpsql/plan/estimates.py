@@ -19,6 +19,7 @@ from dpsql.plan.refusals import no_response
 from dpsql.sql.dialect import data_type
 from dpsql.sql.nodes import is_estimate
 from dpsql.sql.refuse import E, Place, offsets, refuse, shown
+from dpsql.sql.trees import nodes, nodes_of
 
 CODE = "randomized-response"
 SOURCE = "dpsql_response"  # in a call's meta: the column that it estimates from
@@ -53,14 +54,14 @@ def trace_estimates(post: exp.Query, responses: Mapping[str, Responses]) -> None
 
 def estimates(post: exp.Expr) -> list[exp.Anonymous]:
     """The calls of RR_COUNT and RR_FREQUENCY in a query."""
-    return [call for call in post.find_all(exp.Anonymous) if is_estimate(call)]
+    return [call for call in nodes_of(post, exp.Anonymous) if is_estimate(call)]
 
 
 def _check_call(call: exp.Anonymous) -> None:
     name = call.name.upper()
     if not 1 <= len(call.expressions) <= 2:
         raise _refuse(SQLError, f"{name} takes a column, and a value", call, f"write {name}(x) or {name}(x, 'a')")
-    if isinstance(call.parent, exp.Filter | exp.Window) or any(call.find_all(exp.Distinct)):
+    if isinstance(call.parent, exp.Filter | exp.Window) or any(nodes_of(call, exp.Distinct)):
         raise _refuse(
             SQLError,
             f"{name} takes no FILTER, DISTINCT or OVER",
@@ -68,7 +69,7 @@ def _check_call(call: exp.Anonymous) -> None:
             "filter by other randomised columns with WHERE, and group by them with GROUP BY",
         )
     value = call.expressions[1] if len(call.expressions) > 1 else None
-    if value is not None and not all(isinstance(part, _CONSTANT) for part in value.walk()):
+    if value is not None and not all(isinstance(part, _CONSTANT) for part in nodes(value)):
         raise _refuse(
             SQLError,
             f"{name} counts one value, which is a constant",
@@ -109,7 +110,7 @@ def _check_independent(
     group, where = select.args.get("group"), select.args.get("where")
     conditions = [j.args["on"] for j in select.args.get("joins") or [] if j.args.get("on")]
     for part in [*([group] if group else []), *([where] if where else []), *conditions]:
-        for column in part.find_all(exp.Column):
+        for column in nodes_of(part, exp.Column):
             if source in list(_path(column, select, responses)):
                 raise _refuse(
                     PrivacyError,

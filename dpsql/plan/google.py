@@ -14,7 +14,7 @@ from dpsql.policy.model import Policy
 from dpsql.sql.google import BOUNDS, UNIT_COLUMN, Bounds
 from dpsql.sql.nodes import holds_aggregate, interval_end
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.trees import Rewrite
+from dpsql.sql.trees import Rewrite, nodes
 
 MOST_ROWS = 2**31
 MOST = 10**280  # of a sum: doubles hold 2²⁰ times as much
@@ -129,7 +129,7 @@ def not_an_aggregate(call: Expr) -> SQLError:
 
 def check_post(post: exp.Query) -> None:
     """What makes sense for aggregates of private rows alone must not be left over for the results."""
-    for node in post.walk():
+    for node in nodes(post):
         if interval_end(node) is not None:
             raise not_an_aggregate(node)
         bounds: Bounds | None = node.meta.get(BOUNDS)

@@ -30,6 +30,7 @@ from dpsql.plan.rows import (
 from dpsql.plan.unmatched import rows_without_match
 from dpsql.policy.model import Policy
 from dpsql.sql.refuse import refuse
+from dpsql.sql.trees import nodes_of
 
 Expression = Callable[[Expr, Rows], Expr]  # a condition over the columns of these rows, as an expression of the plan
 
@@ -282,7 +283,7 @@ def _holds_query(node: Expr) -> bool:
 
 
 def _aliases(node: Expr) -> set[str]:
-    return {c.table for c in node.find_all(exp.Column)}
+    return {c.table for c in nodes_of(node, exp.Column)}
 
 
 def _as_filter(condition: Expr) -> Expr:

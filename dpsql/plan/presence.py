@@ -19,6 +19,7 @@ from dpsql.plan.nodes import Aggregate, Expr, Release, Responses, counted_groups
 from dpsql.plan.questions import Parts, Question, own_nodes, sources_of
 from dpsql.plan.rows import all_of, conjuncts
 from dpsql.sql.nodes import holds_aggregate
+from dpsql.sql.trees import nodes_of
 
 if TYPE_CHECKING:
     from dpsql.plan.build import Builder
@@ -120,7 +121,7 @@ def together(known: Release | Responses, found: Release | Responses) -> Release 
 
 def without_unused(node: exp.Select) -> exp.Select:
     """A SELECT whose derived tables have no aggregates where it looks at none of them: then these list groups."""
-    used = {(c.table, c.name) for c in node.find_all(exp.Column)}
+    used = {(c.table, c.name) for c in nodes_of(node, exp.Column)}
     lists = {alias: _as_list(alias, source, used) for alias, source in sources_of(node).items()}
     if all(one is None for one in lists.values()):
         return node

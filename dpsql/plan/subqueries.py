@@ -51,7 +51,7 @@ from dpsql.sql.nodes import (
     is_window_function,
 )
 from dpsql.sql.refuse import refuse
-from dpsql.sql.trees import rebuilt
+from dpsql.sql.trees import nodes_of, rebuilt
 
 if TYPE_CHECKING:
     from dpsql.plan.build import Builder
@@ -111,8 +111,8 @@ def row_level(builder: Builder, node: Expr, rows: Rows) -> Expr:
 
 def free_aliases(node: Expr) -> set[str]:
     """The sources that an expression looks at and doesn't bring along in a subquery of its own."""
-    own = {t.alias for t in node.find_all(exp.Table, exp.Subquery, exp.Values) if t.alias}
-    return {c.table for c in node.find_all(exp.Column) if c.table} - own
+    own = {t.alias for t in nodes_of(node, exp.Table, exp.Subquery, exp.Values) if t.alias}
+    return {c.table for c in nodes_of(node, exp.Column) if c.table} - own
 
 
 # ---------------------------------------------------------------- public values
@@ -153,7 +153,7 @@ def _given(builder: Builder, query: exp.Query, outputs: list[str], written: exp.
     """Rows that are computed before the statement, and so can't look at a row of any query around them."""
     outer = free_aliases(written)
     if outer:
-        raise not_yet_correlated(next(c for c in written.find_all(exp.Column) if c.table in outer))
+        raise not_yet_correlated(next(c for c in nodes_of(written, exp.Column) if c.table in outer))
     return given(query, outputs, written, set(builder.names), one_row=one_row)
 
 
@@ -241,7 +241,7 @@ def _exists(builder: Builder, node: exp.Exists, rows: Rows) -> Expr:
     found = builder.rows_of(select)
     if isinstance(found, Rows):
         if found.foreign:  # they look at a row further out
-            raise not_yet_correlated(next(found.foreign[0].find_all(exp.Column)))
+            raise not_yet_correlated(nodes_of(found.foreign[0], exp.Column)[0])
         new, columns = apart(found.columns, found.relation, columns_of(rows.relation))
         relation = renamed(found.relation, new)
         both = Rows(rows.relation, {**rows.columns, **columns})
@@ -276,7 +276,7 @@ def _split(inner: Expr, rows: Rows) -> tuple[exp.Select, list[Expr]]:
     if free_aliases(select) & rows.aliases and not all(
         free_aliases(o) <= rows.aliases | _aliases(select) for o in select.selects
     ):
-        raise not_yet_correlated(next(c for c in select.find_all(exp.Column) if c.table in rows.aliases))
+        raise not_yet_correlated(next(c for c in nodes_of(select, exp.Column) if c.table in rows.aliases))
     return select, outer
 
 
@@ -290,7 +290,7 @@ def _public_rows(builder: Builder, select: exp.Select, outer: list[Expr], rows: 
     """The columns of a public SELECT that conditions on the outer row look at, as rows that are given."""
     needed: list[exp.Column] = []
     for condition in outer:
-        for column in condition.find_all(exp.Column):
+        for column in nodes_of(condition, exp.Column):
             if column.table not in rows.aliases and column not in needed:
                 needed.append(column)
     names = [f"c{i}" for i in range(len(needed))] or ["c0"]
@@ -383,7 +383,7 @@ def _own_value(builder: Builder, inner: Expr, rows: Rows) -> Expr:
         mine = [s for s in sides if free_aliases(s) <= rows.aliases]
         theirs = [s for s in sides if not free_aliases(s) & rows.aliases]
         if len(mine) != 1 or len(theirs) != 1 or condition.find(exp.Query):
-            raise not_yet_correlated(next(c for c in condition.find_all(exp.Column) if c.table in rows.aliases))
+            raise not_yet_correlated(next(c for c in nodes_of(condition, exp.Column) if c.table in rows.aliases))
         pairs.append((mine[0], theirs[0]))
     names = [f"key{i}" for i in range(len(pairs))]
     grouped = select.copy()

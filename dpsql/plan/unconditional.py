@@ -29,6 +29,7 @@ from dpsql.plan.nodes import (
     parts_of,
 )
 from dpsql.plan.rows import all_of, conjuncts
+from dpsql.sql.trees import nodes_of
 
 Side = Relation | PublicTable | Given
 
@@ -42,7 +43,7 @@ class Unconditional:
 
     def keeps(self, expressions: Iterable[Expr]) -> bool:
         """Can these still be computed?"""
-        return not any(c.name in self.lost for e in expressions for c in e.find_all(exp.Column))
+        return not any(c.name in self.lost for e in expressions for c in nodes_of(e, exp.Column))
 
 
 def is_noisy(relation: Side) -> bool:

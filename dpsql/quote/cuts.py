@@ -32,6 +32,7 @@ from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.quote.model import Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.constants import constant_number
+from dpsql.sql.trees import copied
 
 MOST = 24  # the last bucket: more than 2^23 rows of one unit
 
@@ -194,17 +195,17 @@ class _Clipped:
 
     def outside(self) -> Expr:
         """The test that a row's value lies outside of the range."""
-        x = exp.cast(self.written.copy(), "DOUBLE")
+        x = exp.cast(copied(self.written), "DOUBLE")
         test: Expr = exp.And(
             this=exp.Anonymous(this="ISFINITE", expressions=[x]),
             expression=exp.Paren(
                 this=exp.Or(
-                    this=exp.LT(this=x.copy(), expression=_literal(self.range.low)),
-                    expression=exp.GT(this=x.copy(), expression=_literal(self.range.high)),
+                    this=exp.LT(this=copied(x), expression=_literal(self.range.low)),
+                    expression=exp.GT(this=copied(x), expression=_literal(self.range.high)),
                 )
             ),
         )
-        return test if self.where is None else exp.And(this=exp.Paren(this=self.where.copy()), expression=test)
+        return test if self.where is None else exp.And(this=exp.Paren(this=copied(self.where)), expression=test)
 
 
 def _clipped(argument: Argument, *, open_ranges: bool) -> Iterator[_Clipped]:

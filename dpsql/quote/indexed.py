@@ -38,6 +38,7 @@ from dpsql.plan.nodes import (
     unit_of,
 )
 from dpsql.quote.candidates import UNIT
+from dpsql.sql.trees import nodes_of
 from dpsql.statistics.tally import Tally
 
 LISTED = "dpsql_listed"
@@ -180,7 +181,7 @@ def _asks_for_unit(rows: Project, scan: Scan) -> bool:
     """Does anything in these rows look at a unit that only the way to it gives?"""
     if any(isinstance(part, Windows | Mark) for part in parts_of(rows)):
         return True
-    named = {c.name for e in expressions_of(rows) for c in e.find_all(exp.Column)}
+    named = {c.name for e in expressions_of(rows) for c in nodes_of(e, exp.Column)}
     return scan.unit in named and scan.unit not in dict(scan.columns)
 
 

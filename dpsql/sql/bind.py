@@ -23,7 +23,7 @@ from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
 from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
 from dpsql.sql.stars import expand_columns, is_star, star
-from dpsql.sql.trees import Rewrite, rebuilt
+from dpsql.sql.trees import Rewrite, nodes_of, rebuilt
 
 MAX_OUTPUTS = 500
 
@@ -40,7 +40,7 @@ class Bound:
     @property
     def tables(self) -> frozenset[str]:
         """The names of all tables in it, in lower case."""
-        return frozenset(table.name.lower() for table in self.root.find_all(exp.Table))
+        return frozenset(table.name.lower() for table in nodes_of(self.root, exp.Table))
 
 
 _SELECT_PARTS = {

@@ -19,6 +19,7 @@ from dpsql.core.errors import Span, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.policy.model import exact_decimal
 from dpsql.sql.nodes import is_aggregate
+from dpsql.sql.trees import nodes, nodes_of
 
 UNIT_COLUMN = "privacy_unit_column"  # in the meta of a SELECT: the column that its clause names
 BOUNDS = "contribution_bounds"  # in the meta of an aggregate
@@ -63,7 +64,7 @@ def lift(text: str, tokens: Sequence[Token]) -> Lifted:
 
 def attach(text: str, root: exp.Query, lifted: Lifted) -> None:
     """Give what was lifted to the SELECTs and the aggregates that it was written for. Nothing is left over."""
-    for select in root.find_all(exp.Select):
+    for select in nodes_of(root, exp.Select):
         hint = select.args.get("hint")
         if hint is not None:
             column = lifted.columns[int(hint.expressions[0].name.rpartition("_")[2])]
@@ -71,7 +72,7 @@ def attach(text: str, root: exp.Query, lifted: Lifted) -> None:
             if column is not None:
                 select.meta[UNIT_COLUMN] = column
     waiting = dict(lifted.bounds)
-    for node in root.walk():
+    for node in nodes(root):
         if is_aggregate(node) and (found := waiting.pop(node.meta.get("start", -1), None)) is not None:
             node.meta[BOUNDS] = found
     for bounds in waiting.values():

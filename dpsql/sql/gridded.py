@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.core.grid import Grid
 from dpsql.sql.dialect import data_type
 from dpsql.sql.functions.base import call, wrap
+from dpsql.sql.trees import copied
 
 
 def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
@@ -25,18 +26,18 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
     ceiling: exp.Expr
     match grid.source:
         case "integer":
-            inside: exp.Expr = value.copy()
-            floor, ceiling, finite = low.copy(), high.copy(), False
+            inside: exp.Expr = copied(value)
+            floor, ceiling, finite = copied(low), copied(high), False
         case "decimal":
             # DuckDB multiplies in the value's own 64 bits, and raises where the product doesn't fit. What gets here
             # lies within the grid, whose bounds tell whether it does (Theorem GRID-4): 128 bits take ten times as long.
             scale = len(str(grid.step.denominator)) - 1
             digits = 18 if grid.magnitude * grid.step.denominator < 10**18 else 38
-            wide = cast(value.copy(), f"DECIMAL({digits},{scale})")
+            wide = cast(copied(value), f"DECIMAL({digits},{scale})")
             inside = exp.Mul(this=wide, expression=exp.Literal.number(grid.step.denominator))
             floor, ceiling, finite = _decimal(grid.low, grid.step), _decimal(grid.high, grid.step), False
         case "float":
-            inside = exp.Mul(this=value.copy(), expression=_double(1 / grid.step))
+            inside = exp.Mul(this=copied(value), expression=_double(1 / grid.step))
             floor, ceiling, finite = _double(grid.low * grid.step), _double(grid.high * grid.step), True
         case "any":
             return exp.Case(ifs=[exp.If(this=present(value), true=exp.Literal.number(1))])
@@ -45,13 +46,13 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
             return exp.Case(ifs=[exp.If(this=finite_test, true=exp.Literal.number(1))])
         case _:
             assert_never(grid.source)
-    above: exp.Expr = exp.GT(this=value.copy(), expression=ceiling.copy())
-    below: exp.Expr = exp.LT(this=value.copy(), expression=floor.copy())
-    within: exp.Expr = exp.Between(this=value.copy(), low=floor, high=ceiling)
+    above: exp.Expr = exp.GT(this=copied(value), expression=copied(ceiling))
+    below: exp.Expr = exp.LT(this=copied(value), expression=copied(floor))
+    within: exp.Expr = exp.Between(this=copied(value), low=floor, high=ceiling)
     if finite:
         within = _near(value, grid)
-        above = exp.and_(above, exp.LT(this=value.copy(), expression=cast(exp.Literal.string("inf"), "DOUBLE")))
-        below = exp.and_(below, exp.GT(this=value.copy(), expression=cast(exp.Literal.string("-inf"), "DOUBLE")))
+        above = exp.and_(above, exp.LT(this=copied(value), expression=cast(exp.Literal.string("inf"), "DOUBLE")))
+        below = exp.and_(below, exp.GT(this=copied(value), expression=cast(exp.Literal.string("-inf"), "DOUBLE")))
     return exp.Case(
         ifs=[
             exp.If(this=within, true=cast(inside, storage)),
@@ -65,7 +66,7 @@ def _near(value: exp.Expr, grid: Grid) -> exp.Expr:
     """Theorem GRID-2: |value − middle| ≤ half the span, one comparison of doubles instead of two."""
     assert grid.magnitude <= 2**51, grid
     middle, half = (grid.low + grid.high) * grid.step / 2, (grid.high - grid.low) * grid.step / 2
-    distance = exp.Abs(this=exp.Sub(this=value.copy(), expression=_double(middle)))
+    distance = exp.Abs(this=exp.Sub(this=copied(value), expression=_double(middle)))
     return exp.LTE(this=distance, expression=_double(half))
 
 

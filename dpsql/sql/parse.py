@@ -21,6 +21,7 @@ from dpsql.sql.dialect import DIALECT
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.parameters import Spots, bound, check_names, refused_mark, separated, written
 from dpsql.sql.pivot import statement
+from dpsql.sql.trees import nodes, nodes_of
 
 MAX_LENGTH = 100_000
 
@@ -107,7 +108,7 @@ def _parsed(text: str, shown: str, values: Spots) -> Tree:
     check_names(text, root, values)
     _check_calls(text, root, tokens)
     now = datetime.now(UTC).replace(tzinfo=None)
-    timed = any(_clock(node, now) is not node for node in root.walk())
+    timed = any(_clock(node, now) is not node for node in nodes(root))
     frozen = _freeze(root, now) if timed else root
     _place_calls(text, frozen, lifted.tokens)
     attach(text, frozen, lifted)
@@ -179,7 +180,7 @@ def _check_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
         if token.text.upper() in _THIRD_LOST and after.token_type is TokenType.L_PAREN and _commas(tokens[i + 2 :]) > 1:
             name = token.text.upper()
             raise _at(text, token, f"{name} takes two arguments", "arity", f"write {name}(x, 0.5)")
-    for node in root.find_all(exp.Ceil, exp.Floor, exp.Date):
+    for node in nodes_of(root, exp.Ceil, exp.Floor, exp.Date):
         if node.args.get("this") is None:
             name = node.sql_name()
             token = next((t for t in tokens if t.text.upper() in node.sql_names()), tokens[0])

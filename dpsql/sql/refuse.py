@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.trees import copied, nodes_of
 
 E = TypeVar("E", bound=Error)
 Place = exp.Expr | Iterable[exp.Expr] | None
@@ -43,10 +44,10 @@ def refuse(kind: type[E], message: str, place: Place, *, code: str, hint: str) -
 
 def shown(node: exp.Expr, limit: int = 60) -> str:
     """A tree much as the analyst wrote it, shortened; names are quoted only where SQL needs it."""
-    copy = node.copy()
-    for identifier in copy.find_all(exp.Identifier):
+    copy = copied(node)
+    for identifier in nodes_of(copy, exp.Identifier):
         identifier.set("quoted", not _plain(identifier.name))
-    for column in copy.find_all(exp.Column):
+    for column in nodes_of(copy, exp.Column):
         column.set("table", None)  # the binder's alias, not the analyst's
     text = as_sql(copy)
     return text if len(text) <= limit else text[: limit - 1] + "…"

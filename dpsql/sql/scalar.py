@@ -19,6 +19,7 @@ from dpsql.sql.functions.casts import convert
 from dpsql.sql.functions.constants import literal, literal_as
 from dpsql.sql.functions.post import post
 from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.trees import nodes
 
 MAX_DEPTH = 100
 MAX_SIZE = 20_000
@@ -99,7 +100,9 @@ def _check_depth(expr: exp.Expr) -> None:
 
 def _check_size(sql: exp.Expr, expr: exp.Expr) -> None:
     """Refuses a form whose guards repeat their arguments too often (DuckDB writes NULLIF's first argument twice)."""
-    most = MAX_SIZE + 8 * sum(1 for _ in expr.walk())
+    most, inside = MAX_SIZE + 8 * len(nodes(expr)), nodes(sql)
+    if len(inside) << sum(isinstance(node, exp.Nullif) for node in inside) <= most:  # however they are nested
+        return
     size = 0
     waiting: list[tuple[exp.Expr, int]] = [(sql, 1)]
     while waiting:
@@ -228,7 +231,7 @@ def _listed(node: exp.In, columns: Mapping[str, Scalar], why: tuple[str, ...]) -
 
 def comparable_constant(node: exp.Expr, column: Scalar) -> Scalar | None:
     """A literal as a value that is comparable with the column; None for everything else."""
-    if any(isinstance(n, exp.Column) for n in node.walk()):
+    if any(isinstance(n, exp.Column) for n in nodes(node)):
         return None
     kind = column.type
     try:

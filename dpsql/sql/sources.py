@@ -14,6 +14,7 @@ from dpsql.sql.pivot import pivot_query
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
+from dpsql.sql.trees import nodes
 
 MAX_NODES = 20_000
 
@@ -277,7 +278,7 @@ class Sources(ABC):
         return alias.copy()
 
     def count(self, tree: exp.Expr) -> None:
-        self.nodes += sum(1 for _ in tree.walk())
+        self.nodes += len(nodes(tree))
         if self.nodes > MAX_NODES:
             raise SQLError(
                 "the query is too large once its CTEs are expanded",

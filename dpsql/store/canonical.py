@@ -28,7 +28,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import copied, explicit
+from dpsql.sql.trees import copied, explicit, nodes_of
 from dpsql.statistics.base import Clip
 
 
@@ -135,7 +135,7 @@ class Names:
 
     def _given(self, given: Given) -> list[object]:
         """A query over public tables and over earlier releases, which are told by what they are."""
-        used = {table.name for table in given.query.find_all(exp.Table)}
+        used = {table.name for table in nodes_of(given.query, exp.Table)}
         released = sorted(used & self._earlier.keys())
         self.tables |= {name.lower() for name in used if name not in self._earlier}
         if given.noisy and not released:
@@ -152,9 +152,9 @@ class Names:
 
     def _text(self, node: exp.Expr) -> str:
         copy = exp.Paren(this=copied(node))  # a parent, so that a lone column can be replaced
-        for part in copy.find_all(exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
+        for part in nodes_of(copy, exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
             raise UnknownNode(type(part).__name__)
-        for column in list(copy.find_all(exp.Column)):
+        for column in nodes_of(copy, exp.Column):
             if column.table:
                 raise UnknownNode
             column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))

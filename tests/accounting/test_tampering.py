@@ -279,9 +279,9 @@ def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> No
     from dpsql.accounting.events import Event
 
     path = make(folder)
-    with Ledger(path, ACCOUNT) as ledger:
+    with Ledger(path, ACCOUNT) as ledger, Ledger(path, ACCOUNT) as newer:
         body = dict.fromkeys(("epsilon", "delta", "parts"), "0") | {"rho": None, "period": "", "analyst": ""}
-        with ledger._journal.writing() as writer:
+        with pytest.raises(LedgerError, match="newer"), newer._journal.writing() as writer:
             writer.add(Event(kind, "t", {**body, "covers": ["2026-01", "2026-03"]}, "x", "{}"))  # type: ignore[arg-type]
         with pytest.raises(LedgerError) as error:
             charge(ledger, Cost(Fraction(1)), {})

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.sql.dialect import constants, data_type
+from dpsql.sql.trees import nodes_of
 
 Parts = tuple[int, int, int]
 
@@ -20,7 +21,7 @@ def kept_apart(tree: exp.Query) -> exp.Query:
 
     An INTERVAL whose place has no such form is refused where the query has one of the other kind, too.
     """
-    written = [n for n in tree.find_all(exp.Interval, exp.Cast) if isinstance(n, exp.Interval) or _to_interval(n)]
+    written = [n for n in nodes_of(tree, exp.Interval, exp.Cast) if isinstance(n, exp.Interval) or _to_interval(n)]
     found = [(node, parts) for node in written if (parts := _parts(node)) is not None]
     computed = len(found) < len(written)  # DuckDB may find that it is a constant, too
     if len({node.sql() for node in written}) < 2:

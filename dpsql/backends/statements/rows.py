@@ -40,6 +40,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.plan.rows import conjuncts, given_rows
 from dpsql.sql.gridded import cast, gridded, present
+from dpsql.sql.trees import copied, nodes_of
 
 CELLS = "dpsql_cells"  # the Arrow table of public cells: its columns are cell, k0, k1, …
 CELL = "cell"
@@ -76,7 +77,7 @@ def _to_grid(node: ToGrid) -> exp.Select:
 
 
 def _project(node: Project) -> exp.Select:
-    outputs = [alias(e.copy(), name) for name, e in node.columns]
+    outputs = [alias(copied(e), name) for name, e in node.columns]
     return select(outputs, subquery(relation(node.input, _named(*(e for _, e in node.columns))), "s"))
 
 
@@ -103,23 +104,23 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
             whole = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=False, copy=False)
             return select([exp.Star()], subquery(whole, "u"))
         case GroupUnits():
-            keys = [alias(e.copy(), name) for name, e in node.keys]
-            values = [alias(e.copy(), name) for name, e in node.columns]
+            keys = [alias(copied(e), name) for name, e in node.keys]
+            values = [alias(copied(e), name) for name, e in node.columns]
             # A constant is no key, and a number would be a position.
-            by = [column(node.unit), *(e.copy() for _, e in node.keys if e.find(exp.Column))]
+            by = [column(node.unit), *(copied(e) for _, e in node.keys if e.find(exp.Column))]
             seen = _named(*(e for _, e in (*node.keys, *node.columns))) | {node.unit}
             rows = subquery(relation(node.input, seen), "g")
             return grouped(select([column(node.unit), *keys, *values], rows), by)
         case Windows():
             rows = subquery(relation(node.input), "w")
-            return select([every("w"), alias(node.window.copy(), node.column)], rows)
+            return select([every("w"), alias(copied(node.window), node.column)], rows)
         case _:
             assert_never(node)
 
 
 def _named(*expressions: exp.Expr | None) -> Names:
     """The columns that expressions look at."""
-    return frozenset(c.name for e in expressions if e is not None for c in e.find_all(exp.Column))
+    return frozenset(c.name for e in expressions if e is not None for c in nodes_of(e, exp.Column))
 
 
 def _filter(node: Filter, needed: Names | None) -> exp.Select:
@@ -129,14 +130,14 @@ def _filter(node: Filter, needed: Names | None) -> exp.Select:
         mark = column(below.column)
         asked = [c for c in conditions if (c.this.unnest() if isinstance(c, exp.Not) else c) == mark]
         rest = [c for c in conditions if c not in asked]
-        if len(asked) == 1 and not any(c.name == below.column for r in rest for c in r.find_all(exp.Column)):
+        if len(asked) == 1 and not any(c.name == below.column for r in rest for c in nodes_of(r, exp.Column)):
             kept = exp.Not(this=_test(below)) if isinstance(asked[0], exp.Not) else _test(below)
-            inner: Relation = below.input if not rest else Filter(below.input, exp.and_(*(r.copy() for r in rest)))
+            inner: Relation = below.input if not rest else Filter(below.input, exp.and_(*(copied(r) for r in rest)))
             constant = exp.Boolean(this=not isinstance(asked[0], exp.Not))
             rows = select([every("a"), alias(constant, below.column)], subquery(relation(inner), "a"))
             return where(rows, kept)
     seen = None if needed is None else needed | _named(node.condition)
-    return where(select([exp.Star()], subquery(relation(below, seen), "f")), node.condition.copy())
+    return where(select([exp.Star()], subquery(relation(below, seen), "f")), copied(node.condition))
 
 
 def _join(node: Join, needed: Names | None) -> exp.Select:
@@ -165,8 +166,8 @@ def _conditions(
 
 def _sided(e: exp.Expr, left: tuple[str, ...], right: tuple[str, ...]) -> exp.Expr:
     """Each column with its side: a bare name that is one of the sides' would mean all of it."""
-    copy = e.copy()
-    for one in list(copy.find_all(exp.Column)):
+    copy = copied(e)
+    for one in nodes_of(copy, exp.Column):
         side = "a" if one.name in left else "b"
         assert side == "a" or one.name in right, one.name
         one.set("table", exp.to_identifier(side))

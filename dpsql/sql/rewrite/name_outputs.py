@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dpsql.sql.names import UNWRITTEN, aliased, output_name
 from dpsql.sql.stars import is_star
+from dpsql.sql.trees import copied, nodes_of
 
 
 def name_outputs(tree: exp.Query) -> exp.Query:
@@ -13,10 +14,10 @@ def name_outputs(tree: exp.Query) -> exp.Query:
 
     Nobody wrote these names, so no other clause can refer to them: the alias says so in its meta.
     """
-    if not any(_unnamed(item) for select in tree.find_all(exp.Select) for item in select.expressions):
+    if not any(_unnamed(item) for select in nodes_of(tree, exp.Select) for item in select.expressions):
         return tree
-    copy = tree.copy()
-    for select in list(copy.find_all(exp.Select)):  # outer ones first, while what they hold is as it was written
+    copy = copied(tree)
+    for select in nodes_of(copy, exp.Select):  # outer ones first, while what they hold is as it was written
         select.set("expressions", [_named(item) if _unnamed(item) else item for item in select.expressions])
     return copy
 

@@ -277,8 +277,8 @@ class Ledger:
 
     def stored_at(self, keys: Sequence[bytes], owner: str | None = None) -> tuple[tuple[int, ...], ...]:
         """For each key the places of what `stored` finds: while they are the same, it finds the same."""
-        with self._journal.reading():
-            return tuple(tuple(stored.places(self._journal.state, key, owner)) for key in keys)
+        with self._journal.looking() as state:
+            return tuple(tuple(stored.places(state, key, owner)) for key in keys)
 
     def owner(self, id: str) -> str | None:
         """Who paid for the spend with this very id; None where there is none."""

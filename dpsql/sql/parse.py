@@ -46,6 +46,8 @@ _FREE = ("DESCRIBE", "DESC", "SHOW")  # sql/inspection.py knows them; here they 
 
 
 _THIRD_LOST = frozenset(word for form in FORMS.values() for word in form.third_lost)
+_FRACTIONS = ("SECOND", "MILLISECOND")
+"""Units of which DuckDB takes a part, too."""
 _PAIRS = {node.__name__: form.name for form in FORMS.values() if form.pair for node in form.nodes}
 _MISSING = re.compile(rf"\.({'|'.join(_PAIRS)})'")  # in what sqlglot says of a pair of which one is missing
 _OPENS = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
@@ -107,6 +109,7 @@ def _parsed(text: str, shown: str, values: Spots) -> Tree:
         raise refused_mark(text, colon.start, name.end)
     check_names(text, root, values)
     _check_calls(text, root, tokens)
+    _check_intervals(text, root, tokens)
     now = datetime.now(UTC).replace(tzinfo=None)
     timed = any(_clock(node, now) is not node for node in nodes(root))
     frozen = _freeze(root, now) if timed else root
@@ -186,6 +189,24 @@ def _check_calls(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
             token = next((t for t in tokens if t.text.upper() in node.sql_names()), tokens[0])
             hint = f"write {name}(x)"
             raise _at(text, token, f"{name} takes an argument", "wrong-arguments", hint)
+
+
+def _check_intervals(text: str, root: exp.Query, tokens: Sequence[Token]) -> None:
+    """Of INTERVAL 1.5 MONTH DuckDB takes the whole months, of '1.5 months' 15 days besides: so it is written whole."""
+    for node in root.find_all(exp.Interval):
+        value, unit = node.this, node.args.get("unit")
+        while isinstance(value, exp.Paren | exp.Neg):
+            value = value.this
+        if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var) or node.args.get("fraction_in_string"):
+            continue
+        name = unit.name.upper().removesuffix("S")
+        if name not in _FRACTIONS and re.fullmatch(r"-?\d*\.\d*[1-9]\d*", value.name):
+            token = next((t for t in tokens if t.text == value.name.removeprefix("-")), tokens[0])
+            what = f"INTERVAL {value.name} {name} has a part that DuckDB drops"
+            hint = (
+                f"write a whole number (INTERVAL 1 {name}), or INTERVAL '{value.name} {name.lower()}s' to keep the part"
+            )
+            raise _at(text, token, what, "bad-literal", hint)
 
 
 def _commas(tokens: Sequence[Token]) -> int:

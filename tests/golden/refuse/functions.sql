@@ -449,6 +449,15 @@ error: an INTERVAL must be a constant
      |                               ^^^
 help: write INTERVAL 30 DAY
 ----
+-- interval of months and a half
+SELECT COUNT(*) FROM people WHERE born + INTERVAL 1.5 MONTH > DATE '2000-01-01'
+
+SQLError bad-literal at 1:51+3
+error: INTERVAL 1.5 MONTH has a part that DuckDB drops
+   1 | SELECT COUNT(*) FROM people WHERE born + INTERVAL 1.5 MONTH > DATE '2000-01-01'
+     |                                                   ^^^
+help: write a whole number (INTERVAL 1 MONTH), or INTERVAL '1.5 months' to keep the part
+----
 -- text that is no number
 SELECT COUNT(*) FROM people WHERE age = 'old'
 

@@ -13,26 +13,24 @@ A file is read in full the first time it is seen, and again only when its stamp 
 from the recorded one, so the second look costs one stat a file. What the stamp can't see: on systems without a change
 time (Windows), contents replaced by others of the same size with the mtime set back; anywhere, a clock that was set
 back to the very nanosecond of the last change. A stamp younger than two seconds is not relied on, because a second
-write could carry the same time.
+write could carry the same time. Files that are too large to be read here are only listed (accounting/listing.py).
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 
+from dpsql.accounting.listing import SETTLED_NS, Listing, settled, stamp_of, unreadable
 from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
 
 CHUNK = 4 << 20
 SIZE = 32  # bytes of a digest
-SETTLED_NS = 2_000_000_000
-"""Coarser than the clock of any file system in use (FAT: two seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where one table's rows come from: files, or an object in memory.
+    """Where one table's rows come from: files, an object in memory, or files that are only listed.
 
     `files` are all files of the source (a glob expanded; a .duckdb file together with its .wal, if there is one).
     `chunks` gives a fresh iterator over bytes whose concatenation determines the rows (an Arrow IPC stream, say).
     `part` names what is read from the files when that isn't all of it: the table inside a .duckdb file; `inside` says
     what its rows are, given a secret. `event` is the stamp of an object in memory, which has no times of its own.
+    `listing` is for files too large to read: what they are listed as stands for what they hold.
     """
 
     table: str
@@ -63,10 +62,11 @@ class Source:
     part: str = ""
     inside: Callable[[bytes], bytes] | None = None
     event: str = ""
+    listing: Listing | None = None
 
     def __post_init__(self) -> None:
-        if (self.files is None) == (self.chunks is None):
-            raise ValueError("a source is either files or chunks")
+        if sum(way is not None for way in (self.files, self.chunks, self.listing)) != 1:
+            raise ValueError("a source is files, chunks or a listing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) ->
     """A look at the source, and the marks of those files that had to be read for it."""
     if source.chunks is not None:
         return _object(source, secret), {}
+    if source.listing is not None:
+        return _listed(source, source.listing, secret), {}
     files = sorted(Path(os.path.abspath(file)) for file in source.files or ())  # noqa: PTH100 (keep symlinks)
     if not files:
         raise DataError(
@@ -92,7 +94,7 @@ def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) ->
             code="source-missing",
             hint=f"nothing matches [tables.{source.table}] source = … in the policy",
         )
-    stamps = [_stamp(source.table, file) for file in files]
+    stamps = [stamp_of(source.table, file) for file in files]
     written = _keyed(secret, b"dpsql.stamp")
     for name, stamp in zip(names(files), stamps, strict=True):
         _add(written, name.encode(errors="surrogateescape"))
@@ -128,6 +130,26 @@ def _object(source: Source, secret: bytes) -> Look:
     return Look(written.digest(), whole.digest(), files={"": contents.digest()})
 
 
+def _listed(source: Source, listing: Listing, secret: bytes) -> Look:
+    """Files that nobody reads here (Theorem VERSION-1, Data too large to hash). The stamp leaves sizes out."""
+    found = settled(source.table, listing)
+    written, whole = _keyed(secret, b"dpsql.stamp"), _keyed(secret, b"dpsql.listing")
+    for hashed in (written, whole):
+        _add(hashed, found.state.encode())
+    files = {}
+    for file in found.files:
+        name = file.name.encode(errors="surrogateescape")
+        times = f"{file.changed_ns}:{file.mark}".encode()
+        one = _keyed(secret, b"dpsql.listing")
+        for said in (name, times):
+            _add(written, said)
+            _add(one, said)
+        _add(one, str(file.size).encode())
+        files[file.name] = one.digest()
+        _add(whole, files[file.name])
+    return Look(written.digest(), whole.digest(), files)
+
+
 def _table(
     source: Source,
     inside: Callable[[bytes], bytes],
@@ -143,7 +165,7 @@ def _table(
     if mark is None or mark.stamp != stamp or len(mark.digest) != SIZE:
         started = time.time_ns()
         found = inside(secret)
-        if [_stamp(source.table, file) for file in files] != stamps:
+        if [stamp_of(source.table, file) for file in files] != stamps:
             raise _busy(source.table, files[0])
         whole = _keyed(secret, b"dpsql.rows")
         _add(whole, source.part.encode())
@@ -172,24 +194,10 @@ def names(files: Sequence[Path]) -> list[str]:
     return found
 
 
-def _stamp(table: str, file: Path) -> str:
-    try:
-        found = file.stat()
-    except OSError as error:
-        raise _unreadable(table, file, error) from None
-    if not stat.S_ISREG(found.st_mode):
-        raise DataError(
-            f"table {table}: {file} is not a file",
-            code="source-unreadable",
-            hint="a folder's files: source = 'folder/*'",
-        )
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-
-
 def _read(table: str, file: Path, secret: bytes) -> FileMark:
     """Read the whole file, in chunks; refused if it changes meanwhile."""
     started = time.time_ns()
-    before = _stamp(table, file)
+    before = stamp_of(table, file)
     contents = _keyed(secret, b"dpsql.file")
     chunk = memoryview(bytearray(CHUNK))
     try:
@@ -197,8 +205,8 @@ def _read(table: str, file: Path, secret: bytes) -> FileMark:
             while size := handle.readinto(chunk):
                 contents.update(chunk[:size])
     except OSError as error:
-        raise _unreadable(table, file, error) from None
-    if _stamp(table, file) != before:
+        raise unreadable(table, file, error) from None
+    if stamp_of(table, file) != before:
         raise _busy(table, file)
     return FileMark(before, contents.digest(), settled=_is_settled(before, started))
 
@@ -220,11 +228,4 @@ def _busy(table: str, file: Path) -> DataError:
         f"table {table}: {file} changed while it was read",
         code="source-busy",
         hint="wait until whatever writes it is done, then try again",
-    )
-
-
-def _unreadable(table: str, file: Path, error: OSError) -> DataError:
-    code = "source-missing" if isinstance(error, FileNotFoundError) else "source-unreadable"
-    return DataError(
-        f"table {table}: can't read {file}: {error.strerror}", code=code, hint="see its source in the policy"
     )

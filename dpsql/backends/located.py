@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accounting.fingerprint import Source
+from dpsql.accounting.listing import Listed, Listing, list_files
 from dpsql.backends.objects import Arrow, to_arrow
 from dpsql.core.errors import DataError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
@@ -24,6 +25,7 @@ class Located:
     inside: Callable[[Located, bytes], bytes] | None = None  # what the rows of a table of a database file are
     event: str = ""  # the stamp of an object, which has none of its own
     is_copied: bool = False  # when it is opened, and read from the copy
+    listing: Listing | None = None  # what tells versions apart where the files are too large to read for that
 
     @property
     def name(self) -> str:
@@ -38,6 +40,8 @@ class Located:
     @property
     def source(self) -> Source:
         """What the ledger fingerprints."""
+        if self.listing is not None:
+            return Source(self.name, listing=self.listing)
         if self.object is None:
             look = None if self.inside is None else partial(self.inside, self)
             # How a CSV file is divided says what its rows are: read otherwise, it is another version.
@@ -104,6 +108,25 @@ def find_files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
     if table.kind == "duckdb":
         found += [wal for f in found if (wal := f.with_name(f.name + ".wal")).is_file()]
     return tuple(p.resolve() for p in found)
+
+
+def list_again(policy: Policy, table: Table, files: tuple[Path, ...]) -> Listed:
+    """The listing of a source's files, which must be those that an engine was told to read, and no others.
+
+    Theorem VERSION-1: no version is recorded, and nothing is recorded of one, for other files than are read.
+    """
+    if find_files(policy, table, table.source or "") != files:
+        raise other_files(table)
+    return list_files(table.name, files)
+
+
+def other_files(table: Table) -> DataError:
+    """What is said where a source is made of other files by now."""
+    return DataError(
+        f"tables.{table.name}: {table.source} is made of other files than those that are open",
+        code="data-changed",
+        hint="open a new session: this one still expects the old data",
+    )
 
 
 def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:

@@ -14,6 +14,7 @@ import pytest
 from dpsql.accounting import fingerprint
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.ledger import Account, Ledger
+from dpsql.accounting.listing import stamp_of
 from dpsql.core.errors import DataError, LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
@@ -139,8 +140,8 @@ def test_times_alone_are_no_contents_and_contents_alone_no_event(
     """Where a clock is so coarse that two writings have the same times, other contents are still refused."""
     path = file(tmp_path / "t.csv", "1111")
     source = Source("t", (path,))
-    stamp = fingerprint._stamp("t", path)
-    monkeypatch.setattr(fingerprint, "_stamp", lambda *_: stamp)
+    stamp = stamp_of("t", path)
+    monkeypatch.setattr(fingerprint, "stamp_of", lambda *_: stamp)
     version = ledger.recognise([source])
     path.write_text("2222")
     changed(ledger, source)
@@ -295,7 +296,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 ) -> None:
     path = file(tmp_path / "t.csv")
     stamps = iter(["1:1:1:1", "1:1:1:1", "2:2:2:2"])
-    monkeypatch.setattr(fingerprint, "_stamp", lambda *_: next(stamps))
+    monkeypatch.setattr(fingerprint, "stamp_of", lambda *_: next(stamps))
     with pytest.raises(DataError) as refused:
         ledger.recognise([Source("t", (path,))])
     assert refused.value.code == "source-busy"

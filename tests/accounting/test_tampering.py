@@ -17,6 +17,7 @@ from support import charge
 from dpsql.accounting import fingerprint, store
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.ledger import Account, Kept, Ledger
+from dpsql.accounting.listing import stamp_of
 from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError
 
@@ -213,7 +214,7 @@ def test_a_mark_that_was_altered_is_not_believed(folder: Path) -> None:
     """Whoever changes the data and then the mark, so that it names the new contents' stamp with the old digest."""
     path = make(folder)
     (folder / "t.csv").write_text("a\n1\n3\n")
-    found = fingerprint._stamp("t", folder / "t.csv")
+    found = stamp_of("t", folder / "t.csv")
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("UPDATE file SET stamp = ?", (found,))
     assert refused(path).code == "data-changed"

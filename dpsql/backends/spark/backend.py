@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
 
 from dpsql.backends.base import Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
-from dpsql.backends.located import Located
+from dpsql.backends.located import Located, list_again
 from dpsql.backends.spark.conform import conform
 from dpsql.backends.spark.queries import Table
 from dpsql.backends.spark.run import Steps, written
@@ -53,7 +54,12 @@ class SparkKind:
                     hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
                 )
         # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
-        return tuple(replace(one, is_copied=True) if one.table.public else one for one in found)
+        return tuple(
+            replace(one, is_copied=True)
+            if one.table.public
+            else replace(one, listing=partial(list_again, policy, one.table, one.files))
+            for one in found
+        )
 
     def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> Spark:
         """Open the sources."""

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -54,16 +55,16 @@ class Shared:
         self.gate = Gate()
         self._given = dict(sources)
         self._open_sources()
-        self.ledger = open_ledger(policy, ledger)
-        self.signer = Signer(self.ledger.path)
-        self._indexes = UnitIndexes(self.ledger)
-        used = self.backend.versions
-        self.versions_used = {"dpsql": VERSION, used.package: used.installed}
-        try:
+        with ExitStack() as refused:  # whoever is has nothing to close
+            refused.callback(lambda: self.backend.close())
+            self.ledger = open_ledger(policy, ledger)
+            refused.callback(self.ledger.close)
+            self.signer = Signer(self.ledger.path)
+            self._indexes = UnitIndexes(self.ledger)
+            used = self.backend.versions
+            self.versions_used = {"dpsql": VERSION, used.package: used.installed}
             self.begin()
-        except BaseException:
-            self.ledger.close()  # whoever is refused has nothing to close
-            raise
+            refused.pop_all()
 
     def _open_sources(self) -> None:
         """Find the sources as they are now, and open them."""

@@ -1,42 +1,35 @@
-"""Spark: what DuckDB measures is measured to the same integers; what can't be is refused; nothing of a row gets out."""
+"""Spark: what DuckDB measures is measured to the same integers; what can't be is refused; nothing of a row gets out.
+
+All of it is asked of a cluster with two workers (spark_cluster.py), which is started once.
+"""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from runpy import run_path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from services import WANTING, needs
+from spark_cluster import example, mortal, policy, spark
 from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
-from support import Connect
 from two_engines import Engines, engines
 
 import dpsql
-from dpsql.backends.base import Deadline
+from dpsql.backends.base import Deadline, engine_failed
 from dpsql.backends.duckdb.public import PublicDatabase
-from dpsql.backends.spark.conform import conform, differences, probes, written
-from dpsql.backends.spark.letters import LOWER, UPPER
-from dpsql.backends.spark.patterns import java
-from dpsql.backends.spark.queries import SPELLINGS, Table
-from dpsql.backends.spark.reference import reference
-from dpsql.backends.spark.run import written as written_step
+from dpsql.backends.spark import backend
+from dpsql.backends.spark.conform import conform, differences, probes
+from dpsql.backends.spark.queries import SPELLINGS
 from dpsql.backends.spark.server import Connection
-from dpsql.backends.spark.sources import columns_of
 from dpsql.explain.show import show
 
-ROOT = Path(__file__).parents[2]
 KINDS = {
     "Scan", "Link", "Filter", "Project", "Join", "Mark", "Union", "GroupUnits", "Windows", "PublicTable", "Given",
     "ToGrid", "OnDomain", "Weight", "PerUnit", "CapGroups", "WeightUnits", "Group", "OnCells", "WeightRows",
@@ -45,16 +38,36 @@ KINDS = {
 
 
 @pytest.fixture(scope="session")
-def url() -> str:
-    """A Spark of this process, with few threads and little compiling: statements are small."""
-    needs("java")
-    if find_spec("pyspark") is None:
-        wanted = "pyspark (pip install 'dpsql[spark]')"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"not to be left out under CI=true: {wanted}", pytrace=False)
-        pytest.skip(WANTING + wanted)
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    return os.environ.get("DPSQL_TEST_SPARK", "local[2]")
+def reached() -> Iterator[tuple[str, Any]]:
+    """A cluster of its own, or the Spark that the environment names."""
+    with spark() as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(reached: tuple[str, Any]) -> Any:
+    if reached[1] is None:
+        pytest.skip("the Spark that the environment names isn't ours to harm")
+    return reached[1]
+
+
+@pytest.fixture(scope="session")
+def connection(reached: tuple[str, Any]) -> Iterator[Connection]:
+    with closing(Connection(reached[0])) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def different(reached: tuple[str, Any], connection: Connection) -> list[tuple[str, str]]:
+    """What this Spark computes otherwise than DuckDB: asked once, here, so that no session asks it again."""
+    found = [(probe.text, example) for probe, example in differences(connection, PublicDatabase(()).apart)]
+    backend._CONFORMED.add((reached[0], connection.version, connection.life))
+    return found
+
+
+@pytest.fixture(scope="session")
+def url(reached: tuple[str, Any], different: list[tuple[str, str]]) -> str:
+    return reached[0]
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +85,20 @@ def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
         yield open_suite
 
 
-@pytest.fixture(scope="module")
-def connection(url: str) -> Iterator[Connection]:
-    with closing(Connection(url)) as opened:
-        yield opened
-
-
 CHOSEN = [(suite, title) for suite in SUITES for title in SUITES[suite].chosen()]
 
 
 @pytest.mark.parametrize(("suite", "title"), CHOSEN, ids=[f"{suite}: {title}" for suite, title in CHOSEN])
-def test_both_engines_find_the_same_integers(suite: str, title: str, both: Callable[[str], Engines]) -> None:
+def test_both_engines_find_the_same_integers(
+    suite: str, title: str, both: Callable[[str], Engines], record_property: Callable[[str, object], None]
+) -> None:
+    """What came of a query is in the report that --junitxml=FILE asks for; docs/scale.md counts it."""
     sql, asked = SUITES[suite].queries[title]
     try:
-        both(suite).query(sql, **asked)
+        record_property("same", both(suite).query(sql, **asked))
     except (dpsql.SQLError, dpsql.PrivacyError) as refused:  # by either engine, before anything is compared
         assert EVERYTHING, refused
+        record_property("refused", f"{refused.code}: {refused}")
 
 
 def test_statements_of_every_kind_were_compared(both: Callable[[str], Engines]) -> None:
@@ -123,28 +134,11 @@ def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path
         assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
 
 
-def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Connect) -> None:
-    """What is named twice is computed twice by Spark."""
-    schema = {"uid": pa.int64(), "k": pa.string(), "x": pa.int64()}
-    table = pa.table({name: pa.array([], kind) for name, kind in schema.items()})
-    columns = {"x": {"min": 0, "max": 9}}
-    limits = {"max_rows": 20, "max_rows_per_group": 4, "max_groups": 3}
-    policy = {"privacy": limits, "tables": {"t": {"unit": "uid", "columns": columns}}}
-    session = connect({"t": table}, policy, delta=1e-6)
-    quote = session.explain(
-        "SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT uid) FROM t GROUP BY k", epsilon=1, delta="1e-7"
-    )
-    source = Table("files of t", columns_of(session._engine.schema["t"]))
-    (step,) = quote.steps
-    (text,) = written_step(step, {"t": source})
-    assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
-
-
 # ---------------------------------------------------------------- conformance
 
 
-def test_every_probe_of_every_function_is_the_same_on_both(connection: Connection) -> None:
-    assert [(p.text, example) for p, example in differences(connection, PublicDatabase(()).apart)] == []
+def test_every_probe_of_every_function_is_the_same_on_both(different: list[tuple[str, str]]) -> None:
+    assert different == []
     called = {str(call.this) for p in probes() for call in p.form.find_all(exp.Anonymous)}
     assert set(SPELLINGS) <= called
 
@@ -161,64 +155,6 @@ def test_an_engine_that_answers_otherwise_is_refused(connection: Connection, mon
     assert refused.value.code == "spark-differs" and "FLOOR" in str(refused.value)
 
 
-def test_letters_are_those_of_duckdb() -> None:
-    codes = [code for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
-    every = pa.table({"s": [chr(code) for code in codes]})
-    with duckdb.connect() as connection:
-        connection.register("every", every)
-        for name, table in (("lower", LOWER), ("upper", UPPER)):
-            found = connection.execute(f"SELECT s, {name}(s) FROM every WHERE {name}(s) <> s").fetchall()
-            assert dict(found) == dict(zip(*table, strict=True))
-
-
-@pytest.mark.parametrize(
-    "pattern", ["(a|b)*", "a*b", r"(a+)+", r"\bx", "a{500}b{500}c{500}", "^a*b*c", "[[:alpha:]]", "(?i)a", r"\pL"]
-)
-def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> None:
-    with pytest.raises(dpsql.SQLError) as refused:
-        java(pattern)
-    assert refused.value.code == "not-on-backend"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "REGEXP_EXTRACT(s, 'n(7)7', 2)",
-        "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)",
-        "s ILIKE 'a'",
-        "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
-        "DAYNAME(day + 1)",
-        "ROUND(ROUND(ROUND(ROUND(ROUND(ROUND(d))))))",
-        "ISINF(day + n)",
-    ],
-)
-def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that a pattern doesn't have fails the statement on the first row that matches: on that row alone."""
-    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": (text,)})
-    (probe,) = probes()
-    with pytest.raises(dpsql.SQLError) as refused:
-        written([probe])
-    assert refused.value.code == "not-on-backend"
-
-
-def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CAST to a type that is too small raises: where it depends on bounds, it has to be one that doesn't."""
-    texts = (
-        "CAST(CAST(n AS FLOAT) AS BIGINT) * 1",
-        "-(CAST(k AS BIGINT))",
-        "CAST(CAST(CAST(n AS BIGINT) AS INT) AS BIGINT) + k",
-    )
-    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": texts})
-    sql = written(list(probes())).sql
-    assert not [
-        cast for cast in re.findall(r"(?<!TRY_)CAST\([^()]*(?:\([^()]*\))* AS INT\)", sql) if "BIGINT" in cast
-    ], sql
-
-
-def test_the_page_of_functions_is_made_of_the_probes() -> None:
-    assert (ROOT / "docs" / "spark-functions.md").read_text(encoding="utf-8") == reference()
-
-
 # ---------------------------------------------------------------- what is said
 
 
@@ -229,6 +165,36 @@ def test_a_failure_says_nothing_of_a_row(connection: Connection, capfd: pytest.C
     assert failed.value.code == "engine" and failed.value.__cause__ is None and not connection.failed
     said = capfd.readouterr()
     assert "secret" not in str(failed.value) + said.out + said.err
+
+
+def test_what_is_asked_of_a_server_itself_fails_with_the_same_message(reached: tuple[str, Any]) -> None:
+    """Files that aren't there, and a server that is gone: Spark's own errors are pages of its code."""
+    with closing(Connection(reached[0])) as own:
+        with pytest.raises(dpsql.DataError) as missing:
+            own.read_parquet([Path("/nowhere/secret.parquet")], ["*"], "v")
+        own.close()
+        with pytest.raises(dpsql.DataError) as gone:
+            assert own.version
+        with pytest.raises(dpsql.DataError) as silent:
+            assert own.life
+    said = {(str(e.value), e.value.code, e.value.__cause__) for e in (missing, gone, silent)}
+    assert said == {(str(engine_failed()), "engine", None)}
+
+
+def test_a_server_is_asked_once_for_each_of_its_lives(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may live for longer than the server that it asked; one that doesn't say is asked each time."""
+    assert connection.life.startswith("app-")
+    asked: list[str] = []
+    monkeypatch.setattr(backend, "conform", lambda *_: asked.append(life))
+    monkeypatch.setattr(backend, "Connection", lambda url: connection)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(backend, "_CONFORMED", set())
+    for life in ("a", "a", "b", "b", "", ""):
+        monkeypatch.setattr(Connection, "life", life)
+        backend.Spark("sc://here", (), SimpleNamespace(public=PublicDatabase(())))  # type: ignore[arg-type]
+    assert asked == ["a", "b", "", ""]
 
 
 def test_a_statement_is_not_run_under_other_settings(url: str) -> None:
@@ -251,27 +217,23 @@ def test_a_statement_is_stopped_when_its_time_is_up(url: str) -> None:
         assert own.arrow("SELECT 1 AS x", {}, Deadline(monotonic() + 120, "2m")).num_rows == 1
 
 
-def test_a_statement_that_does_not_stop_is_left_to_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_that_does_not_stop_is_left_to_the_server(
+    reached: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a Spark of this process, which can be told to drop its work: nobody else is to wait for it."""
     from pyspark import SparkContext
 
     monkeypatch.setattr("dpsql.backends.spark.server.GRACE", 0.5)
-    with closing(Connection(url)) as own:
+    with closing(Connection("local[2]")) as own:
         own._session.conf.set("spark.sql.adaptive.enabled", "false")
         monkeypatch.setattr(own, "_interrupt", lambda tag: None)  # a server may pass over it
         with pytest.raises(dpsql.DataError) as stopped:
             own.arrow("SELECT SUM(id % 7) AS x FROM range(20000000000)", {}, Deadline(monotonic() + 0.5, "500ms"))
         assert stopped.value.code == "timeout" and own.failed
-    if url.startswith("local"):  # nobody else is to wait for it
-        SparkContext.getOrCreate().cancelAllJobs()
+    SparkContext.getOrCreate().cancelAllJobs()
 
 
 # ---------------------------------------------------------------- whole queries
-
-
-def policy(folder: Path, backend: dict[str, str], **columns: Any) -> dpsql.Policy:
-    table = {"source": "t.parquet", "unit": "person", "columns": columns}
-    described = {"budget": {"epsilon": 10**6, "delta": 1e-6}, "backend": backend, "tables": {"t": table}}
-    return dpsql.Policy.from_dict(described, folder=folder)
 
 
 def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path: Path) -> None:
@@ -287,16 +249,44 @@ def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path:
         answer = spark.query(sql, epsilon=1000)
         assert {city: round(n) for city, n in answer.rows} == cities
         assert spark.budget.spent.epsilon == 1000
-        with pytest.raises(dpsql.SQLError) as refused:
-            spark.query("SELECT COUNT(*) FROM t WHERE REVERSE(city) = 'x'", epsilon=1)
-        assert refused.value.code == "not-on-backend" and "REVERSE" in str(refused.value)
+        windows = "SELECT COUNT(DISTINCT city) OVER (PARTITION BY person) AS x FROM t"
+        for lacking, name in {
+            "SELECT COUNT(*) FROM t WHERE REVERSE(city) = 'x'": "REVERSE",
+            f"SELECT COUNT(*) FROM ({windows}) q WHERE x > 5": "DISTINCT",  # Spark finds out when it runs it
+        }.items():
+            with pytest.raises(dpsql.SQLError) as refused:
+                spark.query(lacking, epsilon=1)
+            assert refused.value.code == "not-on-backend" and name in str(refused.value)
         assert spark.budget.spent.epsilon == 1000
 
 
 def test_the_example_answers(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = run_path(str(ROOT / "examples" / "scale" / "query.py"))["main"](url, str(tmp_path))
+    with example("query") as module:
+        answer = module.main(url, str(tmp_path))
     assert [shop for shop, *_ in answer.rows] == ["a", "b", "c", None]
     assert "GROUP BY" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("which", ["executor", pytest.param("worker", marks=pytest.mark.long)])
+def test_a_worker_that_dies_in_mid_query_changes_nothing(
+    which: str, cluster: Any, url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is killed when it holds a part of what the next stage reads: the same integers, paid once, or one message."""
+    for number in range(8):
+        rows = range(number * 40_000, (number + 1) * 40_000)
+        columns = {"person": [r // 3 for r in rows], "city": [("bern", "lima", "secret")[r % 3] for r in rows]}
+        pq.write_table(pa.table(columns), tmp_path / f"t{number}.parquet")
+    described = policy(tmp_path, {"kind": "spark", "url": url}, "t*.parquet", city={"values": ["bern", "lima"]})
+    with dpsql.connect(described, ledger=":memory:") as session, mortal(cluster, which) as killed:
+        try:
+            answer = session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", epsilon=10_000, max_rows=3)
+        except dpsql.DataError as failed:
+            assert (str(failed), failed.code, failed.__cause__) == (str(engine_failed()), "engine", None)
+        else:
+            assert {city: round(n) for city, n in answer.rows} == {"bern": 106_667, "lima": 106_667, None: 0}
+        assert killed and session.budget.spent.epsilon == 10_000
+    said = capfd.readouterr()
+    assert "secret" not in said.out + said.err
 
 
 @pytest.mark.parametrize(
@@ -373,21 +363,3 @@ def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: st
     with pytest.raises(dpsql.Error) as refused:
         dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:")
     assert refused.value.code in ("unreadable", "not-on-backend") and "tables.t" in str(refused.value)
-
-
-def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(dpsql.PolicyError) as refused:
-        here = policy(tmp_path, {"kind": "spark", "url": "local[2]"})
-        dpsql.connect(here, sources={"t": pa.table({"person": [1]})}, ledger=":memory:")
-    assert refused.value.code == "not-on-backend"
-    for backend in ({"kind": "spark"}, {"kind": "spark", "url": "host:15002"}, {"url": "local[2]"}):
-        with pytest.raises(dpsql.PolicyError):
-            dpsql.Policy.from_dict(
-                {"budget": {"epsilon": 1}, "backend": backend, "tables": {"t": {"source": "t.parquet", "unit": "u"}}}
-            )
-    (tmp_path / "t.csv").write_text("u\n1\n", encoding="utf-8")
-    table = {"source": "t.csv", "unit": "u", "columns": {"u": {"type": "INTEGER"}}}
-    described = {"budget": {"epsilon": 1}, "backend": {"kind": "spark", "url": "local[2]"}, "tables": {"t": table}}
-    with pytest.raises(dpsql.PolicyError) as csv:
-        dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:")
-    assert csv.value.code == "not-on-backend" and "tables.t.source" in str(csv.value)

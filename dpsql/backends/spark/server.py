@@ -51,6 +51,7 @@ def connect_module() -> Any:
 def reach(url: str) -> Any:
     """A session of one's own. What fails here is about the server, and no row was read yet."""
     module = connect_module()
+    session = None
     try:
         session = module.SparkSession.builder.remote(_address(url)).create()
         with warnings.catch_warnings():
@@ -59,6 +60,8 @@ def reach(url: str) -> Any:
                 session.conf.set(key, value)
         unlimited = session.conf.get(UNLIMITED)
     except Exception as error:
+        if session is not None:  # without a word to the server
+            session.client.close()
         raise DataError(
             f"no Spark answers at {_shown(url)} ({type(error).__name__})",
             code="no-spark",

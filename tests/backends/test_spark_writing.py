@@ -1,0 +1,116 @@
+"""What is written for Spark, and what isn't: no server is asked here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from spark_cluster import policy
+from support import Connect
+
+import dpsql
+from dpsql.backends.spark.conform import probes, written
+from dpsql.backends.spark.letters import LOWER, UPPER
+from dpsql.backends.spark.patterns import java
+from dpsql.backends.spark.queries import Table
+from dpsql.backends.spark.reference import reference
+from dpsql.backends.spark.run import written as written_step
+from dpsql.backends.spark.sources import columns_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Connect) -> None:
+    """What is named twice is computed twice by Spark."""
+    schema = {"uid": pa.int64(), "k": pa.string(), "x": pa.int64()}
+    table = pa.table({name: pa.array([], kind) for name, kind in schema.items()})
+    columns = {"x": {"min": 0, "max": 9}}
+    limits = {"max_rows": 20, "max_rows_per_group": 4, "max_groups": 3}
+    policy = {"privacy": limits, "tables": {"t": {"unit": "uid", "columns": columns}}}
+    session = connect({"t": table}, policy, delta=1e-6)
+    quote = session.explain(
+        "SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT uid) FROM t GROUP BY k", epsilon=1, delta="1e-7"
+    )
+    source = Table("files of t", columns_of(session._engine.schema["t"]))
+    (step,) = quote.steps
+    (text,) = written_step(step, {"t": source})
+    assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
+
+
+def test_letters_are_those_of_duckdb() -> None:
+    codes = [code for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
+    every = pa.table({"s": [chr(code) for code in codes]})
+    with duckdb.connect() as connection:
+        connection.register("every", every)
+        for name, table in (("lower", LOWER), ("upper", UPPER)):
+            found = connection.execute(f"SELECT s, {name}(s) FROM every WHERE {name}(s) <> s").fetchall()
+            assert dict(found) == dict(zip(*table, strict=True))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|b)*", "a*b", r"(a+)+", r"\bx", "a{500}b{500}c{500}", "^a*b*c", "[[:alpha:]]", "(?i)a", r"\pL"]
+)
+def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> None:
+    with pytest.raises(dpsql.SQLError) as refused:
+        java(pattern)
+    assert refused.value.code == "not-on-backend"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REGEXP_EXTRACT(s, 'n(7)7', 2)",
+        "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)",
+        "s ILIKE 'a'",
+        "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
+        "DAYNAME(day + 1)",
+        "ROUND(ROUND(ROUND(ROUND(ROUND(ROUND(d))))))",
+        "ISINF(day + n)",
+    ],
+)
+def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that a pattern doesn't have fails the statement on the first row that matches: on that row alone."""
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": (text,)})
+    (probe,) = probes()
+    with pytest.raises(dpsql.SQLError) as refused:
+        written([probe])
+    assert refused.value.code == "not-on-backend"
+
+
+def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CAST to a type that is too small raises: where it depends on bounds, it has to be one that doesn't."""
+    texts = (
+        "CAST(CAST(n AS FLOAT) AS BIGINT) * 1",
+        "-(CAST(k AS BIGINT))",
+        "CAST(CAST(CAST(n AS BIGINT) AS INT) AS BIGINT) + k",
+    )
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": texts})
+    sql = written(list(probes())).sql
+    assert not [
+        cast for cast in re.findall(r"(?<!TRY_)CAST\([^()]*(?:\([^()]*\))* AS INT\)", sql) if "BIGINT" in cast
+    ], sql
+
+
+def test_the_page_of_functions_is_made_of_the_probes() -> None:
+    assert (ROOT / "docs" / "spark-functions.md").read_text(encoding="utf-8") == reference()
+
+
+def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(dpsql.PolicyError) as refused:
+        here = policy(tmp_path, {"kind": "spark", "url": "local[2]"})
+        dpsql.connect(here, sources={"t": pa.table({"person": [1]})}, ledger=":memory:")
+    assert refused.value.code == "not-on-backend"
+    for backend in ({"kind": "spark"}, {"kind": "spark", "url": "host:15002"}, {"url": "local[2]"}):
+        with pytest.raises(dpsql.PolicyError):
+            dpsql.Policy.from_dict(
+                {"budget": {"epsilon": 1}, "backend": backend, "tables": {"t": {"source": "t.parquet", "unit": "u"}}}
+            )
+    (tmp_path / "t.csv").write_text("u\n1\n", encoding="utf-8")
+    table = {"source": "t.csv", "unit": "u", "columns": {"u": {"type": "INTEGER"}}}
+    described = {"budget": {"epsilon": 1}, "backend": {"kind": "spark", "url": "local[2]"}, "tables": {"t": table}}
+    with pytest.raises(dpsql.PolicyError) as csv:
+        dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:")
+    assert csv.value.code == "not-on-backend" and "tables.t.source" in str(csv.value)

@@ -14,7 +14,8 @@ def report(results: Results) -> str:
     return "\n".join(line for part in parts for line in part(results)) + "\n"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of Markdown."""
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     yield from (f"| {' | '.join(row)} |" for row in rows)
@@ -95,7 +96,7 @@ def _goals(results: Results) -> Iterator[str]:
                 verdict,
             )
 
-    yield from _table(("CPU time", "goal", "rows", "measured", "at rows", ""), rows())
+    yield from table(("CPU time", "goal", "rows", "measured", "at rows", ""), rows())
 
 
 def _speed(results: Results) -> Iterator[str]:
@@ -113,7 +114,7 @@ def _speed(results: Results) -> Iterator[str]:
             [f"{e['case']}: {e['title']}", *(_spread((e["ways"].get(way) or {}).get("cpu")) for way in present)]
             for e in entries
         )
-        yield from _table(("seconds of CPU time", *present), rows)
+        yield from table(("seconds of CPU time", *present), rows)
         compared = [w for w in ways[2:] if w in present]
         rows = (
             [
@@ -126,7 +127,7 @@ def _speed(results: Results) -> Iterator[str]:
             for e in entries
         )
         heads = [f"{way} / plain" for way in compared]
-        yield from _table(
+        yield from table(
             ("", *heads, "again / floor", "again / plain by the clock", "plain, peak MB", "dpsql, peak MB"), rows
         )
 
@@ -154,7 +155,7 @@ def _peers(results: Results) -> Iterator[str]:
         return f"{seconds} s, {peak:,.0f} MB, {'no error known' if off is None else f'{off:.2%} off'}"
 
     rows = ([f"{e['case']}, {rows_of(e['rows'])} rows", *(shown(e, way) for way in ("again", *names))] for e in entries)
-    yield from _table(("", "dpsql", *names), rows)
+    yield from table(("", "dpsql", *names), rows)
 
 
 def _growth(results: Results) -> Iterator[str]:
@@ -175,7 +176,7 @@ def _growth(results: Results) -> Iterator[str]:
         return f"{number(seconds)} s, {number(ratio)} ×, {e['peak_mb']['dpsql']:,.0f} MB"
 
     cases = [c for c in dict.fromkeys(case for case, _ in found) if sum((c, size) in found for size in sizes) > 1]
-    yield from _table(("", *(f"{rows_of(s)} rows" for s in sizes)), ([c, *(shown(c, s) for s in sizes)] for c in cases))
+    yield from table(("", *(f"{rows_of(s)} rows" for s in sizes)), ([c, *(shown(c, s) for s in sizes)] for c in cases))
 
 
 def _errors(results: Results) -> Iterator[str]:
@@ -210,7 +211,7 @@ def _errors(results: Results) -> Iterator[str]:
             for e in entries
             for column, one in list(e["columns"].items())[:8]
         )
-        yield from _table(("", "RMSE", "noise", "bias", "held", "groups shown", "runs"), rows)
+        yield from table(("", "RMSE", "noise", "bias", "held", "groups shown", "runs"), rows)
 
 
 def _small(results: Results) -> Iterator[str]:

@@ -53,7 +53,7 @@ def reach(url: str) -> Any:
     module = connect_module()
     session = None
     try:
-        session = module.SparkSession.builder.remote(_address(url)).create()
+        session = module.SparkSession.builder.remote(address(url)).create()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
             for key, value in PINNED.items():
@@ -83,7 +83,8 @@ def _shown(url: str) -> str:
     return url.partition("/;")[0]
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
+    """Where the server is; that of this process is started when it is first asked for."""
     if not url.startswith("local"):
         return url
     with _lock:

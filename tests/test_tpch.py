@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.steward.check import check
 
 HERE = Path(__file__).parent / "tpch"
@@ -104,3 +105,21 @@ def test_a_query_has_the_cells_that_public_tables_and_its_conditions_leave(
     """Q5: the five nations of ASIA; Q7: two pairs of nations in two years; Q12: two of the modes."""
     (step,) = session.explain((HERE / f"{name}.sql").read_text(), epsilon=1).steps
     assert step.cells is not None and step.cells.num_rows == cells
+
+
+@pytest.mark.parametrize(("name", "first"), [("q01", 2), ("q05", 19)])
+def test_public_tables_are_asked_once_while_they_stay_as_they_are(
+    folder: Path, name: str, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text that was never seen asks DuckDB what its own columns are called; what public tables say is known."""
+    asked: list[str] = []
+    run, described = PublicDatabase.run, TwinDatabase._described
+    monkeypatch.setattr(PublicDatabase, "run", lambda self, *given: (asked.append("public"), run(self, *given))[1])
+    monkeypatch.setattr(TwinDatabase, "_described", lambda *given: (asked.append("twin"), described(*given))[1])
+    text = (HERE / f"{name}.sql").read_text()
+    with dpsql.connect(folder / "policy.toml") as opened:
+        opened.explain(text, epsilon=1, delta=1e-7)
+        assert (asked.count("public"), asked.count("twin")) == (first, 1)
+        asked.clear()
+        opened.explain(f"{text} -- once more", epsilon=1, delta=1e-7)
+        assert (asked.count("public"), asked.count("twin")) == (0, 1)

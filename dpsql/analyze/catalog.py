@@ -38,9 +38,21 @@ class Catalog:
     unlisted: frozenset[str] = frozenset()  # tables of whose columns only those that the policy lists can be used
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
     histograms: dict[object, Any] = field(default_factory=dict)  # of automatic bounds and of units, once analyzed
+    totals: dict[int, list[tuple[Expr, Mapping[str, Scalar], Scalar]]] = field(default_factory=dict)
+    """Conditions of the query by their ids, each with what was known of its columns: total forms, once made."""
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range."""
+
+    def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
+        """The total form of a condition: a query's rows are analyzed for its answer, and for each count of units."""
+        seen = {c.name: known[c.name] for c in nodes_of(written, exp.Column) if c.name in known}
+        before = self.totals.setdefault(id(written), [])  # the node is kept, so nothing else has its id
+        for node, given, found in before:
+            if node is written and given == seen:
+                return found
+        before.append((written, seen, scalar(written, known)))
+        return before[-1][2]
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:

@@ -128,7 +128,7 @@ class _Analyzer:
     def conditions(self, condition: Expr | None, known: Mapping[str, Scalar], clause: str) -> list[Scalar]:
         found = []
         for written in conjuncts(condition):
-            total = scalar(written, known)
+            total = self.catalog.total(written, known)
             if not total.type.is_boolean:
                 raise no_condition(clause, written, total)
             found.append(total)

@@ -84,6 +84,9 @@ class Moments:
 
     def weights(self, quantity: Quantity) -> tuple[Fraction, ...] | None:
         """The quantity as a linear function of the cells; None where they don't tell it."""
+        return _weights(self, quantity)
+
+    def _told(self, quantity: Quantity) -> tuple[Fraction, ...] | None:
         if quantity.kind == "total":
             assert quantity.value is not None
             grid, value, where = quantity.value.grid, quantity.value, quantity.where
@@ -133,6 +136,12 @@ class Moments:
                 yield from (power_sum(x, where, i) for i in range(degree + 1))
             for (x, i), (y, j) in combinations(values, 2):
                 yield from (power_sum(x, where, a, y, b) for a in range(i + 1) for b in range(j + 1))
+
+
+@lru_cache(maxsize=1024)
+def _weights(of: Moments, quantity: Quantity) -> tuple[Fraction, ...] | None:
+    """Asked for several times while candidates are compared."""
+    return of._told(quantity)
 
 
 def _pairs(of: Sequence[int], powers: Mapping[int, int]) -> Iterator[tuple[int, int]]:

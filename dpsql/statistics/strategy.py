@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from math import frexp, ldexp
 
 import numpy as np
@@ -105,7 +106,26 @@ def strategies(
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
     many a choice may have in one cell. totals: sums that are bounded by one unit's total, and measured by themselves.
+    They are remembered: who asks for the same aggregates of other rows, or again at another price, needs the same.
     """
+    texts = tuple(value.text for need in needs for value in (need.value, need.second) if value is not None)
+    named, most = tuple(where_text.items()), tuple(totals.items())
+    return list(_strategies(tuple(needs), texts, named, unit, weight, rows_are_units, fine, candidates, most))
+
+
+@lru_cache(maxsize=256)
+def _strategies(
+    needs: Sequence[Quantity],
+    texts: tuple[str, ...],  # of values: equal ones may be written in other words, which titles show
+    where_items: tuple[tuple[str | None, str], ...],
+    unit: Contribution,
+    weight: int,
+    rows_are_units: bool,
+    fine: Fine,
+    candidates: int,
+    total_items: tuple[tuple[tuple[Value, str | None], Most], ...],
+) -> tuple[Strategy, ...]:
+    where_text, totals = dict(where_items), dict(total_items)
     making = Making(where_text, unit.replace and not unit.keyed, weight, candidates)
     chosen: list[Statistic] = list(choices(needs, making))
     bounded = _bounded(needs, totals, where_text, weight)
@@ -126,7 +146,7 @@ def strategies(
             found.append(Strategy(tuple(statistics), estimates))
         if size >= axes > 0:
             break
-    return found
+    return tuple(found)
 
 
 def _bounded(

@@ -29,7 +29,11 @@ from dpsql.sql.trees import as_written, copied, explicit
 
 
 class PublicDatabase:
-    """Public tables, and whatever noisy tables a query brings along. No private table is ever in it."""
+    """Public tables, and whatever noisy tables a query brings along. No private table is ever in it.
+
+    Without public tables, which would have to be there, its engine is opened when it is first needed: that takes as
+    long as all else that a session opens.
+    """
 
     def __init__(self, located: tuple[Located, ...], spill: Path | None = None) -> None:
         self.health = Health()
@@ -39,12 +43,27 @@ class PublicDatabase:
         self._spill = spill
         self._aside: _Aside | None = None
         self._lock = threading.Lock()
-        self._connection = _engine(spill)
+        self._opening = threading.Lock()
+        self._opened = self._open(public) if public else None
+        self._closed = False
+
+    def _open(self, public: tuple[Located, ...]) -> Connection:
+        connection = _engine(self._spill)
         for one in public:
             if one.object is None:
-                attach(self._connection, one)
-                create_view(self._connection, one)
-        lock(self._connection, [f for one in public for f in one.files if one.table.kind != "duckdb"])
+                attach(connection, one)
+                create_view(connection, one)
+        lock(connection, [f for one in public for f in one.files if one.table.kind != "duckdb"])
+        return connection
+
+    @property
+    def _connection(self) -> Connection:
+        with self._opening:
+            if self._opened is None:
+                if self._closed:
+                    raise duckdb.ConnectionException("closed")
+                self._opened = self._open(())
+            return self._opened
 
     def table(self, query: exp.Query, tables: Mapping[str, Arrow]) -> Arrow:
         """Run a query over public tables and these Arrow tables; gives an Arrow table."""
@@ -102,7 +121,10 @@ class PublicDatabase:
         return [name for (name,) in self.cursor().execute("SHOW TABLES").fetchall()]
 
     def close(self) -> None:
-        self._connection.close()
+        with self._opening:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
         if self._aside is not None:
             self._aside.connection.close()
 
@@ -136,6 +158,20 @@ _WIDTH_BUCKET = """CREATE MACRO width_bucket(x, low, high, n) AS CASE
     ELSE CAST(least(floor((CAST(x AS DOUBLE) - low) * n / (high - low)), n - 1) AS INTEGER) + 1 END"""
 
 
+_TWIN = (
+    _CLIP,
+    _WIDTH_BUCKET,
+    "CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)",
+    *(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)" for end in ("low", "high")),
+    "CREATE MACRO randomized_response(x) AS x",
+    *(
+        f"CREATE MACRO {name}(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
+        for name in ("rr_count", "rr_frequency")
+    ),
+)
+"""What queries may call that DuckDB doesn't know, by the types of its results alone."""
+
+
 MAX_KNOWN = 1_000  # texts of queries and parts of them
 
 
@@ -146,21 +182,20 @@ class TwinDatabase:
         self._known: dict[str, tuple[tuple[str, str], ...]] = {}
         self._lock = threading.Lock()
         self._health = public.health
-        self._connection = public.cursor()
-        self._connection.execute("ATTACH ':memory:' AS dpsql_twin")
-        self._connection.execute("USE dpsql_twin")
-        self._connection.execute(_CLIP)
-        self._connection.execute(_WIDTH_BUCKET)
-        self._connection.execute("CREATE MACRO privacy_unit() AS CAST(NULL AS BIGINT)")
-        for end in ("low", "high"):
-            self._connection.execute(f"CREATE MACRO dp_interval_{end}(x) AS CAST(NULL AS DOUBLE)")
-        self._connection.execute("CREATE MACRO randomized_response(x) AS x")
-        for name in ("rr_count", "rr_frequency"):
-            estimates = "(x) AS CAST(COUNT(x) AS DOUBLE), (x, v) AS CAST(COUNT(x = v) AS DOUBLE)"
-            self._connection.execute(f"CREATE MACRO {name}{estimates}")
-        for table, columns in schema.items():
+        self._public, self._schema = public, schema
+        self._opened: Connection | None = None
+
+    def _open(self) -> Connection:
+        """The empty tables, made when they are first asked about."""
+        connection = self._public.cursor()
+        connection.execute("ATTACH IF NOT EXISTS ':memory:' AS dpsql_twin")
+        connection.execute("USE dpsql_twin")
+        tables = []
+        for table, columns in self._schema.items():
             listed = ", ".join(f"{quoted(c)} {text}" for c, text in columns)
-            self._connection.execute(f"CREATE TABLE {quoted(table)} ({listed})")
+            tables.append(f"CREATE TABLE {quoted(table)} ({listed})")
+        connection.execute("; ".join(["BEGIN", *_TWIN, *tables, "COMMIT"]))
+        return connection
 
     def describe(self, tree: Tree) -> tuple[tuple[str, str], ...]:
         """Names and types of a query's result; DuckDB's complaint, if it has one, is about the query alone."""
@@ -184,9 +219,14 @@ class TwinDatabase:
     def _described(self, text: str) -> tuple[tuple[str, str], ...]:
         try:
             with self._lock:  # a cursor for each would have to be told first where the tables are
-                rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
+                if self._opened is None:
+                    self._opened = self._open()
+                rows = self._opened.execute(f"DESCRIBE {text}").fetchall()
         except duckdb.Error as error:
-            self._health.look(error, self._connection)
+            if self._opened is None:
+                self._health.failed = True
+            else:
+                self._health.look(error, self._opened)
             message = str(error).splitlines()[0].partition("Error: ")[2] or "it can't run this query"
             raise SQLError(
                 f"DuckDB: {message}",
@@ -196,7 +236,9 @@ class TwinDatabase:
         return tuple((name, kind) for name, kind, *_ in rows)
 
     def close(self) -> None:
-        self._connection.close()
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
 
 
 def as_texts(column: Arrow) -> list[str | None]:

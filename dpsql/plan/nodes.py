@@ -426,11 +426,10 @@ class WeightUnits:
 class Corrected:
     """All rows at their full weight, 2^bits, and what the weights of listed units take away from that (INDEX-1).
 
-    weights has bits, and its rows are `listed`, read once: those of the units that an index lists, and no others.
+    weights has bits; its rows are those of the units that an index lists, and no others.
     """
 
     rows: ToGrid
-    listed: ToGrid | OnDomain
     weights: Weight | WeightUnits
 
 

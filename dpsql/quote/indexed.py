@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
-    Again,
     Corrected,
     Filter,
     Gridded,
@@ -144,20 +143,30 @@ def refined(statement: Statement, *, complete: bool) -> Statement:
 
 
 def _refined(group: Group, complete: bool) -> Group:
-    weights: Weight | WeightUnits
-    match group.input:
-        case Weight(input=rows):
-            weights = replace(group.input, input=Again())
-        case WeightUnits(input=PerUnit(input=rows) as per_unit):
-            weights = replace(group.input, input=replace(per_unit, input=Again()))
-        case _:
-            raise AssertionError("nothing that an index refines: ask use_of")
+    bounded = _bounded(group)
+    assert bounded is not None, "nothing that an index refines: ask use_of"
+    rows, _ = bounded
     # Rows outside of the public cells may stay among all rows: OnCells drops them. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)
     few = _over(gridded, _listed)
     listed = replace(rows, input=few) if isinstance(rows, OnDomain) else few
-    return replace(group, input=Corrected(_every_row(gridded, complete), listed, weights))
+    return replace(group, input=Corrected(_every_row(gridded, complete), _weights_of(group, listed)))
+
+
+def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:
+    """The group's weights, of these rows alone."""
+    match group.input:
+        case Weight(mass=mass, bits=bits) if not group.keys:
+            # Theorem WEIGHT-2: without a peak it is WEIGHT-1. All rows of a unit are in one group: added up first,
+            # they needn't be kept until the unit's weight is known.
+            return WeightUnits(PerUnit(listed, (), group.tallies), mass, None, bits)
+        case Weight():
+            return replace(group.input, input=listed)
+        case WeightUnits(input=PerUnit() as per_unit):
+            return replace(group.input, input=replace(per_unit, input=listed))
+        case _:
+            raise AssertionError("nothing that an index refines: ask use_of")
 
 
 def _listed(scan: Scan) -> Scan:

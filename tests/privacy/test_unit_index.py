@@ -41,6 +41,8 @@ QUERIES: dict[str, dict[str, Any]] = {
     "SELECT k, COUNT(*) FROM t WHERE id IN (SELECT id FROM t WHERE v > 5) GROUP BY k": {},
     "SELECT COUNT(*) FROM (SELECT id, v, ROW_NUMBER() OVER (PARTITION BY id ORDER BY v) AS n FROM t) AS s "
     "WHERE n < 9": {},
+    f"SELECT k, {', '.join(f'SUM(v % {i})' for i in range(2, 13))}, COUNT(*) FROM t GROUP BY k": {},
+    f"SELECT COUNT(*), {', '.join(f'SUM(v + {i}) FILTER (WHERE v < {i})' for i in range(11))} FROM t": {},
 }
 
 

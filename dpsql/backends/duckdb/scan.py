@@ -34,6 +34,8 @@ class Proven:
     """Every value is one that its type can hold."""
     statistics: bool = False
     """What parquet footers say of a row group is true of each of its values."""
+    numbers: bool = False
+    """No float of a parquet file is NaN, of which footers don't speak."""
     unquoted: bool = False
     """A CSV file holds no quote: each line break ends a record."""
 
@@ -53,7 +55,7 @@ class Column:
         name, test = quoted(self.name), self.test
         if test is not None and not proven.fits:
             return f"CASE WHEN {test} THEN {name} END"
-        if source == "parquet" and Type.parse(self.kind).is_float:
+        if source == "parquet" and Type.parse(self.kind).is_float and not proven.numbers:
             # Statistics leave NaN out, and NaN is DuckDB's greatest value. The constant is there for whoever
             # concludes something from the branches of a CASE.
             return f"CASE WHEN isnan({name}) THEN CAST('nan' AS {self.kind}) ELSE {name} END"
@@ -122,12 +124,13 @@ def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[C
     """
     try:
         found = [
-            connection.execute(_compared(part, columns)).fetchall()[0][:2] for part in _row_groups(connection, files)
+            connection.execute(_compared(part, columns)).fetchall()[0][:3] for part in _row_groups(connection, files)
         ]
         told = _comparable(connection, files, columns)
     except duckdb.Error:  # a footer may say what its own types can't hold
         return examine(connection, read_parquet(files), columns, validated=True)
-    return Proven(fits=all(fits for fits, _ in found), statistics=told and all(true for _, true in found))
+    fits, true, numbers = (all(one[i] for one in found) for i in range(3))
+    return Proven(fits=fits, statistics=told and true, numbers=numbers)
 
 
 def _readable(column: Column, *, validated: bool) -> str:
@@ -198,7 +201,7 @@ def _row_groups(connection: Runs, files: Sequence[Path]) -> list[Part]:
 
 
 def _compared(part: Part, columns: Sequence[Column]) -> str:
-    """Do the values of all columns fit; and is what the footers say of each row group true of it?
+    """Do the values of all columns fit; is what the footers say of each row group true of it; is none of them NaN?
 
     What can't be compared with its values isn't known to be true: columns without an order, and texts that aren't of
     the column's type.
@@ -207,6 +210,7 @@ def _compared(part: Part, columns: Sequence[Column]) -> str:
     said: list[str] = []
     tests = ["COALESCE(w.n = s.n, FALSE)"]
     read: list[str] = []
+    numbers: list[str] = []
     for i, c in enumerate(columns):
         name, of = quoted(c.name), f"FILTER (WHERE path_in_schema = {literal(c.name)})"
         if not c.ordered:
@@ -217,8 +221,9 @@ def _compared(part: Part, columns: Sequence[Column]) -> str:
         number = f" FILTER (WHERE NOT isnan({name}))" if Type.parse(c.kind).is_float else ""
         seen.append(f"MIN({name}){number} AS low{i}, MAX({name}){number} AS high{i}, COUNT({name}) AS some{i}")
         if number:
-            seen.append(f"MAX({name}) AS read{i}")
+            seen.append(f"MAX({name}) AS read{i}")  # NaN, if any is: FACT-NAN-1
             read.append(f"COUNT(w.read{i})")
+            numbers.append(f"COALESCE(NOT isnan(w.read{i}), TRUE)")
         said.append(f"COUNT(*) {of} AS told{i}, MAX(stats_null_count) {of} AS null{i}")
         tests.append(f"COALESCE(s.told{i} = 1, FALSE)")  # else there may be some that aren't compared
         tests.append(f"COALESCE(w.n - w.some{i} = s.null{i}, TRUE)")
@@ -232,7 +237,8 @@ def _compared(part: Part, columns: Sequence[Column]) -> str:
         f"WITH w AS (SELECT dpsql_file, dpsql_group, {', '.join(seen)} FROM ({part.query}) GROUP BY ALL), "
         "s AS (SELECT file_name, row_group_id, MAX(row_group_num_rows) AS n"
         f"{''.join(f', {text}' for text in said)} FROM parquet_metadata({paths(part.files)}) GROUP BY ALL) "
-        f"SELECT COALESCE(bool_and(w.fits), TRUE), COALESCE(bool_and({' AND '.join(tests)}), TRUE)"
+        f"SELECT COALESCE(bool_and(w.fits), TRUE), COALESCE(bool_and({' AND '.join(tests)}), TRUE), "
+        f"COALESCE(bool_and({' AND '.join(numbers) or 'TRUE'}), TRUE)"
         f"{''.join(f', {one}' for one in read)} FROM w "
         "LEFT JOIN s ON w.dpsql_file = s.file_name AND w.dpsql_group = s.row_group_id"
     )

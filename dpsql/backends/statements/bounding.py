@@ -22,12 +22,11 @@ from dpsql.backends.statements.pieces import (
     table,
 )
 from dpsql.backends.statements.rows import ROWS_READ, gridded_rows
-from dpsql.backends.statements.tallies import WEIGHT, magnitude, own_tally, row_tally, total_weight, weighted_tally
+from dpsql.backends.statements.tallies import WEIGHT, magnitude, own_tally, total_weight
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
     Again,
     CapGroups,
-    Corrected,
     OnDomain,
     PerUnit,
     SpreadVotes,
@@ -37,7 +36,6 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
-from dpsql.statistics.tally import Tally
 
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
 LEFT, VOTERS = "dpsql_left", "dpsql_voters"
@@ -120,7 +118,7 @@ def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits, form: Form = Fo
         case SpreadVotes():
             return _votes(node, form)
         case WeightUnits():
-            return _weight_units(node, form)
+            return weighted_units(node, form)
         case _:
             assert_never(node)
 
@@ -219,7 +217,7 @@ def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 
-def _weight_units(node: WeightUnits, form: Form, by: exp.Expr | None = None) -> exp.Select:
+def weighted_units(node: WeightUnits, form: Form = Form.JOINS, by: exp.Expr | None = None) -> exp.Select:
     """A unit's tallies in each group times its weight there; by: times this instead."""
     per_unit = _per_unit_of(node.input)
     keys = [column(k) for k in per_unit.keys]
@@ -329,33 +327,6 @@ def weight_rows(node: WeightRows, form: Form) -> exp.Select:
     rows = select([every("r"), alias(by, WEIGHT)], subquery(gridded_rows(Again()), "r"))
     query = joined(rows, subquery(weighed, "h"), conjunction(equals))
     return query.with_(ROWS_READ, as_=gridded_rows(node.input), materialized=True, copy=False)
-
-
-def corrected(node: Corrected, keys: tuple[str, ...], tallies: tuple[tuple[str, Tally], ...]) -> exp.Union:
-    """Theorem INDEX-1. Tallies by key in two parts, to be added up: of all rows, and what listed units lose of theirs.
-
-    Listed rows are read once, so that their number and their values are those of the same rows.
-    """
-    weights = node.weights
-    by = [column(k) for k in keys]
-
-    def in_full(name: str, tally: Tally) -> exp.Expr:
-        value = row_tally(name, tally)
-        return exp.Mul(this=cast(value, "HUGEINT"), expression=whole_weight(weights.bits))
-
-    def lost(name: str, tally: Tally) -> exp.Expr:
-        return exp.Sub(this=weighted_tally(name, tally), expression=in_full(name, tally))
-
-    every_row = [*by, *(alias(in_full(name, tally), name) for name, tally in tallies)]
-    whole = grouped(select(every_row, subquery(gridded_rows(node.rows), "a")), [k.copy() for k in by])
-    if isinstance(weights, Weight):
-        outputs = [*(k.copy() for k in by), *(alias(lost(name, tally), name) for name, tally in tallies)]
-        taken = grouped(select(outputs, subquery(weight(weights), "l")), [k.copy() for k in by])
-    else:
-        less = exp.Paren(this=exp.Sub(this=column(WEIGHT), expression=whole_weight(weights.bits)))
-        taken = _weight_units(weights, Form.JOINS, less)
-    taken = taken.with_(ROWS_READ, as_=gridded_rows(node.listed), materialized=True, copy=False)
-    return exp.union(whole, select([exp.Star()], subquery(taken, "z")), distinct=False, copy=False)
 
 
 def whole_weight(bits: int) -> exp.Expr:

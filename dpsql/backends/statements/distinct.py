@@ -13,7 +13,9 @@ from dpsql.quote.candidates import UNIT
 from dpsql.sql.dialect import DIALECT
 from dpsql.statistics.max_assignment import Numbers, assigned
 
-EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (f"dpsql_{n}" for n in ("edges", "owned", "over", "heavy", "light", "rest"))
+SEEN, MANY, EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (
+    f"dpsql_{name}" for name in ("seen", "many", "edges", "owned", "over", "heavy", "light", "rest")
+)
 OUTPUTS = (CELL, "u", "v", "c")  # cell; unit, value and capacity in it; where u = −1 another v values, which all count
 
 
@@ -26,13 +28,18 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     assert node.tally.value is not None
     outputs = {UNIT: UNIT, "x": node.tally.value}
     rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.tally.where, form)
-    edges = exp.select("*").distinct().from_(rows.subquery("r"))
     certain = exp.select("cell", "-1 AS u", "COUNT(*) AS v", "0 AS c").from_(LIGHT).group_by("cell")
-    if node.mass is None and node.peak is None:
-        values = exp.select("cell", "x").distinct().from_(edges.subquery("e"))
-        return certain.with_(LIGHT, as_=values)
+    limits = [limit for limit in (node.mass, node.peak) if limit is not None]
+    if not limits:
+        return certain.with_(LIGHT, as_=exp.select("cell", "x").distinct().from_(rows.subquery("r")))
     pair, value = _equal(EDGES, HEAVY, "cell", UNIT), _equal(EDGES, LIGHT, "cell", "x")
-    light = exp.select("cell", "x").distinct().from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
+    within: exp.Query = exp.select(f"{EDGES}.cell", f"{EDGES}.x").from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
+    if form is Form.JOINS:
+        first, few = _looked_at(rows, min(limits))
+        within = exp.union(few, within, distinct=False)
+    else:
+        first = {EDGES: exp.select("*").distinct().from_(rows.subquery("r"))}
+    light = exp.select("cell", "x").distinct().from_(within.subquery("l"))
     rest = exp.select(f"{EDGES}.cell", f"{EDGES}.x", "u", "c").from_(EDGES).join(HEAVY, on=pair)
     rest = rest.join(LIGHT, on=value, join_type="ANTI")
     values = exp.select("cell", "x").distinct().from_(REST)
@@ -41,11 +48,23 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
         exp.select("a.cell", "u", "v", "c").from_(f"{REST} AS a").join(numbers, on=_equal("a", "b", "cell", "x"))
     )
     query = exp.select("*").from_(exp.union(certain, uncertain, distinct=False).subquery("w"))
-    parts = {EDGES: edges, OWNED: _owned(node), OVER: _over(node), HEAVY: _heavy(node), LIGHT: light, REST: rest}
+    parts = {**first, OWNED: _owned(node), OVER: _over(node), HEAVY: _heavy(node), LIGHT: light, REST: rest}
     for name, part in parts.items():
         if part is not None:
             query = query.with_(name, as_=part, materialized=True)
     return query
+
+
+def _looked_at(rows: exp.Select, limit: int) -> tuple[dict[str, exp.Select | None], exp.Select]:
+    """Values of units with more rows than the least limit, and the values of all others.
+
+    Theorem DISTINCT-1: a unit has no more values than rows, so whoever has no more rows than that is heavy nowhere.
+    """
+    many = exp.select(UNIT).from_(SEEN).group_by(UNIT).having(f"COUNT(*) > {limit}")
+    unit = _equal(SEEN, MANY, UNIT)
+    edges = exp.select(f"{SEEN}.*").distinct().from_(SEEN).join(MANY, on=unit, join_type="SEMI")
+    few = exp.select(f"{SEEN}.cell", f"{SEEN}.x").from_(SEEN).join(MANY, on=unit, join_type="ANTI")
+    return {SEEN: rows, MANY: many, EDGES: edges}, few
 
 
 def _owned(node: Matching) -> exp.Select:

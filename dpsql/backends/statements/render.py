@@ -7,7 +7,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import Form, corrected, units, weight, weight_rows
+from dpsql.backends.statements.bounding import Form, units, weight, weight_rows
+from dpsql.backends.statements.corrected import corrected
 from dpsql.backends.statements.pieces import (
     alias,
     column,

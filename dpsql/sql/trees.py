@@ -19,6 +19,14 @@ _OPERATORS = (
     exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.Collate, exp.AtTimeZone,
     exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
 )  # fmt: skip
+_KINDS: dict[type, bool] = {}  # which are operators: to look through the list takes its time
+
+
+def _is_operator(node: object) -> bool:
+    kind = type(node)
+    if kind not in _KINDS:
+        _KINDS[kind] = isinstance(node, _OPERATORS)
+    return _KINDS[kind]
 
 
 def nodes(tree: exp.Expr) -> list[exp.Expr]:
@@ -129,11 +137,11 @@ def explicit(tree: Tree, *, copy: bool = True, calls: Callable[[exp.Anonymous], 
     """
     tree = copied(tree) if copy else tree
     for node in nodes(tree):
-        if isinstance(node, _OPERATORS):
+        if _is_operator(node):
             for key in ("this", "expression", "low", "high"):
                 operand = node.args.get(key)
                 chained = type(operand) is type(node) and isinstance(node, _LOGIC if key == "expression" else _CHAINS)
-                if isinstance(operand, _OPERATORS) and not chained:
+                if _is_operator(operand) and not chained:
                     node.set(key, exp.Paren(this=operand))
         elif calls is not None and isinstance(node, exp.Anonymous):
             calls(node)

@@ -149,8 +149,10 @@ class Store:
             yield
 
     def writes_of_others(self) -> int:
-        """A number that is another one whenever another connection has committed. In a transaction it is that of its
-        beginning; outside, that of now."""
+        """A number that is another one whenever another connection has committed (FACT-SQLITE-3).
+
+        In a transaction it is that of its beginning; outside, that of now.
+        """
         (found,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(found)
 

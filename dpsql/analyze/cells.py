@@ -34,7 +34,7 @@ from dpsql.core.errors import Error
 from dpsql.plan.nodes import Expr
 from dpsql.plan.rows import plan_column
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.trees import nodes_of, rebuilt
+from dpsql.sql.trees import copied, nodes_of, rebuilt
 
 
 class Lister:
@@ -251,17 +251,18 @@ class Lister:
         beside = self.variables.beside[names[0]]
         columns = {n: c for n in beside.columns if (c := self.variables.columns[n].public) is not None}
         rows = columns[names[0]]
-        looked = [exp.alias_(identifier(c.column), n, quoted=True) for n, c in columns.items()]
-        whole: exp.Query = exp.select(*looked).from_(rows.source.copy())
+        looked = [exp.alias_(identifier(c.column), n, quoted=True, copy=False) for n, c in columns.items()]
+        whole: exp.Query = exp.select(*looked).from_(rows.source.copy(), copy=False)
         if beside.missing:
             none = [exp.alias_(typed(exp.null(), self.known[n].type), n, quoted=True) for n in columns]
             whole = exp.union(whole, exp.select(*none), distinct=False)
         inner = exp.Subquery(this=whole, alias=exp.TableAlias(this=quoted("q")))
-        query = exp.select(*(identifier(n) for n in names)).distinct().from_(inner).limit(MAX_CELLS + 1)
+        query = exp.select(*(identifier(n) for n in names)).distinct(copy=False)
+        query = query.from_(inner, copy=False).limit(MAX_CELLS + 1, copy=False)
         for fact in self.facts:
             about = {c.name for c in nodes_of(fact, exp.Column)}
             if about and about <= columns.keys():
-                query = query.where(scalar(fact, self.known).sql.copy())
+                query = query.where(copied(scalar(fact, self.known).sql), copy=False)
         found = self.public.table(query, rows.rows)
         return found if found.num_rows <= MAX_CELLS else None
 

@@ -15,7 +15,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.nodes import Expr
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import nodes_of
+from dpsql.sql.trees import copied, nodes_of
 
 Names = frozenset[str]
 Group = tuple[str, ...]  # columns that come together: of public rows, or of one list of values
@@ -189,7 +189,8 @@ class _Joiner:
         own = [f for f in self.facts if f.names <= set(rows.column_names)]
         if not own:
             return rows
-        query = exp.select("*").from_(self._source("a", rows)).where(*(f.sql.copy() for f in own))
+        query = exp.select("*").from_(self._source("a", rows), copy=False)
+        query = query.where(*(copied(f.sql) for f in own), copy=False)
         self.facts = [f for f in self.facts if f not in own]
         return self.lists.public.table(query, {"a": rows})
 
@@ -203,12 +204,13 @@ class _Joiner:
         before, self.facts = self.facts, [f for f in self.facts if f not in own]
         kept = [identifier(n) for n in sorted(have & self._looked_at())]
         tables = {"a": left, "b": right}
-        query = exp.select(*kept).from_(self._source("a", left)).join(self._source("b", right), join_type="CROSS")
+        query = exp.select(*kept).from_(self._source("a", left), copy=False)
+        query = query.join(self._source("b", right), join_type="CROSS", copy=False)
         if own:
-            query = query.where(*(f.sql.copy() for f in own))
+            query = query.where(*(copied(f.sql) for f in own), copy=False)
         if few:
-            return self.lists.public.table(query.distinct(), tables)
-        found = self.lists.public.table(query.limit(MAX_CELLS + 1), tables)
+            return self.lists.public.table(query.distinct(copy=False), tables)
+        found = self.lists.public.table(query.limit(MAX_CELLS + 1, copy=False), tables)
         if found.num_rows > MAX_CELLS:
             self.facts = before
             return None
@@ -227,10 +229,10 @@ def _one_row() -> Arrow:
 def source(name: str, rows: Arrow, types: Mapping[str, Type]) -> exp.Subquery:
     """Rows in the types that they stand for: not all of them come through Arrow."""
     columns = [
-        exp.alias_(typed(identifier(n), types[n]) if n in types else identifier(n), n, quoted=True)
+        exp.alias_(typed(identifier(n), types[n]) if n in types else identifier(n), n, quoted=True, copy=False)
         for n in rows.column_names
     ]
-    query = exp.select(*columns).from_(exp.Table(this=quoted(name)))
+    query = exp.select(*columns).from_(exp.Table(this=quoted(name)), copy=False)
     return exp.Subquery(this=query, alias=exp.TableAlias(this=quoted(name)))
 
 
@@ -246,15 +248,15 @@ def _evaluated(
     if len(mine) == 1 and only is not None:
         return {numbers[0]: only}, Listed(numbers, (np.arange(len(only.values)),))
     values = [exp.alias_(_shown(k.total), f"k{i}") for i, k in enumerate(mine)]
-    query = exp.select(*values).distinct().from_(source("a", rows, lists.types))
+    query = exp.select(*values).distinct(copy=False).from_(source("a", rows, lists.types), copy=False)
     inner = exp.Subquery(this=query, alias=exp.TableAlias(this=quoted("q")))
     columns = [identifier(f"k{i}") for i in range(len(mine))]
     ranked = [exp.alias_(_place(c), f"c{i}") for i, c in enumerate(columns)] if len(mine) > 1 else []
-    whole = exp.select(*columns, *ranked).from_(inner)
+    whole = exp.select(*columns, *ranked).from_(inner, copy=False)
     for key, column in zip(mine, columns, strict=True):
         if not key.total.range.nullable:
-            whole = whole.where(exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null())))
-    whole = whole.order_by(*(exp.Ordered(this=c.copy(), nulls_first=False) for c in columns))
+            whole = whole.where(exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null())), copy=False)
+    whole = whole.order_by(*(exp.Ordered(this=c.copy(), nulls_first=False) for c in columns), copy=False)
     found = lists.public.table(whole, {"a": rows})
     listed = [found.column(f"k{i}").combine_chunks() for i in range(len(mine))]
     if len(mine) == 1:

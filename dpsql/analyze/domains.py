@@ -168,4 +168,4 @@ def quoted(name: str) -> exp.Identifier:
 
 def identifier(name: str) -> exp.Column:
     """A column by its name as it stands."""
-    return exp.column(quoted(name))
+    return exp.column(quoted(name), copy=False)

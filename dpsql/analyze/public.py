@@ -118,16 +118,16 @@ def several(source: Expr, columns: Sequence[Expr]) -> exp.Select:
     """A value of these columns that several rows have: an equality never holds for NULL."""
     return (
         exp.select(exp.alias_(exp.Literal.number(1), "k"))
-        .from_(source.copy())
-        .where(*(c.copy().is_(exp.null()).not_() for c in columns))
-        .group_by(*(c.copy() for c in columns))
-        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)))
-        .limit(1)
+        .from_(source.copy(), copy=False)
+        .where(*(exp.Not(this=exp.Is(this=c.copy(), expression=exp.Null())) for c in columns), copy=False)
+        .group_by(*(c.copy() for c in columns), copy=False)
+        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)), copy=False)
+        .limit(1, copy=False)
     )
 
 
 def _quoted(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.column(exp.to_identifier(name, quoted=True), copy=False)
 
 
 def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
@@ -135,11 +135,11 @@ def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
     asked: list[Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for i, (column, type_) in enumerate(columns):
         missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=_quoted(column)))
-        asked.append(exp.alias_(missing, f"n{i}"))
+        asked.append(exp.alias_(missing, f"n{i}", copy=False))
         if type_.is_numeric or type_.is_date or type_.is_timestamp:
-            asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}"))
-            asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}"))
-    return exp.select(*asked).from_(source.copy())
+            asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}", copy=False))
+            asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}", copy=False))
+    return exp.select(*asked).from_(source.copy(), copy=False)
 
 
 def _range(answer: Any, i: int, type_: Type) -> Range:

@@ -74,7 +74,7 @@ class _Scope:
             )
         if known.type.is_null:  # NULL AS x: there is nothing else that it could be
             return null()
-        return replace(known, sql=exp.column(exp.to_identifier(node.name, quoted=True)))
+        return replace(known, sql=exp.column(exp.to_identifier(node.name, quoted=True), copy=False))
 
 
 # Bounds on the tree itself

@@ -92,6 +92,8 @@ def _ipc(table: Arrow) -> Iterator[bytes]:
 
 def find_files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
     """The files that a source names now."""
+    if table.kind == "catalog":  # an engine lists them
+        return ()
     path = Path(source)
     base = path if path.is_absolute() else policy.folder / path
     if any(c in source for c in "*?["):
@@ -127,6 +129,19 @@ def other_files(table: Table) -> DataError:
         code="data-changed",
         hint="open a new session: this one still expects the old data",
     )
+
+
+def has_other_files(policy: Policy, one: Located) -> bool:
+    """Does a source name other files by now than those that are open?"""
+    if one.table.kind != "catalog" or one.listing is None:
+        return find_files(policy, one.table, one.table.source or "") != one.files
+    try:
+        one.listing()
+    except DataError as error:
+        if error.code != "data-changed":
+            raise
+        return True
+    return False
 
 
 def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.listing import Listed, Listing, list_files
+from dpsql.backends.lakes import is_lake, resolve
 from dpsql.backends.objects import Arrow, to_arrow
 from dpsql.core.errors import DataError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
@@ -94,6 +95,8 @@ def find_files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
     """The files that a source names now."""
     if table.kind == "catalog":  # an engine lists them
         return ()
+    if is_lake(source):
+        return resolve(table, source, policy.folder).files
     path = Path(source)
     base = path if path.is_absolute() else policy.folder / path
     if any(c in source for c in "*?["):
@@ -117,9 +120,15 @@ def list_again(policy: Policy, table: Table, files: tuple[Path, ...]) -> Listed:
 
     Theorem VERSION-1: no version is recorded, and nothing is recorded of one, for other files than are read.
     """
-    if find_files(policy, table, table.source or "") != files:
+    source, state = table.source or "", ""
+    if is_lake(source):
+        lake = resolve(table, source, policy.folder)
+        found, state = lake.files, lake.state
+    else:
+        found = find_files(policy, table, source)
+    if found != files:
         raise other_files(table)
-    return list_files(table.name, files)
+    return list_files(table.name, files, state)
 
 
 def other_files(table: Table) -> DataError:

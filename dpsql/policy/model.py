@@ -219,7 +219,9 @@ _ENDINGS: dict[str, SourceKind] = {
 
 
 def source_kind(source: str) -> SourceKind | None:
-    """How a source is read, by the end of its name; None if that says nothing."""
+    """How a source is read, by the end of its name; None if that says nothing. A lake's tables are parquet files."""
+    if source.startswith(("delta:", "iceberg:")):
+        return "parquet"
     found = re.search(r"\.(?:(parquet|parq|pq|duckdb|ddb|db|csv|tsv)|(csv|tsv)\.(?:gz|zst|bz2))$", source.lower())
     return _ENDINGS[found[1] or found[2]] if found else None
 

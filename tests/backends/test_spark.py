@@ -13,6 +13,7 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, probes
 from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
 
@@ -495,3 +497,17 @@ def test_columns_that_a_catalog_changes_on_the_way_are_left_out(catalog: Callabl
     catalog("INSERT INTO dpsql_shop.odd VALUES (1, '0', 'a', 1, 'x')")
     with dpsql.connect(shop(url, "odd"), ledger=":memory:") as session:
         assert [name for name, _ in session._engine.schema["visits"]] == ["user", "k"]
+
+
+def test_the_files_of_a_delta_table_are_handed_to_spark(url: str, tmp_path: Path) -> None:
+    table = pa.table({"person": pa.array(range(10), pa.int64())})
+    deltalake.write_deltalake(tmp_path / "t", table)
+    deltalake.write_deltalake(tmp_path / "t", table, mode="overwrite")  # the old file stays, and is no part of it
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    one = replace(described.tables["t"], source="delta:t")
+    with dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:") as session:
+        assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(10,)]
+        deltalake.write_deltalake(tmp_path / "t", table, mode="overwrite")
+        with pytest.raises(dpsql.Error) as changed:
+            session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        assert changed.value.code == "data-changed"

@@ -27,6 +27,7 @@ class Located:
     event: str = ""  # the stamp of an object, which has none of its own
     is_copied: bool = False  # when it is opened, and read from the copy
     listing: Listing | None = None  # what tells versions apart where the files are too large to read for that
+    is_replaced: Callable[[], bool] | None = None  # by other files, where an engine knows which these are
 
     @property
     def name(self) -> str:
@@ -142,15 +143,9 @@ def other_files(table: Table) -> DataError:
 
 def has_other_files(policy: Policy, one: Located) -> bool:
     """Does a source name other files by now than those that are open?"""
-    if one.table.kind != "catalog" or one.listing is None:
-        return find_files(policy, one.table, one.table.source or "") != one.files
-    try:
-        one.listing()
-    except DataError as error:
-        if error.code != "data-changed":
-            raise
-        return True
-    return False
+    if one.is_replaced is not None:
+        return one.is_replaced()
+    return find_files(policy, one.table, one.table.source or "") != one.files
 
 
 def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:

@@ -371,13 +371,13 @@ def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: st
 
 
 @pytest.fixture(scope="module")
-def catalog(connection: Connection) -> Iterator[Callable[..., Any]]:
+def catalog(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Runs a statement about tables of the database dpsql_shop, which ends with the tests."""
 
     def run(sql: str) -> Any:
         return connection._session.sql(sql).toArrow()
 
-    run("CREATE DATABASE dpsql_shop")
+    run(f"CREATE DATABASE dpsql_shop LOCATION 'file:{tmp_path_factory.mktemp('shop')}'")
     run(
         "CREATE TABLE dpsql_shop.visits USING parquet CLUSTERED BY (User) INTO 3 BUCKETS AS "
         "SELECT id % 40 AS User, CAST(id % 2 AS STRING) AS k, CAST(1 AS CHAR(2)) AS c FROM range(120)"

@@ -50,16 +50,8 @@ class SparkKind:
         for one in found:
             _check_source(one)
         connection = Connection(self.url) if any(one.table.kind == "catalog" for one in found) else None
-        # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
         try:
-            return tuple(
-                replace(one, is_copied=True)
-                if one.table.public
-                else replace(one, listing=catalog_table(connection, one))
-                if connection is not None and one.table.kind == "catalog"
-                else replace(one, listing=partial(list_again, policy, one.table, one.files))
-                for one in found
-            )
+            return tuple(_listed(policy, one, connection) for one in found)
         except BaseException:
             if connection is not None:
                 connection.close()
@@ -95,6 +87,17 @@ def _check_source(one: Located) -> None:
             code="not-on-backend",
             hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
         )
+
+
+def _listed(policy: Policy, one: Located, connection: Connection | None) -> Located:
+    """A source with what tells its versions apart."""
+    if one.table.public:
+        # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
+        return replace(one, is_copied=True)
+    if connection is not None and one.table.kind == "catalog":
+        found = catalog_table(connection, one)
+        return replace(one, listing=found, is_replaced=found.is_replaced)
+    return replace(one, listing=partial(list_again, policy, one.table, one.files))
 
 
 def _beside(one: Located) -> Located:

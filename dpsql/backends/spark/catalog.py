@@ -21,18 +21,23 @@ _HIDDEN = ("comment",)  # all else that is said of a column changes what is read
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table of Spark's catalog, as it was when it was opened. Each call lists it again, and wants the same."""
+    """A table of Spark's catalog, as it was when it was opened. Each call lists its files again, and wants the same."""
 
     table: Table
     connection: Connection
+    said: Mapping[str, Any]
     reading: Reading
     listed: Listed
 
     def __call__(self) -> Listed:
         """The listing, which must be that of the files that are open (Theorem VERSION-1)."""
-        if _listed(self.connection, self.table, _described(self.connection, self.table)) != self.listed:
+        if _listed(self.connection, self.table, self.said) != self.listed:
             raise other_files(self.table)
         return self.listed
+
+    def is_replaced(self) -> bool:
+        """Has the table other files by now, or does its name stand for another one?"""
+        return _listed(self.connection, self.table, _described(self.connection, self.table)) != self.listed
 
     @property
     def empty(self) -> Any:
@@ -55,7 +60,7 @@ def catalog_table(connection: Connection, one: Located) -> CatalogTable:
         if _is_known(kind) and not set(more) - set(_HIDDEN)
     )
     reading = Reading(tuple(file.name for file in listed.files), columns, name, _buckets(said, columns))
-    return CatalogTable(table, connection, reading, listed)
+    return CatalogTable(table, connection, said, reading, listed)
 
 
 def _quoted(table: Table) -> str:

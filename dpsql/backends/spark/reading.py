@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 from dpsql.backends.spark.values import name_of
 from dpsql.core.frozen import dataclass
 
-_BUCKET = r"^.*_(\d+)(?:\..*)?$"
-"""Where Spark has the number of a bucket: at the end of a file's name."""
+_BUCKET = "^.*_([0-9]+)(?:[.].*)?$"
+"""Where Spark has the number of a bucket: at the end of a file's name. The same pattern for Java and for Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ class Buckets:
     @property
     def test(self) -> str:
         """That a row is in a file of its bucket (Theorem BUCKET-1)."""
-        pattern = _BUCKET.replace("\\", "\\\\")
-        said = f"CAST(regexp_extract(_metadata.file_name, '{pattern}', 1) AS INT)"
+        said = f"CAST(regexp_extract(_metadata.file_name, '{_BUCKET}', 1) AS INT)"
         return f"(pmod(hash({', '.join(map(name_of, self.columns))}), {self.number}) <=> {said})"
 
     def has(self, address: str) -> bool:

@@ -19,7 +19,7 @@ from dpsql.analyze.ownership import SCAN, promises_of
 from dpsql.analyze.recall import Recall
 from dpsql.backends.base import Deadline
 from dpsql.backends.choose import kind_of
-from dpsql.backends.located import Located, file_marks, find_files
+from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.gate import Gate
@@ -238,7 +238,7 @@ class Shared:
     def _has_other_files(self) -> bool:
         """Do sources name other files by now than those that are open?"""
         files = [one for one in self.located if one.object is None]
-        return any(find_files(self.policy, one.table, one.table.source or "") != one.files for one in files)
+        return any(has_other_files(self.policy, one) for one in files)
 
     def is_behind(self) -> bool:
         """Is there other data by now than what is open and recorded, or a promise that nobody has checked?"""

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.listing import Listed, Listing, list_files
+from dpsql.backends.lakes import is_lake, resolve
 from dpsql.backends.objects import Arrow, to_arrow
 from dpsql.core.errors import DataError, PolicyError, nearest
 from dpsql.core.frozen import dataclass
@@ -26,6 +27,7 @@ class Located:
     event: str = ""  # the stamp of an object, which has none of its own
     is_copied: bool = False  # when it is opened, and read from the copy
     listing: Listing | None = None  # what tells versions apart where the files are too large to read for that
+    is_replaced: Callable[[], bool] | None = None  # by other files, where an engine knows which these are
 
     @property
     def name(self) -> str:
@@ -92,6 +94,10 @@ def _ipc(table: Arrow) -> Iterator[bytes]:
 
 def find_files(policy: Policy, table: Table, source: str) -> tuple[Path, ...]:
     """The files that a source names now."""
+    if table.kind == "catalog":  # an engine lists them
+        return ()
+    if is_lake(source):
+        return resolve(table, source, policy.folder).files
     path = Path(source)
     base = path if path.is_absolute() else policy.folder / path
     if any(c in source for c in "*?["):
@@ -115,9 +121,15 @@ def list_again(policy: Policy, table: Table, files: tuple[Path, ...]) -> Listed:
 
     Theorem VERSION-1: no version is recorded, and nothing is recorded of one, for other files than are read.
     """
-    if find_files(policy, table, table.source or "") != files:
+    source, state = table.source or "", ""
+    if is_lake(source):
+        lake = resolve(table, source, policy.folder)
+        found, state = lake.files, lake.state
+    else:
+        found = find_files(policy, table, source)
+    if found != files:
         raise other_files(table)
-    return list_files(table.name, files)
+    return list_files(table.name, files, state)
 
 
 def other_files(table: Table) -> DataError:
@@ -127,6 +139,13 @@ def other_files(table: Table) -> DataError:
         code="data-changed",
         hint="open a new session: this one still expects the old data",
     )
+
+
+def has_other_files(policy: Policy, one: Located) -> bool:
+    """Does a source name other files by now than those that are open?"""
+    if one.is_replaced is not None:
+        return one.is_replaced()
+    return find_files(policy, one.table, one.table.source or "") != one.files
 
 
 def file_marks(located: Sequence[Located]) -> dict[Path, tuple[int, ...]]:

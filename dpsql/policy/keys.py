@@ -238,8 +238,9 @@ TABLE = Part(
     "tables.<table>",
     "One table that SQL may name. A table that the policy doesn't name doesn't exist.",
     (
-        Key("source", "A parquet, CSV or DuckDB file, or a glob, relative to the policy; may be left out for objects "
-            "from Python.", _TEXT, '"visits/*.parquet"'),
+        Key("source", "A parquet, CSV or DuckDB file, or a glob, relative to the policy; delta:folder or "
+            "iceberg:catalog.namespace.table; on Spark also a table of its catalog, db.table. May be left out for "
+            "objects from Python.", _TEXT, '"visits/*.parquet"'),
         Key("table", "Which table of a .duckdb file.", _TEXT, '"main.orders"'),
         Key("separator", "What stands between the fields of a CSV file.", _choice(SEPARATORS), '";"',
             "a comma; in .tsv files a tab"),

@@ -28,7 +28,7 @@ Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
 Accountant: TypeAlias = Literal["basic", "zcdp"]
 Renewal: TypeAlias = Literal["never", "monthly"]
 OnChange: TypeAlias = Literal["refuse", "accept"]
-SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
+SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb", "catalog"]
 SEPARATORS = (",", ";", "\t", "|")
 """What may stand between the fields of a CSV file."""
 
@@ -102,7 +102,9 @@ class Table:
     @property
     def kind(self) -> SourceKind | None:
         """How the source is read; None for an object passed from Python."""
-        return None if self.source is None else source_kind(self.source)
+        if self.source is None:
+            return None
+        return source_kind(self.source) or ("catalog" if is_catalog_name(self.source) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +219,16 @@ _ENDINGS: dict[str, SourceKind] = {
 
 
 def source_kind(source: str) -> SourceKind | None:
-    """How a source is read, by the end of its name; None if that says nothing."""
+    """How a source is read, by the end of its name; None if that says nothing. A lake's tables are parquet files."""
+    if source.startswith(("delta:", "iceberg:")):
+        return "parquet"
     found = re.search(r"\.(?:(parquet|parq|pq|duckdb|ddb|db|csv|tsv)|(csv|tsv)\.(?:gz|zst|bz2))$", source.lower())
     return _ENDINGS[found[1] or found[2]] if found else None
+
+
+def is_catalog_name(source: str) -> bool:
+    """Could it be the name of a table in a catalog: db.table, or catalog.db.table?"""
+    return source_kind(source) is None and re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}", source) is not None
 
 
 def parse_epsilon(

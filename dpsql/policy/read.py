@@ -42,12 +42,14 @@ from dpsql.policy.model import (
     Table,
     Unit,
     Value,
+    is_catalog_name,
     parse_delta,
     parse_epsilon,
     show,
     source_kind,
 )
 from dpsql.policy.section import Section, key_path
+from dpsql.policy.settings import BackendKind
 from dpsql.policy.settings_read import read_backend, read_engine
 from dpsql.policy.values import (
     column_type,
@@ -74,7 +76,7 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
     engine, backend = read_engine(top), read_backend(top)
     on_change = top.section("data", DATA.names).choice("on_change", ON_CHANGE)
     lent = None if sources is None else {name.lower(): name for name in sources}
-    tables = _tables(top, lent)
+    tables = _tables(top, lent, backend.kind)
     for lower, name in (lent or {}).items():
         if lower not in tables:
             close = nearest(name, [table.name for table in tables.values()])
@@ -170,25 +172,30 @@ def _privacy(top: Section) -> Privacy:
     )
 
 
-def _tables(top: Section, lent: Mapping[str, str] | None) -> dict[str, Table]:
+def _tables(top: Section, lent: Mapping[str, str] | None, backend: BackendKind) -> dict[str, Table]:
     section = top.section("tables")
     if section.readable and not section.entries:
         top.missing("tables", hint='name the data: [tables.people] source = "people.parquet", unit = "person_id"')
     found = section.sections(TABLE.names, later=("share",))
-    tables = {lower: _table(name, part, lent is None or lower in lent) for lower, (name, part) in found.items()}
+    tables = {
+        lower: _table(name, part, lent is None or lower in lent, backend) for lower, (name, part) in found.items()
+    }
     for lower, (_, part) in found.items():
         _check_references(part, tables[lower], tables)
         _check_link(part, tables[lower], tables)
     return tables
 
 
-def _table(name: str, section: Section, lent: bool) -> Table:
+def _table(name: str, section: Section, lent: bool, backend: BackendKind) -> Table:
     source, inner, public = section.text("source"), section.text("table"), section.flag("public", False)
     if "source" not in section.entries and not lent:
         section.missing("source", hint='a file: source = "x.parquet"; or pass the table from Python: sources={...}')
     kind = source_kind(source) if source else None
-    if source and kind is None:
-        section.wrong("source", f"{show(source)} is of no known kind", hint="end it in .parquet, .csv, .tsv or .duckdb")
+    if source and kind is None and not (backend == "spark" and is_catalog_name(source)):
+        hint = "end it in .parquet, .csv, .tsv or .duckdb"
+        if is_catalog_name(source):
+            hint += '; a table of Spark\'s catalog needs [backend] kind = "spark"'
+        section.wrong("source", f"{show(source)} is of no known kind", hint=hint)
     if kind == "duckdb" and "table" not in section.entries:
         section.missing("table", hint='which table of the DuckDB file: table = "main.orders"')
     if kind != "duckdb" and inner:

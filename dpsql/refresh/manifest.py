@@ -85,6 +85,9 @@ def _files(engine: Shared, one: Located, look: Look) -> Iterator[tuple[str, Path
             look.files[""].hex(),
         )
         return
+    if not one.files:  # this machine doesn't see them
+        yield from ((name.rpartition("/")[2], None, digest.hex()) for name, digest in look.files.items())
+        return
     source = (engine.policy.folder / (one.table.source or "")).resolve()
     fixed = [part for part in source.parent.parts if not any(c in part for c in "*?[")]
     ordered = sorted(one.files)

@@ -13,6 +13,7 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, probes
 from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
 
@@ -363,3 +365,149 @@ def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: st
     with pytest.raises(dpsql.Error) as refused:
         dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:")
     assert refused.value.code in ("unreadable", "not-on-backend") and "tables.t" in str(refused.value)
+
+
+# ---------------------------------------------------------------- tables of a catalog
+
+
+@pytest.fixture(scope="module")
+def catalog(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """Runs a statement about tables of the database dpsql_shop, which ends with the tests."""
+
+    def run(sql: str) -> Any:
+        return connection._session.sql(sql).toArrow()
+
+    run(f"CREATE DATABASE dpsql_shop LOCATION 'file:{tmp_path_factory.mktemp('shop')}'")
+    run(
+        "CREATE TABLE dpsql_shop.visits USING parquet CLUSTERED BY (User) INTO 3 BUCKETS AS "
+        "SELECT id % 40 AS User, CAST(id % 2 AS STRING) AS k, CAST(1 AS CHAR(2)) AS c FROM range(120)"
+    )
+    yield run
+    run("DROP DATABASE dpsql_shop CASCADE")
+
+
+def shop(url: str, table: str = "visits", **more: Any) -> dpsql.Policy:
+    described = {"source": f"dpsql_shop.{table}", "unit": "user", "columns": {"k": {"values": ["0", "1"]}}, **more}
+    top = {"budget": {"epsilon": 10**6, "delta": 1e-6}, "backend": {"kind": "spark", "url": url}}
+    return dpsql.Policy.from_dict({**top, "tables": {"visits": described}})
+
+
+BY_USER = "SELECT k, COUNT(*) AS n FROM visits GROUP BY k"
+
+
+BY_UNIT = "SELECT COUNT(*) AS n FROM (SELECT user, COUNT(*) AS c FROM visits GROUP BY user) AS u WHERE c > 2"
+SHUFFLED = "hashpartitioning(user"
+
+
+def folder_of(run: Callable[..., Any], table: str) -> Path:
+    said = run(f"DESCRIBE EXTENDED dpsql_shop.{table}").to_pylist()
+    return Path(next(row["data_type"] for row in said if row["col_name"] == "Location").removeprefix("file:"))
+
+
+def plans(session: dpsql.Session, sql: str) -> str:
+    """How Spark plans what a query asks."""
+    engine = session._engine
+    (step,) = session.explain(sql, epsilon=1, max_rows=3).steps
+    found = []
+    for text in written_step(step, engine.backend._tables):  # type: ignore[attr-defined]
+        plan = engine.backend._connection.arrow(f"EXPLAIN {text.sql}", text.parameters)  # type: ignore[attr-defined]
+        found += plan.column(0).to_pylist()
+    return "\n".join(found)
+
+
+def test_a_table_of_a_catalog_is_read_checked_and_told_apart(catalog: Callable[..., Any], url: str) -> None:
+    engine = dpsql.Engine.open(shop(url, rows_per_unit=3), ledger=":memory:")
+    try:
+        refreshed = engine.refresh(steward=True)
+        assert not refreshed.broken and "the most rows of one user are 3" in str(refreshed)
+        with engine.session() as session:
+            assert session.query(BY_USER, epsilon=10**5).rows == [("0", 60), ("1", 60), (None, 0)]
+            catalog("INSERT INTO dpsql_shop.visits SELECT 100 + id, '1', '1' FROM range(9)")
+            with pytest.raises(dpsql.Error) as changed:
+                session.query(BY_USER, epsilon=1)
+            assert changed.value.code == "data-changed" and session.budget.spent.epsilon == 10**5
+        again = engine.refresh(steward=True)
+        assert again.tables[0].version == "new" and "files added" in str(again) and not again.broken
+        with engine.session() as session:
+            assert session.query("SELECT COUNT(*) FROM visits", epsilon=10**5).rows == [(129,)]
+    finally:
+        engine.close()
+
+
+def test_a_table_in_buckets_of_units_is_not_shuffled(catalog: Callable[..., Any], url: str) -> None:
+    catalog(
+        "CREATE TABLE dpsql_shop.dealt USING parquet CLUSTERED BY (user) INTO 3 BUCKETS AS "
+        "SELECT id % 40 AS user, CAST(id % 2 AS STRING) AS k FROM range(120)"
+    )
+    with dpsql.connect(shop(url, "dealt"), ledger=":memory:") as session:
+        planned = plans(session, BY_UNIT)
+        assert "Bucketed: true" in planned and SHUFFLED not in planned
+        assert session.query(BY_UNIT, epsilon=10**5).rows == [(40,)]
+
+
+def test_rows_that_are_in_another_bucket_than_their_file_says_are_shuffled(
+    catalog: Callable[..., Any], url: str
+) -> None:
+    """One unit's rows would be in two groups, and each of them within its limits (Theorem BUCKET-1)."""
+    catalog(
+        "CREATE TABLE dpsql_shop.lying USING parquet CLUSTERED BY (user) INTO 2 BUCKETS AS "
+        "SELECT id % 10 AS user, '0' AS k FROM range(20)"
+    )
+    folder = folder_of(catalog, "lying")
+    for bucket in range(2):  # one user, nine rows in the files of each bucket
+        rows = pa.table({"user": pa.array([77] * 9, pa.int64()), "k": ["0"] * 9})
+        pq.write_table(rows, folder / f"part-9-x_{bucket:05}.c000.parquet")
+    sql = "SELECT COUNT(*) AS n FROM visits"
+    with dpsql.connect(shop(url, "lying"), ledger=":memory:") as session:
+        (fact,) = session._engine.ledger.promises("visits", session._engine.versions()["visits"])
+        assert "spark-fits" in fact and "spark-bucketed" not in fact and SHUFFLED in plans(session, BY_UNIT)
+        assert session.query(sql, epsilon=10**5, max_rows=9).rows == [(29,)]
+        rest = catalog("SELECT COUNT(*) AS n FROM dpsql_shop.lying WHERE user <> 77").to_pylist()[0]["n"]
+        assert rest == 20  # so with and without this user the answer differs by 9, and not by 18
+        files = session._engine.backend._files["visits"]  # type: ignore[attr-defined]
+        files.show(proven=True, bucketed=True)  # what would be, without the test
+        assert session.query(f"{sql} -- again", epsilon=10**5, max_rows=9, fresh=True).rows == [(38,)]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("VIEW dpsql_shop.other AS SELECT * FROM dpsql_shop.visits", "view"),
+        ("TABLE dpsql_shop.other USING csv AS SELECT 1 AS user, '0' AS k", "csv"),
+        ("TABLE dpsql_shop.other USING parquet PARTITIONED BY (k) AS SELECT 1 AS user, '0' AS k", "partitioned"),
+        ("TABLE dpsql_shop.other (user INT, k STRING) USING parquet", "no files"),
+        ("DATABASE IF NOT EXISTS dpsql_shop", "no table"),
+    ],
+)
+def test_what_is_no_list_of_parquet_files_is_refused(
+    catalog: Callable[..., Any], url: str, made: str, words: str
+) -> None:
+    catalog(f"CREATE {made}")
+    with pytest.raises(dpsql.DataError) as refused:
+        dpsql.connect(shop(url, "other"), ledger=":memory:")
+    if not made.startswith("DATABASE"):
+        catalog(f"DROP {made.partition(' ')[0]} dpsql_shop.other")
+    assert words in str(refused.value) and refused.value.hint
+
+
+def test_columns_that_a_catalog_changes_on_the_way_are_left_out(catalog: Callable[..., Any], url: str) -> None:
+    """CHAR is padded, and a default fills files that were written before it, where Spark reads the table itself."""
+    catalog("CREATE TABLE dpsql_shop.odd (user INT, k STRING, c CHAR(3), d INT DEFAULT 5, s STRING COLLATE UNICODE_CI) "
+            "USING parquet")  # fmt: skip
+    catalog("INSERT INTO dpsql_shop.odd VALUES (1, '0', 'a', 1, 'x')")
+    with dpsql.connect(shop(url, "odd"), ledger=":memory:") as session:
+        assert [name for name, _ in session._engine.schema["visits"]] == ["user", "k"]
+
+
+def test_the_files_of_a_delta_table_are_handed_to_spark(url: str, tmp_path: Path) -> None:
+    table = pa.table({"person": pa.array(range(10), pa.int64())})
+    deltalake.write_deltalake(tmp_path / "t", table)
+    deltalake.write_deltalake(tmp_path / "t", table, mode="overwrite")  # the old file stays, and is no part of it
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    one = replace(described.tables["t"], source="delta:t")
+    with dpsql.connect(replace(described, tables={"t": one}), ledger=":memory:") as session:
+        assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(10,)]
+        deltalake.write_deltalake(tmp_path / "t", table, mode="overwrite")
+        with pytest.raises(dpsql.Error) as changed:
+            session.query("SELECT COUNT(*) FROM t", epsilon=1)
+        assert changed.value.code == "data-changed"

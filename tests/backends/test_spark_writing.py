@@ -103,6 +103,10 @@ def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> Non
         here = policy(tmp_path, {"kind": "spark", "url": "local[2]"})
         dpsql.connect(here, sources={"t": pa.table({"person": [1]})}, ledger=":memory:")
     assert refused.value.code == "not-on-backend"
+    with pytest.raises(dpsql.PolicyError) as elsewhere:
+        tables = {"t": {"source": "shop.visits", "unit": "u"}}
+        dpsql.Policy.from_dict({"budget": {"epsilon": 1}, "tables": tables})
+    assert "needs [backend]" in (elsewhere.value.hint or "")
     for backend in ({"kind": "spark"}, {"kind": "spark", "url": "host:15002"}, {"url": "local[2]"}):
         with pytest.raises(dpsql.PolicyError):
             dpsql.Policy.from_dict(

@@ -13,13 +13,15 @@ from sqlglot import exp
 
 from dpsql.backends.base import Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
 from dpsql.backends.located import Located, list_again
+from dpsql.backends.spark.catalog import CatalogTable, catalog_table
 from dpsql.backends.spark.conform import conform
-from dpsql.backends.spark.queries import Table
+from dpsql.backends.spark.queries import Table, write
+from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
-from dpsql.backends.spark.sources import FITS, Files, columns_of, is_in_calendar, is_known, uploaded
+from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
 from dpsql.backends.spark.versions import versions
-from dpsql.core.errors import DataError, PolicyError
+from dpsql.core.errors import DataError, EngineError, PolicyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
 from dpsql.policy.model import Policy
@@ -46,29 +48,67 @@ class SparkKind:
         """Find each table's source. An object from Python is in this process, where no cluster reads it."""
         found = self.beside.locate(policy, objects)
         for one in found:
-            if not one.table.public and (one.object is not None or one.table.kind != "parquet"):
-                where = f"sources[{one.table.name!r}]" if one.object is not None else f"tables.{one.table.name}.source"
-                raise PolicyError(
-                    f"{where}: Spark reads private tables of parquet files",
-                    code="not-on-backend",
-                    hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
-                )
-        # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
-        return tuple(
-            replace(one, is_copied=True)
-            if one.table.public
-            else replace(one, listing=partial(list_again, policy, one.table, one.files))
-            for one in found
-        )
+            _check_source(one)
+        connection = Connection(self.url) if any(one.table.kind == "catalog" for one in found) else None
+        try:
+            return tuple(_listed(policy, one, connection) for one in found)
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
 
     def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> Spark:
         """Open the sources."""
-        beside = self.beside.open_backend(located, settings, folder)
+        tables = [one.listing for one in located if isinstance(one.listing, CatalogTable)]
+        connection = tables[0].connection if tables else Connection(self.url)  # where they were looked up
         try:
-            return Spark(self.url, located, beside)
+            beside = self.beside.open_backend(tuple(map(_beside, located)), settings, folder)
+            try:
+                return Spark(self.url, connection, located, beside)
+            except BaseException:
+                beside.close()
+                raise
         except BaseException:
-            beside.close()
+            connection.close()
             raise
+
+
+def _check_source(one: Located) -> None:
+    if one.table.public and one.table.kind == "catalog":
+        raise PolicyError(
+            f"tables.{one.table.name}.source: public tables are read by this machine, and Spark's catalog isn't here",
+            code="not-on-backend",
+            hint="write it to a parquet or CSV file that this machine sees, and name that",
+        )
+    if not one.table.public and (one.object is not None or one.table.kind not in ("parquet", "catalog")):
+        where = f"sources[{one.table.name!r}]" if one.object is not None else f"tables.{one.table.name}.source"
+        raise PolicyError(
+            f"{where}: Spark reads private tables of parquet files",
+            code="not-on-backend",
+            hint=f'write it as parquet once, and name that: source = "{one.table.name}.parquet"',
+        )
+
+
+def _listed(policy: Policy, one: Located, connection: Connection | None) -> Located:
+    """A source with what tells its versions apart."""
+    if one.table.public:
+        # Theorem OWN-3 counts matches in public tables as they are now: Spark must have no others. It has a copy.
+        return replace(one, is_copied=True)
+    if connection is not None and one.table.kind == "catalog":
+        found = catalog_table(connection, one)
+        return replace(one, listing=found, is_replaced=found.is_replaced)
+    return replace(one, listing=partial(list_again, policy, one.table, one.files))
+
+
+def _beside(one: Located) -> Located:
+    """A source as the engine of this process has it: of a catalog's table it knows types and no rows."""
+    return replace(one, object=one.listing.empty, listing=None) if isinstance(one.listing, CatalogTable) else one
+
+
+def _reading(one: Located) -> Reading:
+    if isinstance(one.listing, CatalogTable):
+        return one.listing.reading
+    return Reading(tuple(f"file:{file}" for file in one.files))
 
 
 _CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process has asked, each for one of its lives
@@ -77,27 +117,24 @@ _CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process h
 class Spark:
     """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
 
-    def __init__(self, url: str, located: tuple[Located, ...], beside: Backend) -> None:
+    def __init__(self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend) -> None:
         self._beside = beside
-        self._connection = Connection(url)
-        try:
-            server = url, self._connection.version, self._connection.life
-            if server not in _CONFORMED or not server[2]:
-                conform(self._connection, self.public.apart)
-                _CONFORMED.add(server)
-            self._files: dict[str, Files] = {}
-            tables: dict[str, Table] = {}
-            for number, one in enumerate(located):
-                schema = beside.schema[one.name]
-                if one.table.public:
-                    tables[one.name] = self._public(one, schema)
-                else:
-                    files = Files(one, schema, beside.columns(one), self._connection, number)
-                    self._files[one.name], tables[one.name] = files, files.table
-            self._tables = tables
-        except BaseException:
-            self._connection.close()
-            raise
+        self._connection = connection
+        server = url, connection.version, connection.life
+        if server not in _CONFORMED or not server[2]:
+            conform(connection, self.public.apart)
+            _CONFORMED.add(server)
+        self._files: dict[str, Files] = {}
+        tables: dict[str, Table] = {}
+        for number, one in enumerate(located):
+            schema = beside.schema[one.name]
+            if one.table.public:
+                tables[one.name] = self._public(one, schema)
+            else:
+                files = Files(one, _reading(one), schema, self.columns(one), connection, number)
+                self._files[one.name], tables[one.name] = files, files.table
+        self._tables = tables
+        self._elsewhere = frozenset(one.name for one in located if isinstance(one.listing, CatalogTable))
 
     def _public(self, one: Located, schema: Sequence[tuple[str, str]]) -> Table:
         """A public table, as the local engine reads it, without columns of moments that the engines don't share."""
@@ -148,7 +185,8 @@ class Spark:
 
     def trust(self, one: Located, shown: Sequence[str]) -> None:
         """Read a source as plainly as its facts allow."""
-        self._files[one.name].show(proven=FITS in shown)
+        # Theorem BUCKET-1: only where each row of this version was found in its bucket.
+        self._files[one.name].show(proven=FITS in shown, bucketed=BUCKETED in shown)
 
     @contextmanager
     def measuring(self, until: Deadline | None) -> Iterator[Steps]:
@@ -174,7 +212,7 @@ class Spark:
         self._connection.close()
         self._beside.close()
 
-    # The steward's questions are the local engine's: it reads the same files.
+    # The steward's questions about files that this machine sees are the local engine's; others are Spark's.
 
     def rows(self, scan: Scan) -> exp.Select:
         """The rows of a table with their owners."""
@@ -182,15 +220,24 @@ class Spark:
 
     def look(self, query: exp.Select) -> tuple[Any, ...]:
         """The one row that a query gives."""
-        return self._beside.look(query)
+        if self._elsewhere.isdisjoint(table.name for table in query.find_all(exp.Table)):
+            return self._beside.look(query)
+        named = query.copy()
+        named.set("expressions", [exp.alias_(e.unalias(), f"c{i}") for i, e in enumerate(query.expressions)])
+        try:
+            text = write(named, self._tables)
+            found = self._connection.arrow(text.sql, text.parameters)
+        except SQLError as refused:
+            raise EngineError(refused.message) from None
+        return tuple(column[0].as_py() for column in found.columns)
 
     def misread(self, one: Located) -> Misread:
         """What isn't read as it stands."""
-        return self._beside.misread(one)
+        return self._beside.misread(_beside(one))
 
     def columns(self, one: Located) -> tuple[tuple[str, str], ...]:
         """All columns of a source."""
-        return self._beside.columns(one)
+        return self._beside.columns(_beside(one))
 
     def digests(self, one: Located, file: Path | None, key: bytes) -> dict[str, str]:
         """What tells the rows of a file from others."""

@@ -10,16 +10,16 @@ import logging
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
+from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
 from dpsql.core.errors import DataError
 from dpsql.core.extras import extra
@@ -199,27 +199,33 @@ class Connection:
             rows.selectExpr(*listed).createOrReplaceTempView(name)
         return name
 
-    def read_parquet(self, files: Sequence[Path], listed: list[str], name: str) -> None:
+    def read(self, reading: Reading, listed: list[str], name: str, *, bucketed: bool = False) -> None:
         """Let statements read these files, by these expressions, under a name."""
         with self._one_message():
-            self._parquet(files).selectExpr(*listed).createOrReplaceTempView(name)
-
-    def _parquet(self, files: Sequence[Path]) -> Any:
-        return self._session.read.parquet(*(f"file://{file}" for file in files))
+            reading.rows(self._session, bucketed=bucketed).selectExpr(*listed).createOrReplaceTempView(name)
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""
         with suppress(Exception):
             self._session.catalog.dropTempView(name)
 
-    def types(self, files: Sequence[Path]) -> dict[str, str]:
-        """The columns of parquet files and their types, as Spark reads them; a DataError where it reads other files."""
+    def types(self, reading: Reading) -> dict[str, str]:
+        """The columns of files and their types, as Spark reads them; a DataError where it reads other files."""
         with self._one_message():
-            rows = self._parquet(files)
-            read = sorted(unquote(urlsplit(uri).path, errors="surrogateescape") for uri in rows.inputFiles())
-            if read != sorted(map(str, files)):
-                raise RuntimeError("other files are read than were named")
-            return {field.name: field.dataType.simpleString() for field in rows.schema}
+            return {field.name: field.dataType.simpleString() for field in reading.rows(self._session).schema}
+
+    def columns(self, table: str) -> list[tuple[str, str, tuple[str, ...]]]:
+        """The columns of a catalog's table: name, type, and of what else the catalog says something."""
+        with self._one_message():
+            fields = self._session.table(table).schema
+            return [(field.name, field.dataType.simpleString(), tuple(field.metadata or ())) for field in fields]
+
+    def folder(self, location: str) -> list[tuple[str, int, int]]:
+        """The files of a folder, as Spark lists them now: address, size, milliseconds of the last change."""
+        with self._one_message():
+            files = self._session.read.format("binaryFile").load(location)
+            asked = files.selectExpr("path", "length", "unix_millis(modificationTime) AS changed")
+            return [(row["path"], row["length"], row["changed"]) for row in asked.toArrow().to_pylist()]
 
     def close(self) -> None:
         """Close the session. Never fails."""

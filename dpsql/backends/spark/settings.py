@@ -32,6 +32,10 @@ PINNED: Mapping[str, str] = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.connect.session.planCache.enabled": "false",  # which files there are is looked up whenever it is asked
+    # Theorem BUCKET-1: buckets are relied on where each row was found in its own, their order never.
+    "spark.sql.sources.bucketing.enabled": "true",
+    "spark.sql.legacy.bucketedTableScan.outputOrdering": "false",
     # Nothing is concluded from what rows have in common.
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",

@@ -13,6 +13,7 @@ from typing import Any
 from dpsql.backends.located import Located
 from dpsql.backends.spark.constants import DAY, days_since_1970
 from dpsql.backends.spark.queries import ROW, Table
+from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.values import Value, name_of, spark_type, value
 from dpsql.core.errors import DataError, PolicyError, SQLError
@@ -20,9 +21,11 @@ from dpsql.core.types import Type
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 FITS = "spark-fits"  # what a full reading shows
+BUCKETED = "spark-bucketed"
 
 _OTHER_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _PATTERNS = "*?[]{}\\:"
+_IN_BUCKET = "dpsql bucket"
 _HIDDEN = "_metadata"  # where Spark says in which file and at which place a row is
 
 Columns = Sequence[tuple[str, str]]
@@ -56,21 +59,23 @@ def test_of(name: str, type_: Type) -> str | None:
 class Files:
     """The parquet files of one private table, as Spark reads them."""
 
-    def __init__(self, one: Located, schema: Columns, own: Columns, connection: Connection, number: int) -> None:
+    def __init__(
+        self, one: Located, reading: Reading, schema: Columns, own: Columns, connection: Connection, number: int
+    ) -> None:
         self.one = one
         self._connection = connection
-        self._files = one.files
+        self._reading = reading
         self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
         self.table = Table(f"dpsql_source_{number}", columns_of(schema))
         _check_types(one, schema, own)
         _check_files(one, [Type.parse(text) for _, text in own])
         self._check_spark()
-        self.show(proven=False)
+        self.show()
 
     def _check_spark(self) -> None:
         """Each column must be of the type in Spark that stands for ours."""
         try:
-            found = self._connection.types(self._files)
+            found = self._connection.types(self._reading)
         except DataError:  # only footers were read; and yet their words are Spark's
             raise DataError(
                 f"tables.{self.one.table.name}: Spark can't read {self.one.table.source}",
@@ -84,29 +89,38 @@ class Files:
         # What Spark reads as something else is there for no query: writing a statement refuses it.
         self.table = Table(self.table.view, {n: v for n, v in self.table.columns.items() if n in usable})
 
-    def show(self, *, proven: bool) -> None:
-        """Let statements read the rows; where nothing is proven, what doesn't fit is NULL."""
+    def show(self, *, proven: bool = False, bucketed: bool = False) -> None:
+        """Let statements read the rows; where nothing is proven, what doesn't fit is NULL.
+
+        bucketed: Spark may group by the columns of buckets without a shuffle (Theorem BUCKET-1).
+        """
         listed = []
         for name, type_ in self._schema:
             test = None if proven else test_of(name, type_)
             text = name_of(name) if test is None else f"CASE WHEN {test} THEN {name_of(name)} END"
             listed.append(f"{text} AS {name_of(name.lower())}")
         listed.append(f"concat_ws('#', {_HIDDEN}.file_path, {_HIDDEN}.row_index) AS {name_of(ROW)}")
-        self._connection.read_parquet(self._files, listed, self.table.view)
+        self._connection.read(self._reading, listed, self.table.view, bucketed=bucketed)
 
     def examine(self) -> tuple[str, ...] | None:
-        """Read every value; None where one doesn't fit."""
-        raw = f"{self.table.view}_raw"
-        self._connection.read_parquet(self._files, [name_of(name) for name, _ in self._schema], raw)
+        """Read every value; None where one doesn't fit. Buckets are looked at row by row, and not relied on."""
+        raw, buckets = f"{self.table.view}_raw", self._reading.buckets
+        listed = [name_of(name) for name, _ in self._schema]
+        if buckets is not None and all(map(buckets.has, self._reading.addresses)):
+            listed.append(f"{buckets.test} AS `{_IN_BUCKET}`")
+        self._connection.read(self._reading, listed, raw)
         tests = [f"COALESCE(BOOL_AND({test}), TRUE)" for n, t in self._schema if (test := test_of(n, t)) is not None]
         read = [f"MAX({name_of(n)}) IS NULL" for n, t in self._schema if test_of(n, t) is None]
-        listed = ", ".join(f"{e} AS c{i}" for i, e in enumerate([*tests, *read]))
+        held = [f"COALESCE(BOOL_AND(`{_IN_BUCKET}`), TRUE)"] if len(listed) > len(self._schema) else []
+        asked = ", ".join(f"{e} AS c{i}" for i, e in enumerate([*held, *tests, *read]))
         try:
-            found = self._connection.arrow(f"SELECT {listed or '1 AS c0'} FROM {raw}", {})
+            found = self._connection.arrow(f"SELECT {asked or '1 AS c0'} FROM {raw}", {})
         finally:
             self._connection.drop(raw)
-        fits = all(found.column(i)[0].as_py() for i in range(len(tests)))
-        return (FITS,) if fits else None
+        shown = [found.column(i)[0].as_py() for i in range(len(held) + len(tests))]
+        if not all(shown[len(held) :]):
+            return None
+        return (FITS, BUCKETED) if held and shown[0] else (FITS,)
 
 
 def is_known(type_: Type) -> bool:

@@ -105,12 +105,14 @@ def _huge_to_double(x: str) -> str:
 
 
 def _decimal_to_float(v: Value, to: Type) -> Value:
-    """One division where the digits are a float; else the whole part, and the fraction by itself."""
+    """The nearest; of 16 to 18 digits, the whole part and the fraction by itself; of whole numbers, as of HUGEINT."""
     digits, scale = v.type.width or 0, v.type.scale or 0
-    if (to == FLOAT and digits > 7) or digits > 18:
+    if to == FLOAT and digits > 7:
         raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value as DOUBLE, or in fewer digits")
     near = f"CAST({v.text} AS {spark_type(to)})"
-    if digits <= 15 or scale == 0:
+    if digits > 18 and scale == 0:
+        return Value(_huge_to_double(f"CAST({v.text} AS DECIMAL(38,0))"), to)
+    if digits <= 15 or digits > 18 or scale == 0:
         return Value(near, to)
     few = f"CAST('{2**53}E-{scale}' AS DECIMAL(38,{scale}))"
     fraction = f"({v.text} % CAST(1 AS DECIMAL(1,0)))"

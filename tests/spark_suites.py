@@ -36,7 +36,7 @@ import dpsql
 from dpsql.analyze.ownership import key_promise, rows_promise
 
 ALMOST_EXACT: dict[str, Any] = {"epsilon": 10**6, "delta": "1e-12"}
-LARGE = {"epsilon": 10**9, "delta": 0}
+LARGE = {"epsilon": 10**9, "delta": 0.1}
 EVERYTHING = bool(os.environ.get(SPARK) and os.environ.get(WHOLE))
 
 
@@ -156,7 +156,7 @@ TPCH = Suite(
         name: ((test_tpch.HERE / f"{name}.sql").read_text(encoding="utf-8"), {"epsilon": 10**6, "delta": "1e-6"})
         for name in test_tpch.QUERIES
     },
-    (),
+    ("q06",),
     _tpch,
 )
 

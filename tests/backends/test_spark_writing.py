@@ -64,7 +64,9 @@ def test_what_java_would_read_otherwise_or_slowly_is_refused(pattern: str) -> No
     [
         "REGEXP_EXTRACT(s, 'n(7)7', 2)",
         "DATE_DIFF('quarter', at - INTERVAL 20000 YEAR, at)",
-        "s ILIKE 'a'",
+        "s ILIKE 'a' ESCAPE 'b'",
+        "SUBSTRING(s, i)",
+        "CAST(s AS DATE)",
         "CAST(CAST(m AS DECIMAL(3,3)) AS VARCHAR)",
         "DAYNAME(day + 1)",
         "ROUND(ROUND(ROUND(ROUND(ROUND(ROUND(d))))))",

@@ -26,6 +26,8 @@ def cast(v: Value, to: Type) -> Value:
     if v.type.name == "ENUM" and to == VARCHAR:
         return replace(v, type=to)
     found = _to_text(v) if to == VARCHAR else None
+    if v.type == VARCHAR:
+        found = _read(v.text, to)
     if found is None and (v.type.is_numeric or v.type.is_boolean):
         found = _number(v, to)
     if found is None and (v.type.is_date or v.type.is_timestamp) and (to.is_date or to.is_timestamp):
@@ -35,7 +37,8 @@ def cast(v: Value, to: Type) -> Value:
             text = f"CASE WHEN {v.text} BETWEEN {first} AND {last} THEN {text} END"
         found = Value(text, to, v.low, v.high)
     if found is None:
-        raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value in that type once")
+        by_way = f"write CAST(CAST(x AS DOUBLE) AS {to.sql})" if v.type == VARCHAR and to.is_integer else None
+        raise lacks(f"a cast from {v.type.sql} to {to.sql}", by_way or "store the value in that type once")
     return found
 
 
@@ -61,8 +64,8 @@ def _fitted(v: Value, to: Type) -> Value:
     """An exact number in another exact type: decimals are rounded there, half away from 0, by both engines."""
     limits = to.limits
     if to.is_integer and v.low is not None and v.high is not None and limits is not None:
-        if to == HUGEINT and v.type.is_integer and v.low >= -(2**63) and v.high < 2**63:
-            return v  # arithmetic widens it where it must
+        if to == HUGEINT and v.type.is_integer and v.low >= -(2**53) and v.high < 2**63:
+            return v  # arithmetic widens it where it must; below, a DOUBLE of it is another
         if limits[0] <= v.low and v.high <= limits[1] and (v.is_there or width(v.type) <= width(to)):
             return in_type(v, to)
         v = replace(v, low=max(v.low, int(limits[0])), high=min(v.high, int(limits[1])))
@@ -102,12 +105,14 @@ def _huge_to_double(x: str) -> str:
 
 
 def _decimal_to_float(v: Value, to: Type) -> Value:
-    """One division where the digits are a float; else the whole part, and the fraction by itself."""
+    """The nearest; of 16 to 18 digits, the whole part and the fraction by itself; of whole numbers, as of HUGEINT."""
     digits, scale = v.type.width or 0, v.type.scale or 0
-    if (to == FLOAT and digits > 7) or digits > 18:
+    if to == FLOAT and digits > 7:
         raise lacks(f"a cast from {v.type.sql} to {to.sql}", "store the value as DOUBLE, or in fewer digits")
     near = f"CAST({v.text} AS {spark_type(to)})"
-    if digits <= 15 or scale == 0:
+    if digits > 18 and scale == 0:
+        return Value(_huge_to_double(f"CAST({v.text} AS DECIMAL(38,0))"), to)
+    if digits <= 15 or digits > 18 or scale == 0:
         return Value(near, to)
     few = f"CAST('{2**53}E-{scale}' AS DECIMAL(38,{scale}))"
     fraction = f"({v.text} % CAST(1 AS DECIMAL(1,0)))"
@@ -137,6 +142,33 @@ def _rounded(v: Value, to: Type) -> Value:
     whole = f"RINT(CAST({v.text} AS DOUBLE))"
     inside = f"{whole} >= {double(float(low)).text} AND {whole} < {double(float(high)).text}"  # NaN is above all
     return value(f"CASE WHEN {inside} THEN CAST({whole} AS {spark_type(to)}) END", to, v.low, v.high)
+
+
+_WORDS = {"TRUE": ("true", "t", "yes", "y", "1"), "FALSE": ("false", "f", "no", "n", "0")}
+_BLANKS = "' \\t\\n\\u000b\\u000c\\r'"  # before and behind a number
+_NUMBER = r"r'\A[+-]?(?:[0-9][0-9_]*)?(?:\.[0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?\z'"  # no group is repeated
+_FIRST, _LOOSE = r"r'\A[+-]?\.?[0-9]'", r"r'__|_\z|_[.eE]|\._'"  # a digit; a _ that isn't between two
+_NAN, _INFINITE = r"r'\A-?nan(?:\([a-z0-9_]*\))?\z'", r"r'\A-?inf(?:inity)?\z'"
+
+
+def _read(x: str, to: Type) -> Value | None:
+    """A text as a BOOLEAN or a DOUBLE, by DuckDB's own grammar of them: it is tested before Spark reads it.
+
+    None: other types. Digits of an integer would be read in a time that grows with their square.
+    """
+    if to == BOOLEAN:
+        tests = (f"WHEN LOWER({x}) IN ({', '.join(map(repr, words))}) THEN {said}" for said, words in _WORDS.items())
+        return value(f"CASE {' '.join(tests)} END", BOOLEAN)
+    if to != DOUBLE:
+        return None
+    trimmed = f"TRIM(BOTH {_BLANKS} FROM {x})"
+    bare = f"CASE WHEN STARTSWITH({trimmed}, '+') THEN SUBSTRING({trimmed}, 2) ELSE {trimmed} END"  # one + may lead
+    signed = f"NOT STARTSWITH({bare}, '+') AND {bare} RLIKE {_NUMBER} AND {bare} RLIKE {_FIRST}"
+    number = f"WHEN {signed} AND NOT {bare} RLIKE {_LOOSE} THEN TRY_CAST(REPLACE({bare}, '_', '') AS DOUBLE)"
+    nan = f"WHEN LOWER({bare}) RLIKE {_NAN} THEN {double(float('nan')).text}"
+    ends = [double(float(sign + "inf")).text for sign in ("-", "")]
+    least = f"CASE WHEN STARTSWITH({bare}, '-') THEN {ends[0]} ELSE {ends[1]} END"
+    return Value(f"CASE {number} {nan} WHEN LOWER({bare}) RLIKE {_INFINITE} THEN {least} END", DOUBLE)
 
 
 def _to_text(v: Value) -> Value | None:

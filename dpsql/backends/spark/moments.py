@@ -128,14 +128,22 @@ def _boundaries(part: str, x: Value) -> str | None:
         "month": f"({year} * 12 + MONTH({_day(x)}))",
         "quarter": f"({year} * 4 + QUARTER({_day(x)}))",
         "year": year,
+        "decade": f"({year} div 10)",
+        "century": f"({year} div 100)",
+        "millennium": f"({year} div 1000)",
     }.get(part)
 
 
 def _difference(write: Expressions, arguments: Sequence[Value]) -> Value:
     part, start, end = arguments
+    if part.constant == "week":  # seven days, whatever weekday they begin on
+        days = [f"CAST(UNIX_DATE({_day(v)}) AS BIGINT)" for v in (end, start)]
+        return Value(f"(({days[0]} - {days[1]}) div 7)", BIGINT, -(2**33), 2**33)
     first, last = (_boundaries(part.constant or "", v) for v in (start, end))
     if first is None or last is None:
-        raise lacks(f"DATE_DIFF in {part.constant}", "count years, quarters, months, days, hours or less")
+        raise lacks(
+            f"DATE_DIFF in {part.constant}", "count decades, years, quarters, months, weeks, days, hours or less"
+        )
     return Value(f"({last} - {first})", BIGINT, -(2**63), 2**63 - 1)
 
 

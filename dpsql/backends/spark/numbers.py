@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dpsql.backends.spark.casts import cast
-from dpsql.backends.spark.constants import double
+from dpsql.backends.spark.constants import double, whole
 from dpsql.backends.spark.expressions import Expressions, Spelling
 from dpsql.backends.spark.values import Value, common, in_type, lacks, negative, spark_type, type_for, value
 from dpsql.core.types import BOOLEAN, DOUBLE, TINYINT, decimal
+
+EXACT = 22  # powers of ten that are doubles
 
 
 def _of_double(name: str) -> Spelling:
@@ -67,7 +69,7 @@ def _whole(name: str) -> Spelling:
 
 
 def _rounded(write: Expressions, arguments: Sequence[Value]) -> Value:
-    """ROUND of a DECIMAL; of a DOUBLE to whole numbers, a half away from 0. To digits, doubles go other ways."""
+    """ROUND, a half away from 0. Of a DOUBLE to digits, by way of a product, as DuckDB has it."""
     x, *digits = arguments
     places = digits[0].low if digits else 0
     assert places is not None
@@ -75,21 +77,54 @@ def _rounded(write: Expressions, arguments: Sequence[Value]) -> Value:
         scale = min(x.type.scale or 0, places)
         to = decimal(x.type.width or 0, scale)
         return Value(f"CAST(ROUND({x.text}, {places}) AS {spark_type(to)})", to)
-    if x.type == DOUBLE and places == 0:
-        whole = _towards_zero(x.text)
-        away = f"CASE WHEN {x.text} < {double(0.0).text} THEN {double(-1.0).text} ELSE {double(1.0).text} END"
-        half = f"ABS({x.text} - {whole}) >= {double(0.5).text}"
-        finite = f"ABS({x.text}) < {double(2.0**52).text}"
-        near = f"CASE WHEN {half} THEN {whole} + {away} ELSE {whole} END"
-        return Value(f"CASE WHEN {finite} THEN {near} ELSE {x.text} END", DOUBLE)  # from 2^52 on all are whole
+    if x.type == DOUBLE:
+        return Value(_to_digits(x.text, places, _nearest), DOUBLE)
+    if x.type.is_integer and places < 0:
+        return _to_tens(x, 10**-places)
     raise lacks(f"ROUND of {x.type.sql} to {places} digits", "round to whole numbers, or store a DECIMAL")
 
 
 def _truncated(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, *digits = arguments
-    if x.type == DOUBLE and (not digits or digits[0].low == 0):
-        return Value(_towards_zero(x.text), DOUBLE)
-    raise lacks(f"TRUNC of {x.type.sql}" + (" to digits" if digits else ""))
+    places = digits[0].low if digits else 0
+    assert places is not None
+    if x.type == DOUBLE:
+        return Value(_to_digits(x.text, places, _towards_zero), DOUBLE)
+    if x.type.is_decimal and 0 <= places < (x.type.scale or 0):
+        to = decimal(x.type.width or 0, places)
+        rest = f"({x.text} % CAST('1E-{places}' AS DECIMAL({places + 1},{places})))"
+        return Value(f"CAST(({x.text} - {rest}) AS {spark_type(to)})", to)
+    raise lacks(f"TRUNC of {x.type.sql}" + (f" to {places} digits" if digits else ""))
+
+
+def _to_digits(x: str, places: int, whole: Callable[[str], str]) -> str:
+    """A double to so many digits: times a power of ten and back, or, where that is too large, the number itself."""
+    if places == 0:
+        return whole(x)
+    if abs(places) > EXACT:
+        raise lacks(f"{places} digits", f"write at most {EXACT}")
+    ten = double(10.0 ** abs(places)).text
+    found = f"({whole(f'({x} * {ten})')} / {ten})" if places > 0 else f"({whole(f'({x} / {ten})')} * {ten})"
+    return f"CASE WHEN ABS({found}) < {double(float('inf')).text} THEN {found} ELSE {x} END"
+
+
+def _to_tens(x: Value, ten: int) -> Value:
+    """An integer to the nearest multiple, half of one away from 0."""
+    if x.size is None or x.size > 2**63 or ten > 10**18:
+        raise lacks(f"ROUND of {x.type.sql} to tens", "cast it to BIGINT")
+    kind = type_for(-x.size - ten, x.size + ten, x.type)
+    number, power = in_type(x, kind).text, whole(ten)
+    half = f"CASE WHEN {number} < 0 THEN {whole(-ten // 2).text} ELSE {whole(ten // 2).text} END"
+    times = f"(({number} + {half}) div {power.text})"
+    text = f"(CAST({times} AS {spark_type(kind)}) * {in_type(power, kind).text})"
+    return Value(text, kind, -x.size - ten, x.size + ten)
+
+
+def _nearest(x: str) -> str:
+    """The nearest whole double, of two as near the one away from 0; NaN and infinities pass."""
+    half = double(0.5).text
+    away = f"CASE WHEN {x} < {double(0.0).text} THEN {x} - {half} ELSE {x} + {half} END"
+    return f"CASE WHEN ABS({x} - RINT({x})) = {half} THEN {away} ELSE RINT({x}) END"
 
 
 def _floor(x: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.backends.spark.letters import LOWER
 from dpsql.backends.spark.values import Value, lacks, value
 from dpsql.core.types import BOOLEAN
 
@@ -26,9 +27,11 @@ def like(write: Expressions, node: exp.Expr) -> Value:
     escape = ""
     if isinstance(node, exp.Escape):
         escape, node = str(node.expression.this), node.this
-    if isinstance(node, exp.ILike):
-        raise lacks("ILIKE", "write LOWER(x) LIKE 'pattern in lower case'")
     text, pattern = write(node.this), str(node.expression.this)
+    if isinstance(node, exp.ILike):  # DuckDB's: both sides in small letters
+        if escape.isalpha():
+            raise lacks("ILIKE with a letter for ESCAPE", "use a sign: ESCAPE '!'")
+        text, pattern = write.call("lower", [text]), pattern.translate(str.maketrans(*LOWER))
     pieces, any_one = _pieces(pattern, escape)
     if not any_one:
         return value(_in_order(write, text.text, pieces), BOOLEAN)

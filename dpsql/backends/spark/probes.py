@@ -24,6 +24,7 @@ TYPES: Mapping[str, str] = {
     "b": "BOOLEAN",
     "s": "VARCHAR",
     "t": "VARCHAR",
+    "w": "VARCHAR",
     "day": "DATE",
     "at": "TIMESTAMP",
     "tz": "TIMESTAMP WITH TIME ZONE",
@@ -54,6 +55,12 @@ _TEXTS = (
     "|a|A|abc|ABC abc|  x | x|straße|ÄÖÜ äöü|ΑΣ|İstanbul|ﬁ|日本語 日本|😀 b|éa|a,b,,c|,|%_\\|a\nb|a\n|line\r\n|"
     "12| 12 |x1y22|${env:HOME}|${spark.master}|a'b\"c`d|:p0|-|\u2028|\u3000w\u3000|\t|aaa|abcabc"
 )
+_WORDS = (
+    "12|+12|-12|--12|+-1|-+1|++1| 12 |\t12\n|\v12\f|\u00a012|12.5|12.|.5|-.5|.|1e2|1E+2|1e-2|1e|1.5e1|1_000|1__0|_1|1_|"
+    "1_0.5|1.5_0|1._5|1_.5|1.0_|1_e1|1e_1|1e1_0|0x1F|0b101|007|1e400|-1e400|1e-400|5e-324|nan|NaN|-nan|+nan|nan(a1)|nan(|inf|"
+    "-inf|+inf|Infinity|infinit|1d|1f|1D|1 2|١٢|1e0.5|.e2|-0|-0.0|1,000|true|T|tRuE| true|yes|Y|no|n|off|FALSE|f|0|1|2|"
+    "0.1|2.2250738585072011e-308|9007199254740993|0.49999999999999999999999999|179769313486231580793e289|x"
+)
 
 PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
     "i": (0, 1, -1, 7, -7, 2**63 - 1, -(2**63), 2**53 + 1, -(2**53) - 1, 10**18, 4294967296, 1000, None),
@@ -66,6 +73,7 @@ PROBE_ROWS: Mapping[str, tuple[Any, ...]] = {
     "b": (True, False, None),
     "s": (*_TEXTS.split("|"), None),
     "t": ("", "a", "b", "abc", "日", "😀", "A", "c,", "\n", None),
+    "w": (*_WORDS.split("|"), None),
     "day": (*map(date.fromisoformat, _DAYS.split()), None),
     "at": (*map(datetime.fromisoformat, _MOMENTS.split()), None),
     "tz": (*(datetime.fromisoformat(text).replace(tzinfo=UTC) for text in _MOMENTS.split()[:7]), None),
@@ -108,12 +116,18 @@ _PROBES = {
         "m / 7; d * 2.7182818284590452; CAST(LEAST(i, 2147483648) AS FLOAT); CAST(n AS HUGEINT) / 7; "
         "CAST(CAST(i AS HUGEINT) * n AS DOUBLE); CAST(CAST(i AS HUGEINT) - 1 AS DOUBLE); i * i * i; "
         "CAST(day + 106751991 AS TIMESTAMP); CAST(CASE WHEN b THEN DATE '300000-01-01' END AS TIMESTAMP); "
-        "CAST(day - 106751991 AS TIMESTAMP); CAST(day + n AS TIMESTAMP)"
+        "CAST(day - 106751991 AS TIMESTAMP); CAST(day + n AS TIMESTAMP); CAST(CAST(i AS HUGEINT) AS DOUBLE); "
+        "CAST(q AS DOUBLE); CAST(CAST(q AS DECIMAL(35,4)) AS DOUBLE); CAST(CAST(q AS DECIMAL(30,0)) AS DOUBLE); "
+        "m * q / 7; CAST(CAST(m AS DECIMAL(30,9)) AS DOUBLE); CAST(s AS DOUBLE); CAST(w AS DOUBLE); "
+        "TRY_CAST(w AS BOOLEAN); CAST(s AS BOOLEAN); CAST(CAST(w AS DOUBLE) AS INTEGER)"
     ),
     "ABS": "ABS(n); ABS(i); ABS(d); ABS(m); ABS(k); ABS(q); ABS(CAST(i AS HUGEINT) * i)",
     "SIGN": "SIGN(n); SIGN(d); SIGN(m); SIGN(q)",
-    "ROUND": "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0); ROUND(q); ROUND(q, 9)",
-    "TRUNC": "TRUNC(d)",
+    "ROUND": (
+        "ROUND(d); ROUND(m); ROUND(m, 1); ROUND(m, 2); ROUND(d, 0); ROUND(q); ROUND(q, 9); ROUND(d, 1); "
+        "ROUND(d, 2); ROUND(d, 5); ROUND(d, 15); ROUND(d, -1); ROUND(d, -3); ROUND(n, -1); ROUND(i, -2); ROUND(k, -3)"
+    ),
+    "TRUNC": "TRUNC(d); TRUNC(d, 2); TRUNC(d, -2); TRUNC(m); TRUNC(m, 1); TRUNC(q, 3); TRUNC(n)",
     "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n); FLOOR(q)",
     "CEIL": "CEIL(d); CEIL(m); CEIL(f); CEIL(q)",
     "SQRT": "SQRT(d); SQRT(n)",
@@ -135,7 +149,11 @@ _PROBES = {
         "LEFT(s, 2); LEFT(s, 0); LEFT(s, -1); LEFT(s, n); RIGHT(s, 2); RIGHT(s, -1); RIGHT(s, 0); RIGHT(s, n); "
         "LEFT(s, i); RIGHT(s, i); LEFT(s, LENGTH(t)); RIGHT(s, LENGTH(t))"
     ),
-    "SUBSTRING": "SUBSTRING(s, 1, 2); SUBSTRING(s, 2); SUBSTRING(s, 3, 0)",
+    "SUBSTRING": (
+        "SUBSTRING(s, 1, 2); SUBSTRING(s, 2); SUBSTRING(s, 3, 0); SUBSTRING(s, 0, 2); SUBSTRING(s, 0); "
+        "SUBSTRING(s, -2); SUBSTRING(s, -3, 2); SUBSTRING(s, 3, -2); SUBSTRING(s, 0, -1); SUBSTRING(s, n); "
+        "SUBSTRING(s, n, k); SUBSTRING(s, k, n)"
+    ),
     "REPLACE": "REPLACE(s, 'a', 'xy'); REPLACE(s, '', 'x'); REPLACE(s, 'b', '')",
     "TRANSLATE": "TRANSLATE(s, 'abc', 'xy'); TRANSLATE(s, 'aa', 'xy'); TRANSLATE(s, '日', 'n')",
     "LPAD RPAD": "LPAD(s, 4, 'xy'); RPAD(s, 4, 'xy'); LPAD(s, 2, '日'); LPAD(s, 0, 'a')",
@@ -144,9 +162,10 @@ _PROBES = {
     "STARTS_WITH ENDS_WITH CONTAINS": "STARTS_WITH(s, t); ENDS_WITH(s, t); CONTAINS(s, t); STARTS_WITH(s, 'a')",
     "POSITION": "STRPOS(s, t); POSITION('b' IN s)",
     "ASCII UNICODE": "ASCII(s); UNICODE(s)",
-    "LIKE": (
+    "LIKE ILIKE": (
         r"s LIKE 'a%'; s LIKE '%_b'; s LIKE '%\%'; s LIKE '%!_%' ESCAPE '!'; s NOT LIKE '_'; s LIKE ''; s LIKE "
-        "'a%b'"
+        "'a%b'; s ILIKE 'A%'; s ILIKE '%ÄÖ_ %'; s ILIKE '%ss%'; s ILIKE 'i%'; s ILIKE '%Σ'; s NOT ILIKE '%B'; "
+        "s ILIKE '%!_%' ESCAPE '!'"
     ),
     "REGEXP_MATCHES": (
         "REGEXP_MATCHES(s, 'a.b'); REGEXP_MATCHES(s, '^[A-Z]+'); REGEXP_MATCHES(s, 'b$'); REGEXP_MATCHES(s, "
@@ -181,7 +200,11 @@ _PROBES = {
         "DATE_DIFF('year', day, DATE '2024-03-01'); DATE_DIFF('quarter', day, DATE '2024-03-01'); "
         "DATE_DIFF('month', day, DATE '2024-03-01'); DATE_DIFF('day', day, DATE '2024-03-01'); "
         "DATE_DIFF('month', at, TIMESTAMP '2001-02-03 04:05:06'); DATE_DIFF('day', at, TIMESTAMP '2001-02-03 "
-        "04:05:06'); DATE_DIFF('hour', at, TIMESTAMP '2001-02-03 04:05:06'); DATE_DIFF('minute', at, "
+        "04:05:06'); DATE_DIFF('week', day, DATE '2024-03-01'); "
+        "DATE_DIFF('week', at, TIMESTAMP '2001-02-03 04:05:06'); "
+        "DATE_DIFF('decade', day, DATE '2024-03-01'); DATE_DIFF('century', day, DATE '1969-03-01'); "
+        "DATE_DIFF('millennium', day, DATE '1969-03-01'); "
+        "DATE_DIFF('hour', at, TIMESTAMP '2001-02-03 04:05:06'); DATE_DIFF('minute', at, "
         "TIMESTAMP '2001-02-03 04:05:06'); DATE_DIFF('second', at, TIMESTAMP '2001-02-03 04:05:06'); "
         "DATE_DIFF('millisecond', at, TIMESTAMP '2001-02-03 04:05:06'); DATE_DIFF('microsecond', at, "
         "TIMESTAMP '2001-02-03 04:05:06')"

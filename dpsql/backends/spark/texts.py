@@ -90,11 +90,22 @@ def _right(write: Expressions, arguments: Sequence[Value]) -> Value:
 
 
 def _substring(write: Expressions, arguments: Sequence[Value]) -> Value:
-    """From a place on: places before the first, and lengths below 0, mean other things to Spark."""
+    """Between two places: a start below 1 counts from the end, 0 is before the first, and a length below 0 goes back.
+
+    Spark takes other places for these.
+    """
     x, start, *length = arguments
-    if start.low is None or start.low < 1 or any(n.low is None or n.low < 0 for n in length):
-        raise lacks("SUBSTRING from a place that may be below 1", "write a constant place: SUBSTRING(x, 1, 3)")
-    return Value(f"SUBSTRING({', '.join([x.text, *map(_place, (start, *length))])})", VARCHAR)
+    if start.low is not None and start.low >= 1 and all(n.low is not None and n.low >= 0 for n in length):
+        return Value(f"SUBSTRING({', '.join([x.text, *map(_place, (start, *length))])})", VARCHAR)
+    if any(n.size is None or n.size > _LONGEST for n in (start, *length)):
+        raise lacks("SUBSTRING from any place", "write a constant place: SUBSTRING(x, 1, 3)")
+    size = f"CAST(LENGTH({x.text}) AS BIGINT)"
+    begin = f"({start.text} + CASE WHEN {start.text} < 0 THEN {size} ELSE CAST(-1 AS BIGINT) END)"
+    ends = [begin, f"({begin} + {length[0].text})" if length else size]
+    first, last = (f"LEAST(GREATEST({name}({', '.join(ends)}), 0), {size})" for name in ("LEAST", "GREATEST"))
+    found = f"SUBSTRING({x.text}, CAST({first} + 1 AS INT), CAST({last} - {first} AS INT))"
+    known = " AND ".join(f"{v.text} IS NOT NULL" for v in arguments)  # LEAST passes over NULL
+    return Value(f"CASE WHEN {known} THEN {found} END", VARCHAR)
 
 
 def _joined(write: Expressions, arguments: Sequence[Value]) -> Value:

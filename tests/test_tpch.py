@@ -113,9 +113,18 @@ def test_public_tables_are_asked_once_while_they_stay_as_they_are(
 ) -> None:
     """A text that was never seen asks DuckDB what its own columns are called; what public tables say is known."""
     asked: list[str] = []
-    run, described = PublicDatabase.run, TwinDatabase._described
-    monkeypatch.setattr(PublicDatabase, "run", lambda self, *given: (asked.append("public"), run(self, *given))[1])
-    monkeypatch.setattr(TwinDatabase, "_described", lambda *given: (asked.append("twin"), described(*given))[1])
+
+    def noted(owner: type, method: str, called: str) -> None:
+        plain = getattr(owner, method)
+
+        def noting(*given: Any) -> Any:
+            asked.append(called)
+            return plain(*given)
+
+        monkeypatch.setattr(owner, method, noting)
+
+    noted(PublicDatabase, "run", "public")
+    noted(TwinDatabase, "_described", "twin")
     text = (HERE / f"{name}.sql").read_text()
     with dpsql.connect(folder / "policy.toml") as opened:
         opened.explain(text, epsilon=1, delta=1e-7)

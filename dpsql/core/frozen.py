@@ -58,8 +58,10 @@ else:
             body.append("self.__post_init__()")
         head = ", ".join([*heads[False], *(["*", *heads[True]] if heads[True] else [])])
         exec(f"def __init__({head}):\n " + "\n ".join(body or ["pass"]), scope)
-        scope["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
-        return scope["__init__"]
+        init = scope["__init__"]
+        init.__qualname__ = f"{made.__qualname__}.__init__"
+        init.__annotations__ = {one.name: one.type for one in dataclasses.fields(made) if one.init}
+        return init
 
     def _nothing(self):
         return ()

@@ -28,6 +28,7 @@ from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, probes
 from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
@@ -171,7 +172,7 @@ def test_what_is_asked_of_a_server_itself_fails_with_the_same_message(reached: t
     """Files that aren't there, and a server that is gone: Spark's own errors are pages of its code."""
     with closing(Connection(reached[0])) as own:
         with pytest.raises(dpsql.DataError) as missing:
-            own.read_parquet([Path("/nowhere/secret.parquet")], ["*"], "v")
+            own.read(Reading(("file:/nowhere/secret.parquet",)), ["*"], "v")
         own.close()
         with pytest.raises(dpsql.DataError) as gone:
             assert own.version
@@ -188,12 +189,10 @@ def test_a_server_is_asked_once_for_each_of_its_lives(
     assert connection.life.startswith("app-")
     asked: list[str] = []
     monkeypatch.setattr(backend, "conform", lambda *_: asked.append(life))
-    monkeypatch.setattr(backend, "Connection", lambda url: connection)
-    monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr(backend, "_CONFORMED", set())
     for life in ("a", "a", "b", "b", "", ""):
         monkeypatch.setattr(Connection, "life", life)
-        backend.Spark("sc://here", (), SimpleNamespace(public=PublicDatabase(())))  # type: ignore[arg-type]
+        backend.Spark("sc://here", connection, (), SimpleNamespace(public=PublicDatabase(())))  # type: ignore[arg-type]
     assert asked == ["a", "b", "", ""]
 
 

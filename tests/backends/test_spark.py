@@ -187,12 +187,12 @@ def test_a_server_is_asked_once_for_each_of_its_lives(
 ) -> None:
     """A process may live for longer than the server that it asked; one that doesn't say is asked each time."""
     assert connection.life.startswith("app-")
-    asked: list[str] = []
+    asked, life = list[str](), ""
     monkeypatch.setattr(backend, "conform", lambda *_: asked.append(life))
     monkeypatch.setattr(backend, "_CONFORMED", set())
     for life in ("a", "a", "b", "b", "", ""):
         monkeypatch.setattr(Connection, "life", life)
-        backend.Spark("sc://here", connection, (), SimpleNamespace(public=PublicDatabase(())))  # type: ignore[arg-type]
+        backend.Spark("sc://here", connection, (), SimpleNamespace(public=PublicDatabase(())))
     assert asked == ["a", "b", "", ""]
 
 
@@ -239,7 +239,7 @@ def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path:
     cities = {"bern": 30, "lima": 50, None: 20}
     listed = [city for city, count in cities.items() for _ in range(count)]
     pq.write_table(pa.table({"person": range(100), "City": listed}), tmp_path / "t.parquet")
-    public = {"City": {"values": ["bern", "lima"]}}
+    public: Any = {"City": {"values": ["bern", "lima"]}}
     sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
     with dpsql.connect(policy(tmp_path, {}, **public), ledger=":memory:") as plain:
         price = show(plain.explain(sql, epsilon=1))

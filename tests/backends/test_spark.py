@@ -28,6 +28,7 @@ from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, probes
 from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
 from dpsql.explain.show import show
@@ -171,7 +172,7 @@ def test_what_is_asked_of_a_server_itself_fails_with_the_same_message(reached: t
     """Files that aren't there, and a server that is gone: Spark's own errors are pages of its code."""
     with closing(Connection(reached[0])) as own:
         with pytest.raises(dpsql.DataError) as missing:
-            own.read_parquet([Path("/nowhere/secret.parquet")], ["*"], "v")
+            own.read(Reading(("file:/nowhere/secret.parquet",)), ["*"], "v")
         own.close()
         with pytest.raises(dpsql.DataError) as gone:
             assert own.version
@@ -186,14 +187,12 @@ def test_a_server_is_asked_once_for_each_of_its_lives(
 ) -> None:
     """A process may live for longer than the server that it asked; one that doesn't say is asked each time."""
     assert connection.life.startswith("app-")
-    asked: list[str] = []
+    asked, life = list[str](), ""
     monkeypatch.setattr(backend, "conform", lambda *_: asked.append(life))
-    monkeypatch.setattr(backend, "Connection", lambda url: connection)
-    monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr(backend, "_CONFORMED", set())
     for life in ("a", "a", "b", "b", "", ""):
         monkeypatch.setattr(Connection, "life", life)
-        backend.Spark("sc://here", (), SimpleNamespace(public=PublicDatabase(())))  # type: ignore[arg-type]
+        backend.Spark("sc://here", connection, (), SimpleNamespace(public=PublicDatabase(())))
     assert asked == ["a", "b", "", ""]
 
 
@@ -240,7 +239,7 @@ def test_a_query_is_priced_answered_and_charged_as_on_duckdb(url: str, tmp_path:
     cities = {"bern": 30, "lima": 50, None: 20}
     listed = [city for city, count in cities.items() for _ in range(count)]
     pq.write_table(pa.table({"person": range(100), "City": listed}), tmp_path / "t.parquet")
-    public = {"City": {"values": ["bern", "lima"]}}
+    public: Any = {"City": {"values": ["bern", "lima"]}}
     sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
     with dpsql.connect(policy(tmp_path, {}, **public), ledger=":memory:") as plain:
         price = show(plain.explain(sql, epsilon=1))

@@ -95,10 +95,8 @@ def _executor(worker: int) -> int:
     raise LookupError("no executor")
 
 
-def policy(
-    folder: Path, backend: dict[str, str], source: str = "t.parquet", unit: str = "person", **columns: Any
-) -> dpsql.Policy:
-    """One private table t, whose units are persons unless they are rows."""
-    table = {"source": source, "unit": unit, "columns": columns}
+def policy(folder: Path, backend: dict[str, str], source: str = "t.parquet", **columns: Any) -> dpsql.Policy:
+    """One private table t, whose units are persons."""
+    table = {"source": source, "unit": "person", "columns": columns}
     described = {"budget": {"epsilon": 10**6, "delta": 1e-6}, "backend": backend, "tables": {"t": table}}
     return dpsql.Policy.from_dict(described, folder=folder)

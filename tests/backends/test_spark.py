@@ -272,7 +272,7 @@ def test_a_worker_that_dies_in_mid_query_changes_nothing(
 ) -> None:
     """It is killed when it holds a part of what the next stage reads: the same integers, paid once, or one message."""
     for number in range(8):
-        rows = range(number * 6_000, (number + 1) * 6_000)
+        rows = range(number * 40_000, (number + 1) * 40_000)
         columns = {"person": [r // 3 for r in rows], "city": [("bern", "lima", "secret")[r % 3] for r in rows]}
         pq.write_table(pa.table(columns), tmp_path / f"t{number}.parquet")
     described = policy(tmp_path, {"kind": "spark", "url": url}, "t*.parquet", city={"values": ["bern", "lima"]})
@@ -282,7 +282,7 @@ def test_a_worker_that_dies_in_mid_query_changes_nothing(
         except dpsql.DataError as failed:
             assert (str(failed), failed.code, failed.__cause__) == (str(engine_failed()), "engine", None)
         else:
-            assert {city: round(n) for city, n in answer.rows} == {"bern": 16_000, "lima": 16_000, None: 0}
+            assert {city: round(n) for city, n in answer.rows} == {"bern": 106_667, "lima": 106_667, None: 0}
         assert killed and session.budget.spent.epsilon == 10_000
     said = capfd.readouterr()
     assert "secret" not in said.out + said.err
@@ -344,7 +344,7 @@ def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path
     for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é": 20}.items():
         pq.write_table(pa.table({"person": range(rows)}), tmp_path / f"{name}.parquet")
     for source, rows in {"a b.parquet": 10, "*é.parquet": 20}.items():
-        described = policy(tmp_path, {"kind": "spark", "url": url}, source, "row")
+        described = policy(tmp_path, {"kind": "spark", "url": url}, source)
         with dpsql.connect(described, ledger=":memory:") as session:
             assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(rows,)]
 

@@ -6,6 +6,7 @@ on once it is as old as the coarsest clock is slow: until then a second write co
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ SETTLED_NS = 2_000_000_000
 class Entry:
     """One file: its path or address, its size, when it was last changed, and what else says that it was.
 
-    mark: the time at which anything of it was changed, or a store's own mark of this content, where there is one.
+    mark: another time that it has, or a store's own mark of this content, where there is one.
     """
 
     name: str
@@ -71,9 +72,10 @@ def list_files(table: str, files: Sequence[Path], state: str = "") -> Listed:
     """The listing of files that this machine sees."""
     entries = []
     for file in sorted(files):
-        found = stamp_of(table, file)
-        size, mtime, ctime, _ = found.split(":")
-        entries.append(Entry(str(file), int(size), int(mtime), ctime))
+        size, mtime, ctime, _ = stamp_of(table, file).split(":")
+        # A copy may keep the mtime of its original: how young it is says the ctime, which nobody sets.
+        changed, mark = (ctime, mtime) if os.name == "posix" else (mtime, ctime)  # elsewhere that of its creation
+        entries.append(Entry(str(file), int(size), int(changed), mark))
     return Listed(tuple(entries), state)
 
 

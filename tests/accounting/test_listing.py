@@ -86,6 +86,17 @@ def test_a_listing_of_a_young_file_is_taken_twice(tmp_path: Path, monkeypatch: p
     assert busy.value.code == "source-busy"
 
 
+def test_a_copy_that_keeps_an_old_mtime_is_young(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `cp -p` and `rsync -a` make them: the second one within a tick of the clock has all times of the first."""
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"1")
+    os.utime(path, ns=(10**18, 10**18))
+    waits: list[float] = []
+    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
+    listing.settled("t", partial(list_files, "t", [path]))
+    assert waits == [2.0]
+
+
 # ---------------------------------------------------------------- whole queries
 
 

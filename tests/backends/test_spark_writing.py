@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Con
     (step,) = quote.steps
     (text,) = written_step(step, {"t": source})
     assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
+    assert text.sql.count("DISTRIBUTE BY") == 1
+    (dealt,) = written_step(step, {"t": replace(source, bucketed=True)})
+    assert "DISTRIBUTE BY" not in dealt.sql and "OVER" in dealt.sql
 
 
 def test_letters_are_those_of_duckdb() -> None:

@@ -36,11 +36,15 @@ Columns = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A view that statements read: what Spark calls it, its columns, and how many rows it has where that is known."""
+    """A view that statements read: what Spark calls it, its columns, and how many rows it has where that is known.
+
+    bucketed: rows of a unit are in one place already (Theorem BUCKET-1).
+    """
 
     view: str
     columns: Columns
     rows: int | None = None
+    bucketed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def written(step: Step | ResponseStep, tables: Tables) -> list[Text]:
     found = [_statement(step, known)] if step.tallies else []
     asked: list[Histogram | Matching] = [*step.histograms, *step.matchings]
     for one in asked:
-        found.append(write(_tree(one), {**known, CELLS: _standing(_cell_kinds(one.keys, one.types))}))
+        found.append(write(_tree(one, known), {**known, CELLS: _standing(_cell_kinds(one.keys, one.types))}))
     return found
 
 
@@ -56,13 +56,23 @@ def _statement(step: Step, tables: Tables) -> Text:
 
 
 def _rendered(statement: Statement, tables: Tables) -> exp.Select:
-    return render(statement, form_of(statement, {name: table.rows for name, table in tables.items()}))
+    form = form_of(statement, {name: table.rows for name, table in tables.items()})
+    return _placed(render(statement, form), tables)
 
 
-def _tree(node: Histogram | Matching) -> exp.Select:
+def _placed(query: exp.Select, tables: Tables) -> exp.Select:
+    """Without moving rows to their unit where a table has them there: then Spark knows whether they must be moved."""
+    if any(name in tables and tables[name].bucketed for name in {one.name for one in query.find_all(exp.Table)}):
+        for part in query.find_all(exp.Select):
+            part.set("distribute", None)
+    return query
+
+
+def _tree(node: Histogram | Matching, tables: Tables) -> exp.Select:
     if isinstance(node, Histogram):
-        return render_histogram(node, Form.WINDOWS)
-    return render_once(node, Form.WINDOWS) if _is_shared(node) else render_matching(node, Form.WINDOWS)
+        return _placed(render_histogram(node, Form.WINDOWS), tables)
+    render_values = render_once if _is_shared(node) else render_matching
+    return _placed(render_values(node, Form.WINDOWS), tables)
 
 
 def _is_shared(node: Matching) -> bool:
@@ -150,9 +160,9 @@ class Steps:
 
     def _asked(self, node: Histogram | Matching, cells: Any, tables: Tables) -> Any:
         if not node.keys:
-            return self._run(write(_tree(node), tables))
+            return self._run(write(_tree(node, tables), tables))
         with self._cells(cells, node.keys, node.types, tables) as known:
-            return self._run(write(_tree(node), known))
+            return self._run(write(_tree(node, known), known))
 
     def _run(self, text: Text) -> Any:
         return self.connection.arrow(text.sql, text.parameters, self.until)

@@ -70,7 +70,7 @@ class Files:
         self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
         _check_types(one, schema, own)
         _check_files(one, [Type.parse(text) for _, text in own])
-        self.table = Table(f"dpsql_source_{number}", columns_of(schema), _rows(self._files))
+        self.table = Table(f"dpsql_source_{number}", columns_of(schema), _rows(one.files))
         self._check_spark()
         self.show()
 

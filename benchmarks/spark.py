@@ -143,7 +143,7 @@ class Both:
 def opened(data: Data, url: str) -> Iterator[Both]:
     """Both, over one server."""
     policy = replace(dpsql.Policy.load(data.policy), backend=BackendSettings("spark", url))
-    with data.account() as ledger, dpsql.connect(policy, ledger=str(ledger)) as session:
+    with dpsql.connect(policy, ledger=":memory:") as session:
         plain = connect_module().SparkSession.builder.remote(address(url)).create()
         try:
             for name, file in data.files.items():

@@ -57,7 +57,7 @@ class Engines:
         """Ask, and compare; gives how many statements were the same. An SQLError where Spark refuses one."""
         before = self.statements
         with pytest.MonkeyPatch.context() as patch:
-            for module in ("bounding", "distinct", "ranked"):
+            for module in ("bounding", "distinct", "once", "ranked"):
                 patch.setattr(f"dpsql.backends.statements.{module}.keyed_hash", same_hash)
             patch.setattr(duckdb_backend, "execute", self._executed)
             patch.setattr(duckdb_backend, "encode", self._encoded)

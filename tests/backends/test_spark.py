@@ -23,14 +23,17 @@ from sqlglot import exp
 from two_engines import Engines, engines
 
 import dpsql
+from benchmarks.spark import Shape, shape
 from dpsql.backends.base import Deadline, engine_failed
 from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, probes
-from dpsql.backends.spark.queries import SPELLINGS
+from dpsql.backends.spark.queries import SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.values import Value
+from dpsql.core.types import BIGINT
 from dpsql.explain.show import show
 
 KINDS = {
@@ -133,6 +136,90 @@ def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path
     with engines(policy, {"poll": poll}, tmp_path, url) as opened:
         sql = "SELECT RANDOMIZED_RESPONSE(yes) AS yes, RANDOMIZED_RESPONSE(choice) AS choice FROM poll"
         assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
+
+
+def test_sums_past_64_bits_are_exact_in_parts(connection: Connection) -> None:
+    """Of either sign, of few and of many bits; over a window, too."""
+    small, large = [2**42 - 1, -(2**42), 7, -1, None], [2**63 - 1, 2**63 - 1, -(2**63), 2**62, None]
+    table = pa.table({"s": pa.array(small, pa.int64()), "l": pa.array(large, pa.int64())})
+    view = connection.view(table, {"s": "`s`", "l": "`l`"})
+    columns = {"s": Value("", BIGINT, -(2**42), 2**42), "l": Value("", BIGINT, -(2**63), 2**63 - 1)}
+    query = exp.select("SUM(s) AS s", "SUM(l) AS l").from_("t")
+    over = exp.select("SUM(l) OVER (PARTITION BY 1) AS l").from_("t")
+    texts = [write(one, {"t": Table(view, columns)}) for one in (query, over)]
+    assert all("SHIFTRIGHT" in text.sql for text in texts)
+    found, beside = (connection.arrow(text.sql, {}) for text in texts)
+    sums = {"s": sum(filter(None, small)), "l": sum(filter(None, large))}
+    assert {name: int(values[0]) for name, values in found.to_pydict().items()} == sums
+    assert {int(n) for n in beside.column("l").to_pylist()} == {sums["l"]}
+
+
+# ---------------------------------------------------------------- plans
+
+SHAPES: dict[str, tuple[str, dict[str, Any], tuple[int, int, int]]] = {
+    "rows": ("SELECT COUNT(*) FROM events", {"max_rows": 5}, (1, 2, 0)),
+    "units": ("SELECT COUNT(DISTINCT uid) FROM events", {}, (1, 2, 0)),
+    "public keys": ("SELECT k, COUNT(*), SUM(x), AVG(x) FROM events GROUP BY k", {"max_rows": 5}, (2, 2, 3)),
+    "private keys": (
+        "SELECT p, day, COUNT(*), SUM(x) FROM events GROUP BY p, day",
+        {"max_rows": 5, "max_groups": 3},
+        (1, 2, 0),
+    ),
+    "values by key": ("SELECT k, COUNT(DISTINCT day) FROM events GROUP BY k", {"max_rows": 5}, (1, 4, 2)),
+    "join": ("SELECT s, SUM(x) FROM events JOIN users USING (uid) GROUP BY s", {"max_rows": 5}, (2, 3, 3)),
+}
+
+
+@pytest.fixture(scope="module")
+def events(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    kinds = {"uid": pa.int64(), "k": pa.string(), "p": pa.string(), "day": pa.date32(), "x": pa.float64()}
+    tables = {
+        "events": pa.table({name: pa.array([], kind) for name, kind in kinds.items()}),
+        "users": pa.table({"uid": pa.array([], pa.int64()), "s": pa.array([], pa.string())}),
+    }
+    columns = {"k": {"values": ["a", "b"]}, "x": {"min": 0, "max": 500}}
+    described = {
+        "budget": {"epsilon": 10**6, "delta": 1e-4},
+        "tables": {
+            "events": {"unit": "uid", "columns": columns},
+            "users": {"unit": "uid", "columns": {"s": {"values": ["c", "d"]}}},
+        },
+    }
+    with engines(described, tables, tmp_path_factory.mktemp("events"), url) as opened:
+        yield opened
+
+
+class _Planned(Exception):
+    """In the place of a result."""
+
+
+def planned(opened: Engines, sql: str, limits: dict[str, Any]) -> list[Shape]:
+    """What the plans of a query's statements move. Nothing is run."""
+    connection, found = opened.spark._connection, list[Shape]()
+
+    def plan(text: str, parameters: Any, until: Any = None) -> Any:
+        found.append(shape(connection._session, text, parameters))
+        raise _Planned
+
+    with pytest.MonkeyPatch.context() as patch, opened.spark.measuring(None) as rows:
+        patch.setattr(connection, "arrow", plan)
+        for step in opened.session.explain(sql, epsilon=1, delta="1e-6", **limits).steps:
+            with pytest.raises(_Planned):
+                rows.execute(step, {})
+    return found
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_plan_reads_files_and_moves_rows_as_often_as_it_must(name: str, events: Engines) -> None:
+    """Scans, exchanges, broadcasts: whoever adds one finds it here."""
+    sql, limits, expected = SHAPES[name]
+    assert planned(events, sql, limits) == [Shape(*expected)]
+
+
+def test_where_many_units_may_be_heavy_rows_are_read_once(events: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.backends.spark.forms.FEW", -1)
+    sql, limits, _ = SHAPES["public keys"]
+    assert planned(events, sql, limits) == [Shape(1, 2, 2)]
 
 
 # ---------------------------------------------------------------- conformance

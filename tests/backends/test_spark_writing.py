@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 from spark_cluster import policy
+from sqlglot import exp
 from support import Connect
 
 import dpsql
 from dpsql.backends.spark.conform import probes, written
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
-from dpsql.backends.spark.queries import Table
+from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reference import reference
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.sources import columns_of
+from dpsql.core.grid import Grid
+from dpsql.sql.gridded import gridded
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +43,9 @@ def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Con
     (step,) = quote.steps
     (text,) = written_step(step, {"t": source})
     assert text.sql.count("`files of t`") == 1 and "OVER" in text.sql
+    assert text.sql.count("DISTRIBUTE BY") == 1
+    (dealt,) = written_step(step, {"t": replace(source, bucketed=True)})
+    assert "DISTRIBUTE BY" not in dealt.sql and "OVER" in dealt.sql
 
 
 def test_letters_are_those_of_duckdb() -> None:
@@ -94,6 +102,29 @@ def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> 
     assert not [
         cast for cast in re.findall(r"(?<!TRY_)CAST\([^()]*(?:\([^()]*\))* AS INT\)", sql) if "BIGINT" in cast
     ], sql
+
+
+def test_a_value_on_its_grid_is_known_to_lie_there() -> None:
+    """So that sums of it are in 64 bits. What only looks like a grid is bounded by its type alone."""
+    kinds = {"x": "DOUBLE", "y": "DOUBLE", "d": "DECIMAL(9,2)"}
+
+    def bounds(node: exp.Expr) -> tuple[int | None, int | None]:
+        table = Table("t", columns_of(list(kinds.items())))
+        found = write(exp.select(exp.alias_(node, "v")).from_("t"), {"t": table}).columns["v"]
+        return found.low, found.high
+
+    x, d = exp.column("x"), exp.column("d")
+    assert bounds(gridded(x, Grid(Fraction(1, 32), -64, 16000, "float"))) == (-64, 16000)
+    assert bounds(gridded(d, Grid(Fraction(1, 100), 5, 9900, "decimal"))) == (5, 9900)
+    whole = (-(2**31), 2**31 - 1)
+    near = "CASE WHEN ABS({} - '0.0'::DOUBLE) <= '{}'::DOUBLE THEN CAST(x * '{}'::DOUBLE AS INT) END"
+    for text in (
+        near.format("x", 9.0, 3.0),
+        near.format("y", 9.0, 2.0),
+        near.format("x", 0.25, 2.0),
+        "CASE WHEN d BETWEEN '0.25'::DECIMAL(3,2) AND '9'::DECIMAL(1,0) THEN CAST(d::DECIMAL(9,0) * 4 AS INT) END",
+    ):
+        assert bounds(exp.maybe_parse(text, dialect="duckdb")) == whole, text
 
 
 def test_the_page_of_functions_is_made_of_the_probes() -> None:

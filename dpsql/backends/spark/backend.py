@@ -187,6 +187,7 @@ class Spark:
         """Read a source as plainly as its facts allow."""
         # Theorem BUCKET-1: only where each row of this version was found in its bucket.
         self._files[one.name].show(proven=FITS in shown, bucketed=BUCKETED in shown)
+        self._tables[one.name] = replace(self._tables[one.name], bucketed=BUCKETED in shown)
 
     @contextmanager
     def measuring(self, until: Deadline | None) -> Iterator[Steps]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql.backends.spark import casts, patterns
+from dpsql.backends.spark import casts, grids, patterns
 from dpsql.backends.spark.constants import constant, written_number
 from dpsql.backends.spark.values import (
     MOST,
@@ -222,7 +222,8 @@ class Expressions:
         for one in node.args["ifs"]:
             if subject is None:
                 tests.append(self(one.this).text)
-                values.append(self.under([one.this])(one.args["true"]))
+                chosen = self.under([one.this])(one.args["true"])
+                values.append(grids.bounded(chosen, one.this, one.args["true"]))
             else:
                 tests.append(_compared("=", self(subject), self(one.this)))
                 values.append(self(one.args["true"]))

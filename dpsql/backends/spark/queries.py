@@ -27,15 +27,24 @@ ROW = "dpsql row"  # where a row is: its file and its place there
 HASH, XOR = "hash", "xor"
 ONE_EACH = (HEAVY, VOTERS, CELLS)  # a row has at most one match in these: they are grouped by what it is joined by
 
+CLAUSES = {
+    "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "distinct", "kind", "hint",
+    "distribute",
+}  # fmt: skip
 Columns = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A view that statements read: what Spark calls it, and its columns."""
+    """A view that statements read: what Spark calls it, its columns, and how many rows it has where that is known.
+
+    bucketed: rows of a unit are in one place already (Theorem BUCKET-1).
+    """
 
     view: str
     columns: Columns
+    rows: int | None = None
+    bucketed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +116,7 @@ class _Writer:
         return "\nUNION ALL\n".join(f"(\n{indent(s, '  ')}\n)" for s, _ in sides), both
 
     def _select(self, query: exp.Select) -> tuple[str, Columns]:
-        known = {"expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "distinct", "kind"}
-        extra = [k for k, v in query.args.items() if v and k not in known]
+        extra = [k for k, v in query.args.items() if v and k not in CLAUSES]
         if extra:
             raise lacks(extra[0].upper())
         lines = [f"FROM {self._source(query.args['from_'].this)}"]
@@ -125,12 +133,18 @@ class _Writer:
         listed = ", ".join(f"{v.text} AS {name_of(name)}" for name, v in outputs.items())
         qualify = query.args.get("qualify")
         head = "SELECT DISTINCT" if query.args.get("distinct") else "SELECT"
+        if hint := query.args.get("hint"):  # our own: a comment of an analyst's is in no tree
+            (call,) = hint.expressions
+            head += f" /*+ {call.this}({', '.join(name_of(e.name) for e in call.expressions)}) */"
         if qualify is not None:
             listed += f", {self._expressions()(qualify.this).text} AS `dpsql kept`"
         text = "\n".join([f"{head} {listed}", *lines])
         found = {name: v.named(name_of(name)) for name, v in outputs.items()}
         if qualify is not None:
             text = f"SELECT {', '.join(map(name_of, outputs))} FROM (\n{indent(text, '  ')}\n) AS q WHERE `dpsql kept`"
+        if distribute := query.args.get("distribute"):
+            by = ", ".join(name_of(e.name) for e in distribute.expressions)
+            text += f"\nDISTRIBUTE BY {by}"
         if order := query.args.get("order"):
             text += "\nORDER BY " + ", ".join(self._ordered_output(o, outputs) for o in order.expressions)
         return text, found
@@ -234,14 +248,16 @@ class _Writer:
         return value(f"CASE WHEN {true} THEN TRUE WHEN {unknown} THEN NULL ELSE FALSE END", BOOLEAN)
 
     def _hashed(self, writer: Expressions, node: exp.Anonymous) -> Value:
-        """The keyed hash of caps: the secret is mixed in before either round (Theorem CAP-1 holds for any)."""
+        """The keyed hash of caps: the secret is mixed in before either round (Theorem CAP-1 holds for any).
+
+        As a text: numbers stand in the code that Spark makes of a plan, which it would compile anew for each secret.
+        """
         (mixed,) = node.expressions
         inner, secret = mixed.expressions
         assert str(mixed.this).lower() == XOR and str(inner.this).lower() == HASH
-        key = int(secret.this.this)
-        signed = f"CAST('{key - 2**64 if key >= 2**63 else key}' AS BIGINT)"
+        key = f"'{int(secret.this.this)}'"
         hashed = ", ".join(writer(e).text for e in inner.expressions)
-        return Value(f"XXHASH64({signed}, XXHASH64({signed}, {hashed}))", BIGINT)
+        return Value(f"XXHASH64({key}, XXHASH64({key}, {hashed}))", BIGINT)
 
 
 def _null(e: exp.Expr) -> exp.Expr:

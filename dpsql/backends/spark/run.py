@@ -11,18 +11,20 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.backends.base import Codes, Deadline, Exact, HeavyUnits
+from dpsql.backends.spark.forms import form_of
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
 from dpsql.backends.statements.bounding import Form
 from dpsql.backends.statements.codes import LISTED, render_codes
 from dpsql.backends.statements.distinct import render_matching
+from dpsql.backends.statements.once import matched_once, render_once
 from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
 from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
-from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, parts_of
+from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, Statement, parts_of
 from dpsql.quote.indexed import Owned
 from dpsql.quote.model import ResponseStep, Step
 
@@ -38,7 +40,7 @@ def written(step: Step | ResponseStep, tables: Tables) -> list[Text]:
     found = [_statement(step, known)] if step.tallies else []
     asked: list[Histogram | Matching] = [*step.histograms, *step.matchings]
     for one in asked:
-        found.append(write(_tree(one), {**known, CELLS: _standing(_cell_kinds(one.keys, one.types))}))
+        found.append(write(_tree(one, known), {**known, CELLS: _standing(_cell_kinds(one.keys, one.types))}))
     return found
 
 
@@ -50,13 +52,32 @@ def _statement(step: Step, tables: Tables) -> Text:
     statement = step.statement
     if isinstance(statement, OnCells) and CELLS not in tables:
         tables = {**tables, CELLS: _standing(_cell_kinds(statement.input.keys, statement.types))}
-    return write(render(statement, Form.WINDOWS), tables)
+    return write(_rendered(statement, tables), tables)
 
 
-def _tree(node: Histogram | Matching) -> exp.Select:
+def _rendered(statement: Statement, tables: Tables) -> exp.Select:
+    form = form_of(statement, {name: table.rows for name, table in tables.items()})
+    return _placed(render(statement, form), tables)
+
+
+def _placed(query: exp.Select, tables: Tables) -> exp.Select:
+    """Without moving rows to their unit where a table has them there: then Spark knows whether they must be moved."""
+    if any(name in tables and tables[name].bucketed for name in {one.name for one in query.find_all(exp.Table)}):
+        for part in query.find_all(exp.Select):
+            part.set("distribute", None)
+    return query
+
+
+def _tree(node: Histogram | Matching, tables: Tables) -> exp.Select:
     if isinstance(node, Histogram):
-        return render_histogram(node, Form.WINDOWS)
-    return render_matching(node, Form.WINDOWS)
+        return _placed(render_histogram(node, Form.WINDOWS), tables)
+    render_values = render_once if _is_shared(node) else render_matching
+    return _placed(render_values(node, Form.WINDOWS), tables)
+
+
+def _is_shared(node: Matching) -> bool:
+    """May a unit take only some of its values?"""
+    return node.mass is not None or node.peak is not None
 
 
 def _cell_kinds(keys: tuple[str, ...], types: tuple[str, ...]) -> dict[str, str]:
@@ -91,7 +112,9 @@ class Steps:
             cells = exact.cells if step.cells is None else step.cells
             spectra = {h.spectrum: counts_of(self._asked(h, cells, tables)) for h in step.histograms}
             matched = {
-                m.tally: matched_of(self._asked(m, cells, tables), cells.num_rows if m.keys else 1)
+                m.tally: (matched_once if _is_shared(m) else matched_of)(
+                    self._asked(m, cells, tables), cells.num_rows if m.keys else 1
+                )
                 for m in step.matchings
             }
         return replace(exact, tallies={**exact.tallies, **matched}, spectra=spectra)
@@ -116,26 +139,30 @@ class Steps:
     def _tallied(self, step: Step, tables: Tables) -> Exact:
         statement, cells = step.statement, step.cells
         if isinstance(statement, Group):
-            text = write(render(statement, Form.WINDOWS), tables)
-            result = self._run(text)
-            found = {t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}
+            result = self._run(write(_rendered(statement, tables), tables))
             if not statement.keys:
-                return Exact(found)
+                return Exact({t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)})
             import pyarrow as pa
+            import pyarrow.compute as pc
 
             kinds = [key.type for key in step.checked.keys]
-            keys = {k: as_arrow(result.column(k), t) for k, t in zip(statement.keys, kinds, strict=True)}
-            return Exact(found, pa.table(keys))
+            keys = pa.table({k: as_arrow(result.column(k), t) for k, t in zip(statement.keys, kinds, strict=True)})
+            # Rows leave in an order that says nothing of them. Sorting them in Spark would take another exchange.
+            sorted_by = [(k, "ascending", "at_end") for k in statement.keys]
+            order = pc.sort_indices(keys, sort_keys=sorted_by)
+            places = np.asarray(order)
+            found = {t: integers(result.column(f"t{i}"))[places] for i, t in enumerate(step.tallies)}
+            return Exact(found, keys.take(order))
         with self._cells(cells, statement.input.keys, statement.types, tables) as known:
-            result = self._run(write(render(statement, Form.WINDOWS), known))
+            result = self._run(write(_rendered(statement, tables), known))
         order = np.argsort(integers(result.column(CELL)), kind="stable")
         return Exact({t: integers(result.column(f"t{i}"))[order] for i, t in enumerate(step.tallies)})
 
     def _asked(self, node: Histogram | Matching, cells: Any, tables: Tables) -> Any:
         if not node.keys:
-            return self._run(write(_tree(node), tables))
+            return self._run(write(_tree(node, tables), tables))
         with self._cells(cells, node.keys, node.types, tables) as known:
-            return self._run(write(_tree(node), known))
+            return self._run(write(_tree(node, known), known))
 
     def _run(self, text: Text) -> Any:
         return self.connection.arrow(text.sql, text.parameters, self.until)

@@ -22,6 +22,7 @@ PINNED: Mapping[str, str] = {
     "spark.sql.lateralColumnAlias.enableImplicitResolution": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.crossJoin.enabled": "true",
+    "spark.sql.broadcastTimeout": "1000000",  # seconds: time limits are [engine]'s
     # Theorem SCAN-1: whether a record is read depends on that record alone.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",

@@ -8,6 +8,8 @@ nobody has looked yet, they are NULL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dpsql.backends.located import Located
@@ -66,9 +68,9 @@ class Files:
         self._connection = connection
         self._reading = reading
         self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
-        self.table = Table(f"dpsql_source_{number}", columns_of(schema))
         _check_types(one, schema, own)
         _check_files(one, [Type.parse(text) for _, text in own])
+        self.table = Table(f"dpsql_source_{number}", columns_of(schema), _rows(one.files))
         self._check_spark()
         self.show()
 
@@ -87,7 +89,7 @@ class Files:
         ]
         usable = {name.lower() for name, _ in self._schema}
         # What Spark reads as something else is there for no query: writing a statement refuses it.
-        self.table = Table(self.table.view, {n: v for n, v in self.table.columns.items() if n in usable})
+        self.table = replace(self.table, columns={n: v for n, v in self.table.columns.items() if n in usable})
 
     def show(self, *, proven: bool = False, bucketed: bool = False) -> None:
         """Let statements read the rows; where nothing is proven, what doesn't fit is NULL.
@@ -121,6 +123,13 @@ class Files:
         if not all(shown[len(held) :]):
             return None
         return (FITS, BUCKETED) if held and shown[0] else (FITS,)
+
+
+def _rows(files: Sequence[Path]) -> int:
+    """How many rows these files have, as their footers say."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(file).num_rows for file in files)
 
 
 def is_known(type_: Type) -> bool:

@@ -36,6 +36,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
+from dpsql.statistics.tally import Tally
 
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
 LEFT, VOTERS = "dpsql_left", "dpsql_voters"
@@ -43,17 +44,20 @@ ROWS = "m"  # a unit's number of rows
 
 
 class Form(Enum):
-    """How a unit is held to limits over all of its groups. Both say the same of the same rows.
+    """How a unit is held to limits over all of its groups. All say the same of the same rows (Theorem FORM-1).
 
     JOINS: what units have is computed once, and only the few above a limit are looked at again. WINDOWS: nothing is
-    named twice, for engines that would compute it for each time that it is named.
+    named twice, for engines that would compute it for each time that it is named, and rows are moved to their unit's
+    others once. FEW: windows, where there are few units; rows are grouped before they are moved, and where weights are
+    of rows, these are read again, with the units above the limit at every place.
     """
 
     JOINS = "joins to heavy units"
     WINDOWS = "windows over units"
+    FEW = "windows over units, of which there are few"
 
 
-def weight(node: Weight) -> exp.Select:
+def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
     """Theorems WEIGHT-1 and TOTALS-1. Only units above a limit need a weight: a left join to those few."""
     weights: list[tuple[str, exp.Expr]] = []
     above: list[exp.Expr] = []
@@ -77,7 +81,14 @@ def weight(node: Weight) -> exp.Select:
     # Rows outside of the public cells don't count for a unit; here they may stay, OnCells drops them.
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
     query = select([every("r"), *whole], subquery(gridded_rows(rows), "r"))
+    if form is Form.FEW:
+        query.set("hint", exp.Hint(expressions=[exp.Anonymous(this="BROADCAST", expressions=[column("h")])]))
     return joined(query, subquery(heavy, "h"), equal(UNIT, "r", "h"), "LEFT")
+
+
+def weights_of_groups(node: Weight, keys: tuple[str, ...], tallies: tuple[tuple[str, Tally], ...]) -> WeightUnits:
+    """The same weights, of what units have in each group (Theorem FORM-1)."""
+    return WeightUnits(PerUnit(node.input, keys, tallies), node.mass, None, node.bits)
 
 
 def _where(above: exp.Expr, heavy: exp.Expr, light: exp.Expr) -> exp.Expr:
@@ -112,7 +123,7 @@ def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits, form: Form = Fo
     """What each unit has in each group."""
     match node:
         case PerUnit():
-            return _per_unit(node)
+            return _per_unit(node, form)
         case CapGroups():
             return _cap(node, form)
         case SpreadVotes():
@@ -123,11 +134,19 @@ def units(node: PerUnit | CapGroups | SpreadVotes | WeightUnits, form: Form = Fo
             assert_never(node)
 
 
-def _per_unit(node: PerUnit) -> exp.Select:
+def by_unit(rows: exp.Select) -> exp.Select:
+    """The rows, each of them where its unit's others are: grouped there, they needn't move again for windows."""
+    whole = select([exp.Star()], subquery(rows, "b"))
+    whole.set("distribute", exp.Distribute(expressions=[column(UNIT)]))
+    return whole
+
+
+def _per_unit(node: PerUnit, form: Form = Form.JOINS) -> exp.Select:
     keys = [column(name) for name in (UNIT, *node.keys)]
     tallies = [alias(own_tally(t), name) for name, t in node.tallies]
     tallies += [alias(magnitude(t), _size(name)) for name, t in node.tallies if t.most is not None]
-    rows = subquery(gridded_rows(node.input), "o")
+    input_ = gridded_rows(node.input)
+    rows = subquery(by_unit(input_) if form is Form.WINDOWS and node.keys else input_, "o")
     return grouped(select([*keys, alias(count(), ROWS), *tallies], rows), [k.copy() for k in keys])
 
 
@@ -141,8 +160,8 @@ def _cap(node: CapGroups, form: Form) -> exp.Select:
         order=exp.Order(expressions=[exp.Ordered(this=e) for e in (secret, *map(column, inner.keys))]),
     )
     first = exp.Qualify(this=exp.LTE(this=ranked, expression=number(node.limit)))
-    if form is Form.WINDOWS:
-        owned = select([exp.Star()], subquery(_per_unit(inner), "x"))
+    if form is not Form.JOINS:
+        owned = select([exp.Star()], subquery(_per_unit(inner, form), "x"))
         owned.set("qualify", first)
         return owned
     above = exp.GT(this=count(), expression=number(node.limit))
@@ -161,18 +180,21 @@ def _cap(node: CapGroups, form: Form) -> exp.Select:
 
 def _votes(node: SpreadVotes, form: Form) -> exp.Select:
     """Theorem KEYW-1. t counts the groups that are left to a unit; its vote in each has t·w² ≤ 4^bits."""
-    groups = column("t", LEFT if form is Form.WINDOWS else VOTERS)
+    groups = column("t", VOTERS if form is Form.JOINS else LEFT)
     voters = grouped(select([column(UNIT), alias(count(), "t")], table(LEFT)), [column(UNIT)])
     per_unit = _per_unit_of(node)
     sizes = [_size(name) for name, tally in per_unit.tallies if tally.most is not None]
     held = [column(name, LEFT) for name in (UNIT, *per_unit.keys, ROWS, *sizes)]
+    bits = sorted({t.bits for _, t in per_unit.tallies if t.bits is not None}) if form is not Form.JOINS else []
+    roots: dict[int, exp.Expr] = {one: column(f"f{one}", LEFT) for one in bits}
     tallies = [
-        column(name, LEFT) if tally.bits is None else alias(vote(tally.bits, groups), name)
+        column(name, LEFT) if tally.bits is None else alias(vote(tally.bits, groups, roots.get(tally.bits)), name)
         for name, tally in per_unit.tallies
     ]
-    if form is Form.WINDOWS:
+    if form is not Form.JOINS:
         counted = select([exp.Star(), alias(_of_unit(count()), "t")], subquery(units(node.input, form), "x"))
-        return select([*held, *tallies], subquery(counted, LEFT))
+        rooted = [alias(_root(one, column("t")), f"f{one}") for one in bits]  # looked at more than once
+        return select([*held, *tallies], subquery(select([exp.Star(), *rooted], subquery(counted, "y")), LEFT))
     query = joined(select([*held, *tallies], table(LEFT)), table(VOTERS), equal(UNIT, LEFT, VOTERS))
     return query.with_(LEFT, as_=units(node.input), materialized=True, copy=False).with_(
         VOTERS, as_=voters, materialized=True, copy=False
@@ -184,10 +206,18 @@ def _of_unit(aggregate: exp.Expr) -> exp.Expr:
     return exp.Window(this=aggregate, partition_by=[column(UNIT)])
 
 
-def vote(bits: int, groups: exp.Expr) -> exp.Expr:
-    """⌊2^bits/√groups⌋: a root of doubles may be one too large, so what it gives is checked in integers."""
+def _root(bits: int, groups: exp.Expr) -> exp.Expr:
+    """⌊2^bits/√groups⌋ by doubles."""
     root = exp.Div(this=cast(number(2**bits), "DOUBLE"), expression=exp.Sqrt(this=cast(groups.copy(), "DOUBLE")))
-    first = cast(exp.Floor(this=root), "BIGINT")
+    return cast(exp.Floor(this=root), "BIGINT")
+
+
+def vote(bits: int, groups: exp.Expr, root: exp.Expr | None = None) -> exp.Expr:
+    """⌊2^bits/√groups⌋: a root of doubles may be one too large, so what it gives is checked in integers.
+
+    root: a column that has it by doubles already.
+    """
+    first = root or _root(bits, groups)
     less = exp.Paren(this=exp.Sub(this=first, expression=number(1)))
 
     def fits(vote: exp.Expr) -> exp.Expr:
@@ -238,8 +268,9 @@ def _unit_weights(node: WeightUnits, form: Form) -> exp.Select:
         made = [alias(column(f"p_{one.name}"), one.name) for one in scales]
         return select([exp.Star(), *made], subquery(rows, "y"))
     weights = [alias(one.then(node.bits), one.name) for one in scales]
-    if form is Form.WINDOWS:
-        sums = [alias(_of_unit(one.whole), f"s_{one.name}") for one in limited]
+    if form is not Form.JOINS:
+        # Without keys a unit has one row: what is there is the sum.
+        sums = [alias(_of_unit(one.whole) if per_unit.keys else one.part, f"s_{one.name}") for one in limited]
         summed = select([exp.Star(), *sums], subquery(rows, "y"))
         return select([exp.Star(), *weights], subquery(summed, HEAVY))
     sums = [alias(one.whole, f"s_{one.name}") for one in limited]
@@ -273,9 +304,14 @@ class _Scale:
         return _where(above, cast(share, "BIGINT"), whole_weight(bits))
 
     @property
+    def part(self) -> exp.Expr:
+        """What is left of it in this group, in integer weights."""
+        return exp.Mul(this=cast(column(f"p_{self.name}"), self.kind), expression=self.size.copy())
+
+    @property
     def whole(self) -> exp.Expr:
-        """What is left of it in all groups, in integer weights; a sum has 128 bits."""
-        return exp.Sum(this=exp.Mul(this=cast(column(f"p_{self.name}"), self.kind), expression=self.size.copy()))
+        """What is left of it in all groups; a sum has 128 bits."""
+        return exp.Sum(this=self.part)
 
     def above(self, bits: int) -> exp.Expr:
         assert self.most is not None

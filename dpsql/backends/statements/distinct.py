@@ -32,13 +32,11 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     limits = [limit for limit in (node.mass, node.peak) if limit is not None]
     if not limits:
         return certain.with_(LIGHT, as_=exp.select("cell", "x").distinct().from_(rows.subquery("r")))
+    assert form is Form.JOINS, "once.py has the statement that names rows once"
     pair, value = _equal(EDGES, HEAVY, "cell", UNIT), _equal(EDGES, LIGHT, "cell", "x")
     within: exp.Query = exp.select(f"{EDGES}.cell", f"{EDGES}.x").from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
-    if form is Form.JOINS:
-        first, few = _looked_at(rows, min(limits))
-        within = exp.union(few, within, distinct=False)
-    else:
-        first = {EDGES: exp.select("*").distinct().from_(rows.subquery("r"))}
+    first, few = _looked_at(rows, min(limits))
+    within = exp.union(few, within, distinct=False)
     light = exp.select("cell", "x").distinct().from_(within.subquery("l"))
     rest = exp.select(f"{EDGES}.cell", f"{EDGES}.x", "u", "c").from_(EDGES).join(HEAVY, on=pair)
     rest = rest.join(LIGHT, on=value, join_type="ANTI")

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import Form, units, weight, weight_rows
+from dpsql.backends.statements.bounding import Form, units, weight, weight_rows, weights_of_groups
 from dpsql.backends.statements.corrected import corrected
 from dpsql.backends.statements.pieces import (
     alias,
@@ -53,7 +53,7 @@ def render(statement: Statement, form: Form = Form.JOINS, *, ranks: bool = False
     match statement:
         case Group():
             query = render_ranked(statement) if ranks and fits(statement) else _group(statement, form)
-            if statement.keys:
+            if statement.keys and form is Form.JOINS:  # elsewhere they are sorted when they have arrived
                 order = [exp.Ordered(this=column(k), nulls_first=False) for k in statement.keys]
                 query.set("order", exp.Order(expressions=order))
             return query
@@ -76,8 +76,10 @@ def _group(node: Group, form: Form) -> exp.Select:
     match node.input:
         case ToGrid() | OnDomain() | Again():
             source, tally = gridded_rows(node.input), row_tally
+        case Weight() if form is Form.WINDOWS:
+            source, tally = units(weights_of_groups(node.input, node.keys, node.tallies), form), unit_tally
         case Weight():
-            source, tally = weight(node.input), weighted_tally
+            source, tally = weight(node.input, form), weighted_tally
         case PerUnit() | CapGroups() | SpreadVotes() | WeightUnits():
             source, tally = units(node.input, form), unit_tally
         case Corrected():
@@ -111,7 +113,7 @@ def rows_in_cells(
         case ToGrid() | OnDomain() | Again():
             source = gridded_rows(node)
         case Weight():
-            source = weight(node)
+            source = weight(node, form)
         case WeightRows():
             source = weight_rows(node, form)
         case _:

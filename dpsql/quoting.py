@@ -82,8 +82,9 @@ class Quoting:
         return quote
 
     def _known(self) -> tuple[object, ...]:
-        """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's."""
-        return (*self._engine.known(), self._view.scope)
+        """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's: it
+        finds other releases, or names the spends of its ranges otherwise."""
+        return (*self._engine.known(), self._view.naming)
 
     def together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
         """The quote of a batch: releases of its statements merged, and one price."""

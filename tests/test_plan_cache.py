@@ -178,6 +178,24 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     assert planned(session, sql, epsilon=1) is first
 
 
+@pytest.mark.parametrize("first, then", [("anna", "bob"), ("anna", "anna"), ("carl", "bob")])
+def test_a_quote_that_is_kept_tells_nobody_of_other_peoples_spends(first: str, then: str) -> None:
+    """A range is named by the spend that found it, which each analyst knows by a name of his own."""
+    policy = dpsql.Policy.from_dict(
+        {"budget": {"epsilon": 100, "delta": 0}, "tables": {"t": {"unit": "row", "columns": {"v": {"bounds": "auto"}}}}}
+    )
+    sql = "SELECT AVG(v) FROM t"
+    with dpsql.Engine.open(policy, sources={"t": ROWS.select(["v"])}, ledger=":memory:") as engine:
+        engine.session("carl", share="all").query("SELECT SUM(v) FROM t", epsilon=20)
+        engine.session(first, share="all").explain(sql, epsilon=20)
+        session = engine.session(then, share="all")
+        answer = session.query(sql, epsilon=20)
+        others = [e.id for e in session._engine.ledger.history() if e.analyst == "carl"]
+    told = {one["id"]: one["time"] for one in answer.about["releases"]}
+    assert len(told) == 2 and not told.keys() & set(others)
+    assert sorted(map(bool, told.values())) == [False, True]  # nor when others spent
+
+
 def test_a_secret_is_of_one_query(connect: Connect) -> None:
     session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
     sql = "SELECT v, COUNT(DISTINCT u) FROM t GROUP BY v"

@@ -285,6 +285,11 @@ class Ledger:
         with self._journal.looking() as state:
             return state.owners.get(id)
 
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all spends, in the order in which they were made."""
+        with self._journal.looking() as state:
+            return tuple(state.spends)
+
     def has_stored(self) -> bool:
         """Is anything kept that later queries could be answered from?"""
         with self._journal.looking() as state:

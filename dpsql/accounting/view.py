@@ -42,6 +42,11 @@ class View:
         """What tells apart whose releases are found; the same for all who find the same."""
         return f"own {self._analyst}" if self._share == "own" else ""
 
+    @property
+    def naming(self) -> str:
+        """What tells apart which releases are found, and what their spends are called; the same where both are."""
+        return "" if self._share == "open" else f"{self._share} {self._analyst}"
+
     def stored(self, key: bytes) -> list[tuple[str, Kept]]:
         """What was released under this key, the newest first, each with the id of the spend that paid for it."""
         found = self._ledger.stored(key, self._analyst if self._share == "own" else None)
@@ -58,7 +63,7 @@ class View:
 
     def entry(self, id: str) -> Entry:
         """A spend, by its id; of another's, what it cost and nothing else."""
-        whole = self._others.get(id)
+        whole = self._others.get(id) or self._meant(id)
         if whole is None:
             return self._ledger.entry(id)
         entry = self._ledger.entry(whole)
@@ -84,9 +89,21 @@ class View:
         """An id as it is told: one's own as it is, another's under a name that leads nowhere."""
         if self._ledger.owner(id) == self._analyst:
             return id
-        alias = self._ledger.keyed("dpsql.alias", f"{self._analyst} {id}").hex()[:32]
+        alias = self._alias(id)
         self._others[alias] = id
         return alias
+
+    def _alias(self, id: str) -> str:
+        return self._ledger.keyed("dpsql.alias", f"{self._analyst} {id}").hex()[:32]
+
+    def _meant(self, alias: str) -> str | None:
+        """The spend that another session of this analyst's called so, as kept quotes do; None: there is none."""
+        if self._share == "open" or self._ledger.owner(alias) is not None:
+            return None
+        found = next((id for id in self._ledger.ids() if self._alias(id) == alias), None)
+        if found is not None:
+            self._others[alias] = found
+        return found
 
 
 def own_claim(claim: bytes, scope: str) -> bytes:

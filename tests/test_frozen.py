@@ -96,3 +96,17 @@ def test_it_looks_replaces_and_copies_like_a_standard_one() -> None:
     match point:
         case Point(x, y):
             assert (x, y) == (1, ("a",))
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    x: list[int] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    set_x: int = 1
+    of_x: int = 2
+
+
+def test_no_name_of_a_field_hides_what_fills_it() -> None:
+    one = Hiding([3], {"a": "b"}, 4, 5)
+    assert (one.x, one.missing, one.set_x, one.of_x) == ([3], {"a": "b"}, 4, 5)
+    assert replace(Hiding(), missing={"a": "b"}).missing == {"a": "b"} and Hiding().x == []

@@ -36,24 +36,25 @@ else:
 
     def _init(made):
         """__init__, which is compiled: it fills each slot by its own descriptor."""
-        scope, body = {"missing": dataclasses.MISSING}, []
+        # No field begins with two underscores: a parameter would hide what is meant here.
+        scope, body = {"__missing": dataclasses.MISSING}, []
         heads = {False: ["self"], True: []}
         for one in dataclasses.fields(made):
             name, value = one.name, one.name
-            scope[f"set_{name}"] = getattr(made, name).__set__
+            scope[f"__set_{name}"] = getattr(made, name).__set__
             has_default = one.default is not dataclasses.MISSING
             has_factory = one.default_factory is not dataclasses.MISSING
-            scope[f"of_{name}"] = one.default if has_default else one.default_factory
+            scope[f"__of_{name}"] = one.default if has_default else one.default_factory
             if one.init:
-                default = f"=of_{name}" if has_default else "=missing" if has_factory else ""
+                default = f"=__of_{name}" if has_default else "=__missing" if has_factory else ""
                 heads[one.kw_only].append(name + default)
                 if has_factory:
-                    value = f"of_{name}() if {name} is missing else {name}"
+                    value = f"__of_{name}() if {name} is __missing else {name}"
             elif has_default or has_factory:
-                value = f"of_{name}" if has_default else f"of_{name}()"
+                value = f"__of_{name}" if has_default else f"__of_{name}()"
             else:
                 continue
-            body.append(f"set_{name}(self, {value})")
+            body.append(f"__set_{name}(self, {value})")
         if hasattr(made, "__post_init__"):
             body.append("self.__post_init__()")
         head = ", ".join([*heads[False], *(["*", *heads[True]] if heads[True] else [])])

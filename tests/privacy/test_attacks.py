@@ -21,6 +21,7 @@ from dpsql import run as loop
 from dpsql.analyze.ownership import rows_promise
 from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import run as run_module
+from dpsql.backends.duckdb.public import TwinDatabase
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms import sampler
 from dpsql.statistics.distinct import Distinct
@@ -643,6 +644,11 @@ def test_23_functions_about_the_server_are_refused(call: str) -> None:
         )
 
 
+def engine_of(held: Any) -> Any:
+    """The engine itself of what holds one; the twin is opened when it is first asked."""
+    return held._open() if isinstance(held, TwinDatabase) else getattr(held, "_connection", held)
+
+
 @pytest.mark.parametrize("engine", ["_private", "public", "twin"])
 def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str, tmp_path: Any) -> None:
     import duckdb
@@ -651,7 +657,7 @@ def test_23_the_engines_are_closed_even_if_a_statement_came_through(engine: str,
     outside.write_text("a\n1\n")
     with open_session(OTHERS) as session:
         held = getattr(duckdb_of(session), engine)
-        connection = (held if engine == "_private" else held._connection).cursor()
+        connection = engine_of(held).cursor()
         for sql in (
             f"SELECT * FROM read_csv('{outside}')",
             f"COPY (SELECT 1) TO '{tmp_path / 'y.csv'}'",
@@ -670,7 +676,7 @@ def test_23_a_cursor_has_the_settings_of_its_engine(engine: str, monkeypatch: py
     monkeypatch.setenv("TZ", "America/New_York")
     with open_session(OTHERS) as session:
         held = getattr(duckdb_of(session), engine)
-        cursor = (held if engine == "_private" else held._connection).cursor()
+        cursor = engine_of(held).cursor()
         assert cursor.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
         if engine == "public":
             assert cursor.execute("SELECT current_setting('max_execution_time')").fetchall() == [(60_000,)]

@@ -156,7 +156,7 @@ TPCH = Suite(
         name: ((test_tpch.HERE / f"{name}.sql").read_text(encoding="utf-8"), {"epsilon": 10**6, "delta": "1e-6"})
         for name in test_tpch.QUERIES
     },
-    ("q04",),
+    (),
     _tpch,
 )
 

@@ -25,6 +25,7 @@ from time import monotonic, sleep
 HERE = "127.0.0.1"
 DEPLOY = "org.apache.spark.deploy"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+DRIVER = "2g"  # plans of many sessions are kept there: with half a GB it does little but collect garbage
 PATIENCE = 120.0  # seconds until a process must listen
 
 
@@ -33,7 +34,7 @@ class Cluster:
     """The processes of a cluster, which may be more than these names say: whoever adds a worker, names it."""
 
     folder: Path  # of settings, logs and shuffles: they may quote rows, and go with the cluster
-    memory: str  # of each process
+    memory: str  # of each worker and its executor
     gate: int  # where the master listens
     url: str = ""  # for [backend] url
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -110,7 +111,7 @@ def cluster(workers: int = 2, memory: str = "1g", more: Mapping[str, str] | None
             "spark.sql.warehouse.dir": name,
             "spark.driver.host": HERE,
             "spark.driver.bindAddress": HERE,
-            "spark.driver.memory": memory,
+            "spark.driver.memory": DRIVER,
             "spark.driver.maxResultSize": "0",
             "spark.executor.memory": memory,
             "spark.sql.shuffle.partitions": str(2 * workers),

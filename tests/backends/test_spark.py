@@ -498,6 +498,7 @@ def plans(session: dpsql.Session, sql: str) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.long
 def test_a_table_of_a_catalog_is_read_checked_and_told_apart(catalog: Callable[..., Any], url: str) -> None:
     engine = dpsql.Engine.open(shop(url, rows_per_unit=3), ledger=":memory:")
     try:

@@ -184,7 +184,7 @@ def test_four_fifths_of_a_quota_are_told(server: Server) -> None:
 SCHEMA = schemathesis.openapi.from_dict(document()).include(path_regex="explain|prices|free|answers|schema|login")
 
 
-@SCHEMA.parametrize()
+@SCHEMA.parametrize()  # type: ignore[untyped-decorator]
 @hypothesis.settings(max_examples=8, deadline=None, database=None, derandomize=True)
 def test_no_request_makes_the_server_fail(case: Any, server: Server) -> None:
     case.headers["Authorization"] = f"Bearer {server.tokens['ann']}"

@@ -306,6 +306,10 @@ MISTAKES = [
     (column('references = "naton.k"') + NATION, "tables.people.columns.x.references", "did you mean nation?"),
     (column('references = "orders.k"') + ORDERS, "tables.people.columns.x.references", "public = true"),
     (column('references = "nation.k", values = [1]') + NATION, "tables.people.columns.x.references", "one of the two"),
+    (PEOPLE + "[backend]\nurl = 'local[2]'\n", "backend.url", "leave it out"),
+    (PEOPLE + "[backend]\nskewed = true\n", "backend.skewed", "leave it out"),
+    (PEOPLE + "[backend]\nkind = 'spark'\nurl = 'local[2]'\nskewed = 1\n", "backend.skewed", "write skewed = true"),
+    (PEOPLE + "[backend]\nkind = 'spark'\n", "backend.url", "sc://"),
 ]
 
 

@@ -56,6 +56,7 @@ untested = "refuse"
 [backend]
 kind = "spark"
 url = "sc://spark.example:15002"
+skewed = true
 [tables.o]
 source = "o.duckdb"
 table = "main.o"

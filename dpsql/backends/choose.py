@@ -18,7 +18,7 @@ def kind_of(policy: Policy) -> Kind:
         from dpsql.backends.spark.backend import SparkKind
 
         assert policy.backend.url is not None
-        return SparkKind(policy.backend.url, file_kind())
+        return SparkKind(policy.backend.url, file_kind(), policy.backend.skewed)
     return file_kind()
 
 

@@ -175,6 +175,10 @@ BACKEND = Part(
         Key("url", "Where Spark is: a Spark Connect server, or local[4], which starts one with so many threads.",
             {"type": "string", "pattern": r"^(sc://.+|local\[(\d+|\*)\])$"}, '"sc://spark.example:15002"',
             "needed for spark"),
+        Key("skewed", "Whether some units have very many groups, thousands of times what others have. Then what a unit "
+            "has in each group is gathered in many tasks, and each passes on no more groups than a unit may keep: the "
+            "same integers, with one exchange more.",
+            _FLAG, "true", "false"),
     ),
 )  # fmt: skip
 

@@ -15,10 +15,14 @@ BackendKind: TypeAlias = Literal["duckdb", "spark"]
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """Which engine reads private rows, and where it is; DuckDB is in this process."""
+    """Which engine reads private rows, and where it is; DuckDB is in this process.
+
+    skewed: whether some units have so many groups that one task had better not see all of them.
+    """
 
     kind: BackendKind = "duckdb"
     url: str | None = None
+    skewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

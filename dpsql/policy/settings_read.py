@@ -44,7 +44,9 @@ def read_backend(top: Section) -> BackendSettings:
         section.missing("url", hint='where Spark is: url = "sc://host:15002", or "local[4]" for one of its own')
     if kind == "duckdb" and "url" in section.entries:
         section.wrong("url", "is only for spark", hint='leave it out, or write kind = "spark"')
-    return BackendSettings(kind, url)
+    if kind == "duckdb" and "skewed" in section.entries:
+        section.wrong("skewed", "is only for spark", hint='leave it out, or write kind = "spark"')
+    return BackendSettings(kind, url, section.flag("skewed", False))
 
 
 def read_url(written: object) -> str:

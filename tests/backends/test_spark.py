@@ -5,6 +5,7 @@ All of it is asked of a cluster with two workers (spark_cluster.py), which is st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -220,6 +221,23 @@ def test_where_many_units_may_be_heavy_rows_are_read_once(events: Engines, monke
     monkeypatch.setattr("dpsql.backends.spark.forms.FEW", -1)
     sql, limits, _ = SHAPES["public keys"]
     assert planned(events, sql, limits) == [Shape(1, 2, 2)]
+
+
+def test_where_units_have_very_many_groups_tasks_pass_on_no_more_than_may_be_kept(events: Engines) -> None:
+    """With [backend] skewed: what a unit has is gathered by group, and cut to max_groups before it is moved again."""
+    sql, limits, _ = SHAPES["private keys"]
+    known = dict(events.spark._tables)
+    events.spark._tables.update({name: replace(table, skewed=True) for name, table in known.items()})
+    try:
+        assert planned(events, sql, limits) == [Shape(1, 3, 0)]
+        (step,) = events.session.explain(sql, epsilon=1, delta="1e-6", **limits).steps
+        (text,) = written_step(step, events.spark._tables)
+    finally:
+        events.spark._tables.update(known)
+    plan = events.spark._connection._session.sql(text.sql, args=dict(text.parameters))._explain_string(extended=False)
+    steps = re.findall(r"Exchange hashpartitioning\(([^)]*), \d+\)|row_number\(\), 3, (Final|Partial)", plan)
+    moved = [re.sub(r"#\w+", "", exchange) or limit for exchange, limit in steps]
+    assert moved == ["k0, k1", "Final", "unit", "Partial", "unit, k0, k1"]  # the last step is first
 
 
 # ---------------------------------------------------------------- conformance

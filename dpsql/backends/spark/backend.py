@@ -31,10 +31,11 @@ from dpsql.quote.model import ResponseStep, Step
 
 @dataclass(frozen=True, slots=True)
 class SparkKind:
-    """Spark at an address; beside: the kind of engine that has what is public."""
+    """Spark at an address; beside: the kind of engine that has what is public; skewed: as the policy has it."""
 
     url: str
     beside: Kind
+    skewed: bool = False
 
     def versions(self) -> Versions:
         """Which version of Spark's client is installed."""
@@ -64,7 +65,7 @@ class SparkKind:
         try:
             beside = self.beside.open_backend(tuple(map(_beside, located)), settings, folder)
             try:
-                return Spark(self.url, connection, located, beside)
+                return Spark(self.url, connection, located, beside, self.skewed)
             except BaseException:
                 beside.close()
                 raise
@@ -117,7 +118,9 @@ _CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process h
 class Spark:
     """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
 
-    def __init__(self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend) -> None:
+    def __init__(
+        self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend, skewed: bool = False
+    ) -> None:
         self._beside = beside
         self._connection = connection
         server = url, connection.version, connection.life
@@ -132,7 +135,7 @@ class Spark:
                 tables[one.name] = self._public(one, schema)
             else:
                 files = Files(one, _reading(one), schema, self.columns(one), connection, number)
-                self._files[one.name], tables[one.name] = files, files.table
+                self._files[one.name], tables[one.name] = files, replace(files.table, skewed=skewed)
         self._tables = tables
         self._elsewhere = frozenset(one.name for one in located if isinstance(one.listing, CatalogTable))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from dpsql.backends.statements.bounding import Form
 from dpsql.plan.nodes import (
+    CapGroups,
     Filter,
     Gridded,
     OnCells,
@@ -16,6 +17,7 @@ from dpsql.plan.nodes import (
     PerUnit,
     Project,
     Scan,
+    SpreadVotes,
     Statement,
     ToGrid,
     Weight,
@@ -26,17 +28,29 @@ from dpsql.plan.nodes import (
 FEW = 2**20  # units: of so many, what is known of each is some tens of megabytes
 
 
-def form_of(statement: Statement, rows: Mapping[str, int | None]) -> Form:
-    """Theorem FORM-1. FEW where so few units are there, or can be above a limit, that every task holds all of them."""
+def form_of(statement: Statement, rows: Mapping[str, int | None], skewed: bool = False) -> Form:
+    """Theorem FORM-1. FEW where so few units are there, or can be above a limit, that every task holds all of them.
+
+    And where groups are capped, if some units have very many: what a unit has is then gathered by unit and group, all
+    over the cluster, and Spark lets each task pass on a unit's first groups alone (WindowGroupLimit).
+    """
     group = statement.input if isinstance(statement, OnCells) else statement
     match group.input:
         case Weight():
             most = _heavy(group.input, rows)
         case WeightUnits(input=PerUnit() as units):
             most = _units(units, rows)
-        case _:
-            return Form.WINDOWS
+        case other:
+            return Form.FEW if skewed and _is_capped(other) else Form.WINDOWS
     return Form.FEW if most is not None and most <= FEW else Form.WINDOWS
+
+
+def _is_capped(node: object) -> bool:
+    match node:
+        case WeightUnits() | SpreadVotes():
+            return _is_capped(node.input)
+        case _:
+            return isinstance(node, CapGroups)
 
 
 def _heavy(node: Weight, rows: Mapping[str, int | None]) -> int | None:

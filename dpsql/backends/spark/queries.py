@@ -38,13 +38,14 @@ Columns = Mapping[str, Value]
 class Table:
     """A view that statements read: what Spark calls it, its columns, and how many rows it has where that is known.
 
-    bucketed: rows of a unit are in one place already (Theorem BUCKET-1).
+    bucketed: rows of a unit are in one place already (Theorem BUCKET-1). skewed: some units have very many groups.
     """
 
     view: str
     columns: Columns
     rows: int | None = None
     bucketed: bool = False
+    skewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ def _statement(step: Step, tables: Tables) -> Text:
 
 
 def _rendered(statement: Statement, tables: Tables) -> exp.Select:
-    form = form_of(statement, {name: table.rows for name, table in tables.items()})
+    skewed = any(table.skewed for table in tables.values())
+    form = form_of(statement, {name: table.rows for name, table in tables.items()}, skewed)
     return _placed(render(statement, form), tables)
 
 

@@ -107,7 +107,7 @@ class Expressions:
                 return Value(f"({parts[0].text} || {parts[1].text})", VARCHAR)
             case exp.Anonymous():
                 return self.call(str(node.this).lower(), [self(a) for a in node.expressions])
-            case exp.Abs() | exp.Sqrt() | exp.Floor():  # as statements of our own write them
+            case exp.Abs() | exp.Sqrt() | exp.Floor() | exp.Length():  # as statements of our own write them
                 return self.call(node.key, [self(node.this)])
             case exp.Least() | exp.Greatest():
                 return self.chosen(node.key.upper(), [self(e) for e in (node.this, *node.expressions)])

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dpsql.analyze.domains import PublicEngine
+    from dpsql.backends.listed import HeavyUnits
     from dpsql.backends.located import Located
     from dpsql.plan.nodes import Scan
     from dpsql.policy.model import Policy
     from dpsql.policy.settings import EngineSettings
-    from dpsql.quote.indexed import Owned, Use
+    from dpsql.quote.indexed import Owned
     from dpsql.quote.model import ResponseStep, Step
     from dpsql.sql.parse import Tree
 
@@ -71,42 +72,6 @@ class Exact:
     tallies: dict[Tally, Integers]
     cells: Any = None
     spectra: dict[Spectrum, Counts] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeavyUnits:
-    """Every unit with more than `above` of these rows, once, and how many it has: an index (Theorem INDEX-1).
-
-    units: an Arrow table of private values, `unit` and `rows`, those with the most rows first; nothing but statements
-    over private rows reads it.
-    complete: every row of the table has an owner. total: how many rows the table has, where a unit is listed.
-    """
-
-    of: Owned
-    above: int
-    units: Any
-    complete: bool
-    total: int
-
-    def serves(self, use: Use) -> bool:
-        """Is every unit listed that a statement's limits may cut?"""
-        return self.of == use.of and self.above <= use.limit  # Theorem INDEX-1: N >= t
-
-    def listed(self, use: Use) -> Any:
-        """The units that a statement must look at, with their rows: all those with more than its limits allow.
-
-        Theorem INDEX-1, with N for t: all others have at most N rows in any part of the table.
-        """
-        above = np.flatnonzero(self.units.column("rows").to_numpy() > use.limit)
-        return self.units.slice(0, int(above[-1]) + 1 if len(above) else 0)
-
-    def helps(self, use: Use) -> bool:
-        """Are the rows of those units so few that looking at them apart takes less time than looking at all units?"""
-        return int(self.listed(use).column("rows").to_numpy().sum()) <= self.total * FEW
-
-
-FEW = 0.3
-"""Which part of the rows those of listed units may be: a guess, and nothing but time hangs on it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,10 +142,10 @@ class Versions:
 class Measuring(Protocol):
     """A way to private rows, for the steps of one query. Whatever fails, fails with one and the same message."""
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: HeavyUnits | None = None) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """The exact integers of a step; given: public values that it takes as constants, by name.
 
-        heavy: an index that serves its statement, by which the same integers may be found sooner (Theorem INDEX-1).
+        heavy: indexes by which the same integers may be found sooner (Theorem INDEX-1).
         """
 
     def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:

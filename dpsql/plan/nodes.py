@@ -498,3 +498,4 @@ class Matching:
     peak: int | None
     secret: int
     by_unit: bool = True  # False: the hash by which places are shared out is of the key alone
+    every: ToGrid | None = None  # all rows, without their units: then the input is of listed units alone (INDEX-2)

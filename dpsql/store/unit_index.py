@@ -22,10 +22,11 @@ from dpsql.accounting import durable
 from dpsql.accounting.chain import SIZE
 from dpsql.accounting.keys import owners_of
 from dpsql.accounting.ledger import Ledger
-from dpsql.backends.base import HeavyUnits, Measuring
+from dpsql.backends.base import Measuring
+from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Link
-from dpsql.quote.indexed import Owned, Use, use_of
+from dpsql.quote.indexed import Need, Owned, uses_of
 from dpsql.quote.model import Step
 from dpsql.store.archive import from_bytes, to_bytes
 
@@ -56,13 +57,13 @@ class UnitIndexes:
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
-    def find(self, use: Use, to: str) -> HeavyUnits | None:
-        """An index that serves this use of exactly these data; None: there is none."""
+    def find(self, need: Need, to: str) -> HeavyUnits | None:
+        """An index that serves this need of exactly these data; None: there is none."""
         with self._lock:
             self._look()
-            found = [known.get(use.of) for known in (self._kept, self._read)]
+            found = [known.get(need.of) for known in (self._kept, self._read)]
         # Theorem INDEX-1: of other data it says nothing.
-        fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(use)]
+        fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(need)]
         return fit[0] if fit else None
 
     def keep(self, one: Bound) -> None:
@@ -119,20 +120,29 @@ class Indexing:
         """What an index of these rows speaks of. Asked before they are read: it stays what it was then."""
         return self._asked.setdefault(of, self._ask(of))
 
-    def of(self, step: Step, rows: Measuring) -> HeavyUnits | None:
-        """The index by which a step is measured; None: in the plain way. What was paid for is being measured.
+    def of(self, step: Step, rows: Measuring) -> tuple[HeavyUnits, ...]:
+        """The indexes by which a step is measured; none: in the plain way. What was paid for is being measured.
 
         Where a statement reads all rows of a large table, it has to look for heavy units anyway: they are looked for
         first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1).
         """
-        use = use_of(step.statement)
-        if use is None:
-            return None
-        to = self._bind(use.of)
-        known = next((one for one in self._found if one.serves(use)), None) or self._indexes.find(use, to)
-        if known is None and use.whole and self._size(use.of.table) >= LARGE:
-            known = self.look_for(use.of, use.limit // 2, rows)
-        return known if known is not None and known.helps(use) else None
+        used: dict[HeavyUnits, None] = {}
+        for use in uses_of(step):
+            look = use.whole and self._size(use.table) >= LARGE
+            known = [self._known(need) or (self._look_down(need, rows) if look else None) for need in use.needs]
+            found = [one for one in known if one is not None]
+            listed = listed_for(use, found)
+            if listed is not None and listed.helps:
+                used.update(dict.fromkeys(found))
+        return tuple(used)
+
+    def _known(self, need: Need) -> HeavyUnits | None:
+        """An index of before that serves this need."""
+        to = self._bind(need.of)
+        return next((one for one in self._found if one.serves(need)), None) or self._indexes.find(need, to)
+
+    def _look_down(self, need: Need, rows: Measuring) -> HeavyUnits | None:
+        return self.look_for(need.of, max(1, need.limit // 2), rows)
 
     def keep(self, *, write: bool = False) -> Path | None:
         """Keep what was found, now that the data turned out to be the same as before; write: in the file, too."""

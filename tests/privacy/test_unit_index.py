@@ -17,14 +17,14 @@ from support import cursor_of
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.backends.base import HeavyUnits
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.run import execute
+from dpsql.backends.listed import HeavyUnits, Listed, listed_for
 from dpsql.cli.main import cli
 from dpsql.plan.nodes import Join, Scan, Union, unit_of
-from dpsql.quote import indexed
-from dpsql.quote.indexed import use_of
+from dpsql.quote import indexed, refined
+from dpsql.quote.indexed import uses_of
 from dpsql.quote.model import Step
 from dpsql.session import Engine
 from dpsql.store import unit_index
@@ -43,6 +43,9 @@ QUERIES: dict[str, dict[str, Any]] = {
     "WHERE n < 9": {},
     f"SELECT k, {', '.join(f'SUM(v % {i})' for i in range(2, 13))}, COUNT(*) FROM t GROUP BY k": {},
     f"SELECT COUNT(*), {', '.join(f'SUM(v + {i}) FILTER (WHERE v < {i})' for i in range(11))} FROM t": {},
+    "SELECT COUNT(DISTINCT v) FROM t": {},
+    "SELECT k, COUNT(DISTINCT v % 5), COUNT(*) FROM t WHERE v <> 4 GROUP BY k": {"max_rows": 4},
+    "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > -2) FROM t GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
 }
 
 
@@ -89,16 +92,23 @@ def planned(session: dpsql.Session, sql: str, **limits: Any) -> Step:
 
 def measured(session: dpsql.Session, step: Step, change: Change | None = None) -> list[list[list[int]]]:
     """The integers that get noise, by way of an index: the same as without it, unless it was changed."""
-    use = use_of(step.statement)
-    assert use is not None
     cursor = cursor_of(session)
-    heavy = heavy_units(use.of, use.limit, cursor)
-    assert heavy is not None
-    exact = execute(step, cursor, None, heavy if change is None else change(heavy))
+    lists = indexes_of(step, cursor)
+    exact = execute(step, cursor, None, lists if change is None else [change(one) for one in lists])
     plain = execute(step, cursor) if change is None else exact
     cursor.close()
     assert columns(step, exact) == columns(step, plain)
     return columns(step, exact)
+
+
+def indexes_of(step: Step, cursor: Any) -> list[HeavyUnits]:
+    """What all statements of a step need."""
+    uses = uses_of(step)
+    assert len(uses) > 0
+    found = [heavy_units(need.of, need.limit, cursor) for use in uses for need in use.needs]
+    lists = [one for one in found if one is not None]
+    assert all(listed_for(use, lists) is not None for use in uses)
+    return lists
 
 
 def columns(step: Step, exact: Any) -> list[list[list[int]]]:
@@ -163,6 +173,22 @@ def test_an_index_without_one_heavy_unit_would_break_the_claim(pair: tuple[dpsql
     assert moved(pair, FIRST, None) <= 1 < moved(pair, FIRST, without_the_heaviest)
 
 
+def test_a_list_that_is_short_by_one_unit_would_break_the_claim_of_distinct_values(tmp_path: Path) -> None:
+    """Without its name, and with that of somebody who has as many rows as a limit that is one too large allows."""
+    crowd = [(unit, "a", v) for unit, _, v in CROWD]
+    with opened(crowd, "Arrow", tmp_path / "b") as other:
+        for count, without in ((40, 0), (N + 1, N + 1)):
+            rows = crowd + [("heavy", "a", 100 + i) for i in range(count)]
+
+            def short(heavy: HeavyUnits, without: int = without) -> HeavyUnits:
+                few = pa.compute.greater(heavy.units["rows"], without)
+                return replace(heavy, units=heavy.units.filter(few) if without else heavy.units.slice(1))
+
+            with opened(rows, "Arrow", tmp_path / f"{count}") as one:
+                sql = "SELECT COUNT(DISTINCT v) FROM t"
+                assert moved((one, other), sql, None) == 1 < moved((one, other), sql, short)
+
+
 def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> None:
     """A unit with N + 1 rows isn't listed above N + 1, and keeps them all under a limit of N."""
     rows = CROWD + person("heavy", N + 1, 9)[: N + 1]
@@ -179,15 +205,13 @@ def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> 
 
 
 def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
-    step = planned(pair[0], FIRST)
-    use = use_of(step.statement)
-    assert use is not None
+    (use,) = uses_of(planned(pair[0], FIRST))
+    (need,) = use.needs
     cursor = cursor_of(pair[0])
-    at, above = heavy_units(use.of, N, cursor), heavy_units(use.of, N + 1, cursor)
+    at, above = heavy_units(need.of, N, cursor), heavy_units(need.of, N + 1, cursor)
     assert at is not None and above is not None
-    assert at.serves(use) and not above.serves(use)
-    with pytest.raises(AssertionError):
-        execute(step, cursor, None, above)
+    assert at.serves(need) and not above.serves(need)
+    assert listed_for(use, [above, at]) is not None and listed_for(use, [above]) is None
 
 
 FANNED_OUT = {
@@ -200,7 +224,7 @@ FANNED_OUT = {
 def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
     pair: tuple[dpsql.Session, dpsql.Session], sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert use_of(planned(pair[0], sql).statement) is None
+    assert uses_of(planned(pair[0], sql)) == ()
     # And were it otherwise: a unit with no more rows than the limit, and with more after the join, would keep them.
     crowd, rows = [r for r in CROWD if r[0] is not None], person("heavy", N)
     only_scan = vars(indexed)["_only_scan"]
@@ -224,7 +248,7 @@ def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
         return replace(gridded, input=changed(gridded.input)) if change.__name__ == "_listed" else gridded
 
     monkeypatch.setattr(indexed, "_only_scan", careless)
-    monkeypatch.setattr(indexed, "_over", careless_over)
+    monkeypatch.setattr(refined, "_over", careless_over)
     with opened(crowd + rows, "Arrow", tmp_path / "a") as one, opened(crowd, "Arrow", tmp_path / "b") as other:
         assert moved((one, other), sql, lambda heavy: replace(heavy, complete=False)) > 1
 
@@ -233,11 +257,11 @@ def test_other_bounds_than_those_of_rows_have_no_index(pair: tuple[dpsql.Session
     for sql in (
         "SELECT COUNT(DISTINCT id) FROM t",
         "SELECT k, COUNT(DISTINCT id) FROM t GROUP BY k",
-        "SELECT COUNT(DISTINCT v) FROM t",
+        "SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k HAVING COUNT(DISTINCT id) > 2",
         "SELECT SUM(v, contribution_bounds_per_group => (0, 5)) FROM t",
         "SELECT COUNT(*) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id) AS g",
     ):
-        assert use_of(planned(pair[0], sql, max_groups=1).statement) is None, sql
+        assert uses_of(planned(pair[0], sql, max_groups=1)) == (), sql
 
 
 # ---------------------------------------------------------------- the file, and what is kept in memory
@@ -296,12 +320,12 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[HeavyUnits | None]:
     """By which index each statement was measured; tables may be small, and units heavy."""
     seen: list[HeavyUnits | None] = []
 
-    def watched(step: Any, cursor: Any, given: Any, heavy: HeavyUnits | None) -> Any:
-        seen.append(heavy)
+    def watched(step: Any, cursor: Any, given: Any, heavy: Sequence[HeavyUnits]) -> Any:
+        seen.extend(heavy or (None,))
         return execute(step, cursor, given, heavy)
 
     monkeypatch.setattr(duckdb_backend, "execute", watched)
-    monkeypatch.setattr(HeavyUnits, "helps", lambda *_: True)
+    monkeypatch.setattr(Listed, "helps", True)
     return seen
 
 

@@ -9,7 +9,7 @@ steps, which take noisy values as constants, are given the same ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -31,13 +31,14 @@ from source_kinds import KINDS
 import dpsql
 from dpsql import quoting
 from dpsql import run as loop
-from dpsql.backends.base import Exact, HeavyUnits
+from dpsql.backends.base import Exact
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.run import execute
+from dpsql.backends.listed import HeavyUnits
 from dpsql.explain.explanation import Explanation
 from dpsql.quote import candidates as draft_module
-from dpsql.quote.indexed import use_of
+from dpsql.quote.indexed import uses_of
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
 from dpsql.statistics.base import Choice
@@ -143,11 +144,12 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
 INDEXED: list[str] = []  # the steps that an index refined
 
 
-def in_both_ways(step: Step, cursor: Any, given: Any, heavy: HeavyUnits | None) -> Exact:
+def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits]) -> Exact:
     """A step's integers by way of an index, wherever one serves; the same as in the plain way (Theorem INDEX-1)."""
     plain = execute(step, cursor, given)
-    use = use_of(step.statement)
-    if use is None or (found := heavy_units(use.of, use.limit, cursor)) is None:
+    lists = [heavy_units(need.of, need.limit, cursor) for use in uses_of(step) for need in use.needs]
+    found = [one for one in lists if one is not None]
+    if not found:
         return plain
     exact = execute(step, cursor, given, found)
     for tally, counted in plain.tallies.items():

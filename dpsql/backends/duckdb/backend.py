@@ -12,7 +12,7 @@ from weakref import finalize
 import duckdb
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact, HeavyUnits, Misread, Versions, engine_ended
+from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
@@ -26,6 +26,7 @@ from dpsql.backends.duckdb.scan import Proven
 from dpsql.backends.duckdb.sources import create_view, hold, misread, open_private, prove, read_schema
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
+from dpsql.backends.listed import HeavyUnits
 from dpsql.backends.located import Located
 from dpsql.backends.located import locate as locate_sources
 from dpsql.backends.statements.codes import render_codes
@@ -65,7 +66,7 @@ class Steps:
 
     cursor: Cursor
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: HeavyUnits | None = None) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements."""
         return execute(step, self.cursor, given, heavy)
 

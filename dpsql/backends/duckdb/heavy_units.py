@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.backends.base import HeavyUnits
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import text_of
+from dpsql.backends.listed import ROWS, HeavyUnits
 from dpsql.backends.statements.pieces import alias, column, conjunction, count, grouped, joined, select, table
 from dpsql.core.types import Type
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.indexed import Owned
 from dpsql.sql.gridded import cast, number
 
-ROWS, TOTAL = "rows", "total"
+TOTAL = "total"
 
 
 def heavy_units(of: Owned, above: int, cursor: Cursor) -> HeavyUnits | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.backends.base import Counts, Exact, HeavyUnits
+from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
+from dpsql.backends.listed import HeavyUnits, Listed, listed_for
 from dpsql.backends.statements.distinct import render_matching
 from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
@@ -19,37 +20,34 @@ from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.plan.nodes import Group
 from dpsql.quote.candidates import UNIT
-from dpsql.quote.indexed import LISTED, refined, use_of
+from dpsql.quote.indexed import use_of
+from dpsql.quote.refined import LISTED, refined, refined_matching
 from dpsql.statistics.base import Integers
 
 if TYPE_CHECKING:
-    from dpsql.plan.nodes import Histogram, Matching
+    from dpsql.plan.nodes import Histogram, Matching, Statement
     from dpsql.quote.model import Step
 
 FEW = 1_000  # cells
 
 
 def execute(
-    step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None, heavy: HeavyUnits | None = None
+    step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None, heavy: Sequence[HeavyUnits] = ()
 ) -> Exact:
     """Run a step's statements. Whatever fails, fails with one and the same message (attack 9).
 
-    given: public values that they take as constants, by the names under which they read them. heavy: an index that
-    refines the main one (Theorem INDEX-1).
+    given: public values that they take as constants, by the names under which they read them. heavy: indexes; where
+    they serve all that a statement needs, it looks at listed units only (Theorems INDEX-1, INDEX-2).
     """
     named = dict(given or {})
     with one_message():
-        if heavy is not None:
-            use = use_of(step.statement)
-            assert use is not None and heavy.serves(use), "an index of other rows, or of a larger threshold"
-            named[LISTED] = heavy.listed(use).select([UNIT])
         try:
             for name, values in named.items():
                 cursor.register(name, values)
-            exact = _tallied(step, heavy, cursor) if step.tallies else Exact({})
+            exact = _tallied(step, _listed(step.statement, heavy), cursor) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
             found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
-            matched = {m.tally: _matched(m, cells, cursor) for m in step.matchings}
+            matched = {m.tally: _matched(m, cells, _listed(m, heavy), cursor) for m in step.matchings}
             return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
         finally:
             for name in named:
@@ -74,15 +72,21 @@ def _indexed_text(step: Step, *, complete: bool) -> str:
     return step.texts[name]
 
 
-def _tallied(step: Step, heavy: HeavyUnits | None, cursor: Cursor) -> Exact:
+def _listed(statement: Statement | Matching, heavy: Sequence[HeavyUnits]) -> Listed | None:
+    """The units that a statement must look at; None: all of them."""
+    use = use_of(statement) if heavy else None
+    return None if use is None else listed_for(use, heavy)
+
+
+def _tallied(step: Step, listed: Listed | None, cursor: Cursor) -> Exact:
     cells = step.cells
-    text = statement_text(step) if heavy is None else _indexed_text(step, complete=heavy.complete)
+    text = statement_text(step) if listed is None else _indexed_text(step, complete=listed.complete)
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
-        result = _run(text, None, cursor)
+        result = _run(text, None, cursor, listed)
         keys = [name for name in result.column_names if name.startswith("k")]
         return Exact({t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}, result.select(keys))
     few = cells is None or cells.num_rows <= FEW
-    found = _rows(text, cells, cursor) if few else _columns(_run(text, cells, cursor))
+    found = _rows(text, cells, cursor, listed) if few else _columns(_run(text, cells, cursor, listed))
     order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
     return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
 
@@ -91,14 +95,15 @@ def _counted(histogram: Histogram, cells: Any, cursor: Cursor) -> Counts:
     return counts_of(_run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor))
 
 
-def _matched(matching: Matching, cells: Any, cursor: Cursor) -> Integers:
-    result = _run(text_of(render_matching(matching)), cells if matching.keys else None, cursor)
+def _matched(matching: Matching, cells: Any, listed: Listed | None, cursor: Cursor) -> Integers:
+    node = matching if listed is None else refined_matching(matching, complete=listed.complete)
+    result = _run(text_of(render_matching(node)), cells if matching.keys else None, cursor, listed)
     return matched_of(result, cells.num_rows if matching.keys else 1)
 
 
-def _run(text: str, cells: Any, cursor: Cursor) -> Any:
-    """The result of a statement that may look at these cells, as an Arrow table."""
-    with _registered(cells, cursor):
+def _run(text: str, cells: Any, cursor: Cursor, listed: Listed | None = None) -> Any:
+    """The result of a statement that may look at these cells and units, as an Arrow table."""
+    with _registered(cells, listed, cursor):
         return cursor.arrow(text)
 
 
@@ -106,22 +111,27 @@ def _columns(result: Any) -> dict[str, Integers]:
     return {name: integers(result.column(name)) for name in result.column_names}
 
 
-def _rows(text: str, cells: Any, cursor: Cursor) -> dict[str, Integers]:
+def _rows(text: str, cells: Any, cursor: Cursor, listed: Listed | None) -> dict[str, Integers]:
     """The columns of a small result of integers. It is fetched as rows, which are there sooner than an Arrow table."""
-    with _registered(cells, cursor):
+    with _registered(cells, listed, cursor):
         names, rows = cursor.rows(text)
     return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}
 
 
 @contextmanager
-def _registered(cells: Any, cursor: Cursor) -> Iterator[None]:
+def _registered(cells: Any, listed: Listed | None, cursor: Cursor) -> Iterator[None]:
+    named = {}
+    if cells is not None:
+        named[CELLS] = cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64)))
+    if listed is not None:
+        named[LISTED] = listed.units.select([UNIT])
     try:
-        if cells is not None:
-            cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
+        for name, values in named.items():
+            cursor.register(name, values)
         yield
     finally:
-        if cells is not None:
-            cursor.unregister(CELLS)
+        for name in named:
+            cursor.unregister(name)
 
 
 def _exact(values: list[int]) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact, HeavyUnits
+from dpsql.backends.base import Codes, Deadline, Exact
+from dpsql.backends.listed import HeavyUnits
 from dpsql.backends.spark.forms import form_of
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
@@ -105,7 +106,7 @@ class Steps:
     tables: Tables
     until: Deadline | None
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: HeavyUnits | None = None) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements, all of them in the plain way."""
         kinds = _givens(step)
         with self._given({name: (given[name], of) for name, of in kinds.items()}) as tables:

@@ -8,13 +8,13 @@ from sqlglot import exp
 from dpsql.backends.statements.bounding import Form, keyed_hash
 from dpsql.backends.statements.render import rows_in_cells
 from dpsql.backends.statements.rows import CELL, CELLS, public_cells
-from dpsql.plan.nodes import Matching
+from dpsql.plan.nodes import Gridded, Matching, WeightRows
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.dialect import DIALECT
 from dpsql.statistics.max_assignment import Numbers, assigned
 
-SEEN, MANY, EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (
-    f"dpsql_{name}" for name in ("seen", "many", "edges", "owned", "over", "heavy", "light", "rest")
+SEEN, VALUES, MANY, EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (
+    f"dpsql_{name}" for name in ("seen", "values", "many", "edges", "owned", "over", "heavy", "light", "rest")
 )
 OUTPUTS = (CELL, "u", "v", "c")  # cell; unit, value and capacity in it; where u = −1 another v values, which all count
 
@@ -25,9 +25,7 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     A unit is heavy in a cell where it has more values than it may take; what any other unit has counts. All of it
     comes from one look at the rows: where they are only numbered as they are read, a second one could number them anew.
     """
-    assert node.tally.value is not None
-    outputs = {UNIT: UNIT, "x": node.tally.value}
-    rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.tally.where, form)
+    rows = _rows(node, node.input, form, UNIT)
     certain = exp.select("cell", "-1 AS u", "COUNT(*) AS v", "0 AS c").from_(LIGHT).group_by("cell")
     limits = [limit for limit in (node.mass, node.peak) if limit is not None]
     if not limits:
@@ -35,7 +33,7 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     assert form is Form.JOINS, "once.py has the statement that names rows once"
     pair, value = _equal(EDGES, HEAVY, "cell", UNIT), _equal(EDGES, LIGHT, "cell", "x")
     within: exp.Query = exp.select(f"{EDGES}.cell", f"{EDGES}.x").from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
-    first, few = _looked_at(rows, min(limits))
+    first, few = _looked_at(rows, min(limits)) if node.every is None else _listed(rows, _rows(node, node.every, form))
     within = exp.union(few, within, distinct=False)
     light = exp.select("cell", "x").distinct().from_(within.subquery("l"))
     rest = exp.select(f"{EDGES}.cell", f"{EDGES}.x", "u", "c").from_(EDGES).join(HEAVY, on=pair)
@@ -45,12 +43,19 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     uncertain = (
         exp.select("a.cell", "u", "v", "c").from_(f"{REST} AS a").join(numbers, on=_equal("a", "b", "cell", "x"))
     )
-    query = exp.select("*").from_(exp.union(certain, uncertain, distinct=False).subquery("w"))
+    query = exp.select("*").from_(exp.union(certain, uncertain, distinct=False, copy=False).subquery("w", copy=False))
     parts = {**first, OWNED: _owned(node), OVER: _over(node), HEAVY: _heavy(node), LIGHT: light, REST: rest}
     for name, part in parts.items():
         if part is not None:
-            query = query.with_(name, as_=part, materialized=True)
+            query = query.with_(name, as_=part, materialized=True, copy=False)
     return query
+
+
+def _rows(node: Matching, input_: Gridded | WeightRows, form: Form, *more: str) -> exp.Select:
+    """The cell and the value x of each row that has one, and more of its columns."""
+    assert node.tally.value is not None
+    outputs = {**{name: name for name in more}, "x": node.tally.value}
+    return rows_in_cells(input_, node.keys, node.types, outputs, node.tally.where, form)
 
 
 def _looked_at(rows: exp.Select, limit: int) -> tuple[dict[str, exp.Select | None], exp.Select]:
@@ -59,10 +64,29 @@ def _looked_at(rows: exp.Select, limit: int) -> tuple[dict[str, exp.Select | Non
     Theorem DISTINCT-1: a unit has no more values than rows, so whoever has no more rows than that is heavy nowhere.
     """
     many = exp.select(UNIT).from_(SEEN).group_by(UNIT).having(f"COUNT(*) > {limit}")
-    unit = _equal(SEEN, MANY, UNIT)
-    edges = exp.select(f"{SEEN}.*").distinct().from_(SEEN).join(MANY, on=unit, join_type="SEMI")
-    few = exp.select(f"{SEEN}.cell", f"{SEEN}.x").from_(SEEN).join(MANY, on=unit, join_type="ANTI")
-    return {SEEN: rows, MANY: many, EDGES: edges}, few
+    few = exp.select(f"{SEEN}.cell", f"{SEEN}.x").from_(SEEN).join(MANY, on=_equal(SEEN, MANY, UNIT), join_type="ANTI")
+    return {SEEN: rows, MANY: many, EDGES: _edges()}, few
+
+
+def _listed(rows: exp.Select, every: exp.Select) -> tuple[dict[str, exp.Select | None], exp.Select]:
+    """Values of listed units that have one which nobody else has, and the values of all others.
+
+    Theorem INDEX-2: whoever isn't listed is heavy nowhere, and has a value that more rows hold than listed units' do.
+    Nobody is asked whose the other rows are.
+    """
+    by_value = exp.select("cell", "x", "COUNT(*) AS n").group_by("cell", "x")
+    all_of, theirs = by_value.from_(every.subquery("r")).subquery("a"), by_value.from_(SEEN).subquery("b")
+    values = exp.select("a.cell", "a.x", "a.n > COALESCE(b.n, 0) AS others").from_(all_of)
+    values = values.join(theirs, on=_equal("a", "b", "cell", "x"), join_type="LEFT")
+    alone = exp.select("cell", "x").from_(VALUES).where("NOT others").subquery("a")
+    many = exp.select(UNIT).distinct().from_(SEEN).join(alone, on=_equal(SEEN, "a", "cell", "x"), join_type="SEMI")
+    few = exp.select("cell", "x").from_(VALUES).where("others")
+    return {SEEN: rows, VALUES: values, MANY: many, EDGES: _edges()}, few
+
+
+def _edges() -> exp.Select:
+    """Which values units have that are looked at."""
+    return exp.select(f"{SEEN}.*").distinct().from_(SEEN).join(MANY, on=_equal(SEEN, MANY, UNIT), join_type="SEMI")
 
 
 def _owned(node: Matching) -> exp.Select:

@@ -1,0 +1,69 @@
+"""Indexes of heavy units, and what several of them say together of the units that a statement must look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.core.frozen import dataclass
+from dpsql.quote.candidates import UNIT
+
+if TYPE_CHECKING:
+    from dpsql.quote.indexed import Need, Owned, Use
+
+ROWS = "rows"
+FEW = 0.3
+"""Which part of the rows those of listed units may be: a guess, and nothing but time hangs on it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeavyUnits:
+    """Every unit with more than `above` of these rows, once, and how many it has: an index (Theorem INDEX-1).
+
+    units: an Arrow table of private values, `unit` and `rows`, those with the most rows first; nothing but statements
+    over private rows reads it.
+    complete: every row of the table has an owner. total: how many rows the table has, where a unit is listed.
+    """
+
+    of: Owned
+    above: int
+    units: Any
+    complete: bool
+    total: int
+
+    def serves(self, need: Need) -> bool:
+        """Is every unit listed that must be?"""
+        return self.of == need.of and self.above <= need.limit  # Theorem INDEX-1: N >= t
+
+    def listed(self, need: Need) -> Any:
+        """The units that must be listed, with their rows, and no others.
+
+        Theorem INDEX-1, with N for t: all others have at most N rows in any part of the table.
+        """
+        above = np.flatnonzero(self.units.column(ROWS).to_numpy() > need.limit)
+        return self.units.slice(0, int(above[-1]) + 1 if len(above) else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """The units that one statement must look at apart, each once."""
+
+    units: Any  # an Arrow table, `unit` and `rows`
+    complete: bool  # every row of the statement's table has an owner
+    total: int
+
+    @property
+    def helps(self) -> bool:
+        """Are the rows of those units so few that looking at them apart takes less time than looking at all units?"""
+        return int(self.units.column(ROWS).to_numpy().sum()) <= self.total * FEW
+
+
+def listed_for(use: Use, heavy: Sequence[HeavyUnits]) -> Listed | None:
+    """What indexes say together of what a statement needs; None where one of its needs isn't served."""
+    served = [next((one for one in heavy if one.serves(need)), None) for need in use.needs]
+    first = served[0]
+    if first is None:
+        return None
+    return Listed(first.listed(use.needs[0]).select([UNIT, ROWS]), first.complete, first.total)

@@ -1,0 +1,129 @@
+"""Statements by way of listed units, whom an index names: the same integers, with fewer units looked at (INDEX-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.plan.nodes import (
+    Corrected,
+    Filter,
+    Gridded,
+    Group,
+    Link,
+    Mark,
+    Matching,
+    OnCells,
+    OnDomain,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    Statement,
+    ToGrid,
+    Weight,
+    WeightUnits,
+    Windows,
+    expressions_of,
+    parts_of,
+    scanned,
+)
+from dpsql.quote.candidates import UNIT
+from dpsql.quote.indexed import bounded_rows
+from dpsql.sql.trees import nodes_of
+
+LISTED = "dpsql_listed"
+"""The name under which statements read the listed units: an Arrow table with one column, UNIT, each unit once."""
+
+
+def refined(statement: Statement, *, complete: bool) -> Statement:
+    """The same integers by way of the listed units. complete: every row of the table has an owner.
+
+    Theorem INDEX-1: all rows at their full weight, and of the listed units what their weights take away from that.
+    """
+    if isinstance(statement, OnCells):
+        return replace(statement, input=_refined(statement.input, complete))
+    return _refined(statement, complete)
+
+
+def refined_matching(matching: Matching, *, complete: bool) -> Matching:
+    """Theorem INDEX-2. The same numbers of values: only what listed units have is told apart by unit."""
+    every, listed = _apart(matching, complete)
+    return replace(matching, input=listed, every=every)
+
+
+def _refined(group: Group, complete: bool) -> Group:
+    every, listed = _apart(group, complete)
+    return replace(group, input=Corrected(every, _weights_of(group, listed)))
+
+
+def _apart(statement: Group | Matching, complete: bool) -> tuple[ToGrid, Gridded]:
+    """All rows, and those of listed units."""
+    bounded = bounded_rows(statement)
+    assert bounded is not None, "nothing that an index refines: ask use_of"
+    rows, _ = bounded
+    # Rows outside of the public cells may stay among all rows: they are dropped later. They don't count for a unit.
+    gridded = rows.input if isinstance(rows, OnDomain) else rows
+    assert isinstance(gridded, ToGrid)
+    few = _over(gridded, _listed)
+    listed = replace(rows, input=few) if isinstance(rows, OnDomain) else few
+    return _every_row(gridded, complete), listed
+
+
+def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:
+    """The group's weights, of these rows alone."""
+    match group.input:
+        case Weight(mass=mass, bits=bits) if not group.keys:
+            # Theorem WEIGHT-2: without a peak it is WEIGHT-1. All rows of a unit are in one group: added up first,
+            # they needn't be kept until the unit's weight is known.
+            return WeightUnits(PerUnit(listed, (), group.tallies), mass, None, bits)
+        case Weight():
+            return replace(group.input, input=listed)
+        case WeightUnits(input=PerUnit() as per_unit):
+            return replace(group.input, input=replace(per_unit, input=listed))
+        case _:
+            raise AssertionError("nothing that an index refines: ask use_of")
+
+
+def _listed(scan: Scan) -> Scan:
+    """The rows of the listed units alone: the list is one more table on the way to the unit, which names each once."""
+    assert scan.unit is not None and scan.owner is not None
+    columns = tuple(one for one in scan.columns if one[0] != scan.unit)
+    return replace(scan, columns=columns, owner=UNIT, links=(*scan.links, Link(LISTED, ((scan.owner, UNIT),))))
+
+
+def _every_row(rows: ToGrid, complete: bool) -> ToGrid:
+    """All rows, nobody's unit among their columns. Where each has an owner, nobody is asked who that is."""
+    top = rows.input
+    bare = replace(top, columns=tuple(one for one in top.columns if one[0] != UNIT))
+    every = replace(rows, input=bare)
+    if not complete or _asks_for_unit(bare, scanned(bare)):
+        return every
+    return _over(every, lambda scan: replace(scan, unit=None, owner=None, links=()))
+
+
+def _asks_for_unit(rows: Project, scan: Scan) -> bool:
+    """Does anything in these rows look at a unit that only the way to it gives?"""
+    if any(isinstance(part, Windows | Mark) for part in parts_of(rows)):
+        return True
+    named = {c.name for e in expressions_of(rows) for c in nodes_of(e, exp.Column)}
+    return scan.unit in named and scan.unit not in dict(scan.columns)
+
+
+def _over(rows: ToGrid, change: Callable[[Scan], Scan]) -> ToGrid:
+    """The same over another scan."""
+
+    def changed(relation: Relation) -> Relation:
+        match relation:
+            case Scan():
+                return change(relation)
+            case Filter() | Mark() | Windows() | Project():
+                return replace(relation, input=changed(relation.input))
+            case _:
+                raise AssertionError("rows that no index counts: ask use_of")
+
+    top = changed(rows.input)
+    assert isinstance(top, Project)
+    return replace(rows, input=top)

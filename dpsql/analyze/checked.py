@@ -318,6 +318,8 @@ def _largest(recipe: Recipe) -> int:
 
 def _cells(release: Release, rows: Known, public: PublicEngine) -> tuple[Cells | None, Unlisted | None]:
     """The public cells; or why there are none, and the whole key is selected privately."""
+    if not release.keys:
+        return Cells((), ()), None
     columns = rows.columns
     for key in release.keys:
         closed = {name for c in nodes_of(key, exp.Column) if c.name in columns for name in columns[c.name].never_keys}

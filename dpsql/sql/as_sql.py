@@ -46,6 +46,10 @@ def _writer(name: str) -> tuple[Dialect, type[Generator]]:
                 return plain.datatype_sql(self, expression)
             return names.get(kind) or names.setdefault(kind, plain.datatype_sql(self, expression))
 
+    try:
+        Writer(dialect=dialect)
+    except TypeError:  # sqlglot's compiled form (sqlglot[c]) can't be extended, and needs it less
+        return dialect, plain
     return dialect, Writer
 
 

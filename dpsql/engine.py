@@ -259,6 +259,8 @@ class Shared:
         and waits for nobody (Theorem PROMISE-1).
         """
         used = {name for name in tables if any(not p.startswith("scan ") for p in self.ledger.checked(name))}
+        if not used:
+            return
         for name, promises in self.unchecked({n: v for n, v in self.versions().items() if n in used}).items():
             said = ", ".join(dict.fromkeys(promise.partition("=")[0] for promise in promises))
             way = "`dpsql refresh --steward`"
@@ -276,18 +278,22 @@ class Shared:
         """Private tables with promises that no check has spoken of, for their data as they are now."""
         return tuple(self.policy.tables[name].name for name in sorted(self.unchecked(self.versions())))
 
-    def known(self) -> tuple[object, ...]:
-        """All that a plan may rest on besides the query: two that are equal had the same data and promises between."""
-        versions, marks = self.versions(), file_marks(self._open)
+    def known(self, versions: Mapping[str, str]) -> tuple[object, ...]:
+        """All that a plan may rest on besides the query: two that are equal had the same data and promises between.
+
+        versions: those of the private tables, as they are now.
+        """
+        marks = file_marks(self._open)
         promises = sorted((table, *sorted(held)) for table, held in self.promises(versions).items())
         return tuple(sorted(self.identities(versions).items())), tuple(promises), tuple(sorted(marks.items()))
 
-    def catalog(self) -> Catalog:
-        """What analyze knows besides the query."""
+    def catalog(self, versions: Mapping[str, str] | None = None) -> Catalog:
+        """What analyze knows besides the query; versions: of the private tables, where they are known."""
         state = self._public_state()
         if self._recall is None or not self._recall.is_of(self.public, state):
             self._recall = Recall(self.public, self._public_state)
-        return Catalog(self.policy, self.schema, self.promises(), self._recall, self.twin.types, self.unlisted)
+        promises = self.promises(versions)
+        return Catalog(self.policy, self.schema, promises, self._recall, self.twin.types, self.unlisted)
 
     def _public_state(self) -> object:
         """What public tables say follows from this: the same files, not written since, and the same objects."""

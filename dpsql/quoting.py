@@ -5,7 +5,7 @@ text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --cali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -69,22 +69,26 @@ class Quoting:
         relying: on promises that were verified.
         """
         engine = self._engine
-        key, releases = key_of(sql, request, self._known()), engine.ledger.releases()
+        versions = engine.versions()  # all of the quote is about these: if others come meanwhile, it isn't kept
+        key, releases = key_of(sql, request, self._known(versions)), engine.ledger.releases()
         if relying and (known := engine.recent.get(key, self._view.stored_at)) is not None:
             return known
         tree = parse(sql, spots(sql, request.params))
-        stored = self._stored()
-        quote = self._priced(tree.shown, [tree], request, stored, relying=relying)
+        stored = self._stored(versions)
+        quote = self._priced(tree.shown, [tree], request, engine.catalog(versions), stored, relying=relying)
         rests = Rests(tuple(stored.keys), self._view.stored_at(tuple(stored.keys)))
-        same = relying and (key, releases) == (key_of(sql, request, self._known()), engine.ledger.releases())
+        same = relying and (key, releases) == (
+            key_of(sql, request, self._known(engine.versions())),
+            engine.ledger.releases(),
+        )
         if same and not tree.timed:  # else it may rest on other data, or on what was stored meanwhile
             engine.recent.put(key, quote, rests)
         return quote
 
-    def _known(self) -> tuple[object, ...]:
+    def _known(self, versions: Mapping[str, str]) -> tuple[object, ...]:
         """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's: it
         finds other releases, or names the spends of its ranges otherwise."""
-        return (*self._engine.known(), self._view.naming)
+        return (*self._engine.known(versions), self._view.naming)
 
     def together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
         """The quote of a batch: releases of its statements merged, and one price."""
@@ -93,11 +97,14 @@ class Quoting:
         values = spots(sql, request.params)
         queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
         trees = [alone(parse(text, values)) for text in queries]
-        return self._priced(written(sql, values), trees, request, self._stored(), relying=relying)
+        catalog, stored = self._engine.catalog(), self._stored()
+        return self._priced(written(sql, values), trees, request, catalog, stored, relying=relying)
 
-    def _priced(self, sql: str, trees: Sequence[Tree], request: Request, stored: Stored, *, relying: bool) -> Quote:
+    def _priced(
+        self, sql: str, trees: Sequence[Tree], request: Request, catalog: Catalog, stored: Stored, *, relying: bool
+    ) -> Quote:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
-        engine, catalog = self._engine, self._engine.catalog()
+        engine = self._engine
         if not relying:
             catalog = replace(catalog, promises={})
         goal = Goal.parse(request.accuracy, request.confidence)
@@ -143,9 +150,9 @@ class Quoting:
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))
 
-    def _stored(self) -> Looking:
-        """Finds what is stored of a step, for the data as they are now, and for this analyst."""
-        return Looking(self._engine.identities(), self._view)
+    def _stored(self, versions: Mapping[str, str] | None = None) -> Looking:
+        """Finds what is stored of a step, for the data as they are now (versions, if given), and for this analyst."""
+        return Looking(self._engine.identities(versions), self._view)
 
     def is_stored(self, quote: Quote) -> bool:
         """Whether stored releases answer this query, so that it costs nothing."""

@@ -39,13 +39,13 @@ class Catalog:
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
     histograms: dict[object, Any] = field(default_factory=dict)  # of automatic bounds and of units, once analyzed
     totals: dict[int, list[tuple[Expr, Mapping[str, Scalar], Scalar]]] = field(default_factory=dict)
-    """Conditions of the query by their ids, each with what was known of its columns: total forms, once made."""
+    """Conditions and keys by their ids, each with what was known of its columns: total forms, once made."""
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range."""
 
     def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
-        """The total form of a condition: a query's rows are analyzed for its answer, and for each count of units."""
+        """The total form of a condition or a key: rows are analyzed for an answer, and for each count of units."""
         seen = {c.name: known[c.name] for c in nodes_of(written, exp.Column) if c.name in known}
         before = self.totals.setdefault(id(written), [])  # the node is kept, so nothing else has its id
         for node, given, found in before:

@@ -15,7 +15,7 @@ from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.cells import Lister
 from dpsql.analyze.combination import combination
 from dpsql.analyze.combine import Cells
-from dpsql.analyze.domains import MAX_CELLS, PublicEngine
+from dpsql.analyze.domains import MAX_CELLS
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.refusals import (
     Unlisted,
@@ -169,14 +169,14 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         public = known_relation(release.input, set(used_columns(release)), most, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
     arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
-    listed, private = _cells(release, public, catalog.public)
+    listed, private = _cells(release, public, catalog)
     if private is not None and release.listed_for is not None:
         raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
         raise not_public(private)
     if private is not None:  # units are counted anyway, to select the keys (Theorem KEY-1)
         arguments = tuple(replace(a, units=True) if a.recipe.tells_presence else a for a in arguments)
-    keys = tuple(_key(k, known) for k in release.keys)
+    keys = tuple(_key(k, catalog.total(k, known)) for k in release.keys)
     min_units = limits.min_units if release.keys else None
     clipped = any(a.clip is not None for a in arguments)
     winners = release.winners if listed is not None and min_units is None and not clipped else None
@@ -221,13 +221,12 @@ def _per_group(
     return None
 
 
-def _key(node: exp.Expr, known: Mapping[str, Scalar]) -> Scalar:
+def _key(node: exp.Expr, key: Scalar) -> Scalar:
     """A group key. Of a type whose equal values look alike: which of them a group shows must not depend on a row."""
-    return _groupable(node, known, "a group key", "group by")
+    return _groupable(node, key, "a group key", "group by")
 
 
-def _groupable(node: exp.Expr, known: Mapping[str, Scalar], role: str, verb: str) -> Scalar:
-    key = scalar(node, known)
+def _groupable(node: exp.Expr, key: Scalar, role: str, verb: str) -> Scalar:
     if not key.type.is_key:
         raise refuse(
             SQLError,
@@ -277,9 +276,10 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
         if isinstance(call.argument, exp.Column) and call.argument.name in held:
             return Argument(call, None, where, True)
         if isinstance(call.argument, exp.Tuple):  # one row of values, NULLs among them
-            value = combination([_groupable(e, known, "counted DISTINCT", "count") for e in call.argument.expressions])
+            each = call.argument.expressions
+            value = combination([_groupable(e, scalar(e, known), "counted DISTINCT", "count") for e in each])
         else:
-            value = _groupable(call.argument, known, "counted DISTINCT", "count")
+            value = _groupable(call.argument, scalar(call.argument, known), "counted DISTINCT", "count")
         return Argument(call, value, where, False, distinct=True)
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
@@ -316,8 +316,10 @@ def _largest(recipe: Recipe) -> int:
     return 10**150 if recipe.powers_of_values else 10**300
 
 
-def _cells(release: Release, rows: Known, public: PublicEngine) -> tuple[Cells | None, Unlisted | None]:
+def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | None, Unlisted | None]:
     """The public cells; or why there are none, and the whole key is selected privately."""
+    if not release.keys:
+        return Cells((), ()), None
     columns = rows.columns
     for key in release.keys:
         closed = {name for c in nodes_of(key, exp.Column) if c.name in columns for name in columns[c.name].never_keys}
@@ -330,8 +332,8 @@ def _cells(release: Release, rows: Known, public: PublicEngine) -> tuple[Cells |
                 hint="group by another column, or aggregate without it",
             )
     for key in release.keys:
-        scalar(key, rows.scalars)  # what is wrong with it is told where it stands
-    lister = Lister(rows.facts, rows.variables, public)
+        catalog.total(key, rows.scalars)  # what is wrong with it is told where it stands
+    lister = Lister(rows.facts, rows.variables, catalog.public)
     made = [over_variables(k, columns) for k in release.keys]
     cells, found = lister.cells([k for k in made if k is not None]) if None not in made else (None, [None] * len(made))
     if cells is not None and cells.count <= MAX_CELLS:

@@ -10,6 +10,7 @@ from functools import cache
 
 from sqlglot import Dialect, exp
 from sqlglot.errors import ErrorLevel
+from sqlglot.generator import Generator
 
 from dpsql.sql.dialect import DIALECT
 from dpsql.sql.trees import copied
@@ -22,14 +23,44 @@ def as_sql(
 ) -> str:
     """A tree as text. What an engine lacks is refused by our own rules, so sqlglot's warnings are left out."""
     tree = copied(node) if copy else node
-    return tree.sql(
-        dialect=_dialect(dialect), copy=False, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE
+    known, writer = _writer(dialect)
+    return writer(dialect=known, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE).generate(
+        tree, copy=False
     )
 
 
+MOST_TYPES = 1_000  # whose names are kept: lengths and precisions are the analyst's to choose
+
+
 @cache
-def _dialect(name: str) -> Dialect:
-    return Dialect.get_or_raise(name)
+def _writer(name: str) -> tuple[Dialect, type[Generator]]:
+    """A dialect and how it writes trees. Names of types, a third of the work, are written once."""
+    dialect = Dialect.get_or_raise(name)
+    plain: type[Generator] = dialect.generator_class
+    names: dict[object, str] = {}
+
+    class Writer(plain):  # type: ignore[valid-type, misc]  # each dialect has a class of its own
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            kind = _kind(expression)
+            if kind is None or (kind not in names and len(names) >= MOST_TYPES):
+                return plain.datatype_sql(self, expression)
+            return names.get(kind) or names.setdefault(kind, plain.datatype_sql(self, expression))
+
+    try:
+        Writer(dialect=dialect)
+    except TypeError:  # sqlglot's compiled form (sqlglot[c]) can't be extended, and needs it less
+        return dialect, plain
+    return dialect, Writer
+
+
+def _kind(type_: exp.DataType) -> object | None:
+    """What the name of a type is made of: its kind and numbers; None of one that is made of other types."""
+    parameters = type_.args.get("expressions") or ()
+    if any(value for key, value in type_.args.items() if key not in ("this", "expressions")):
+        return None
+    if not all(isinstance(p, exp.DataTypeParam) and isinstance(p.this, exp.Literal) for p in parameters):
+        return None
+    return (type_.this, *((p.this.this, p.args.get("expression")) for p in parameters))
 
 
 @contextmanager

@@ -159,33 +159,37 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 def _facts(node: exp.Expr, columns: Mapping[str, Scalar]) -> Iterator[tuple[str, Range]]:
     """What one condition says of columns that stand in it by themselves."""
-    why = (f"WHERE {as_sql(node)}",)
     match node:
         case exp.Column() if node.name in columns and columns[node.name].type.is_boolean:
-            yield node.name, Range(Fraction(1), Fraction(1), False, why)
+            yield node.name, Range(Fraction(1), Fraction(1), False, _why(node))
         case exp.Is(this=exp.Column() as column, expression=exp.Boolean() as value) if column.name in columns:
             bit = Fraction(1 if value.this else 0)
             if columns[column.name].type.is_boolean:
-                yield column.name, Range(bit, bit, False, why)
+                yield column.name, Range(bit, bit, False, _why(node))
         case exp.Not(this=inner):
             inner = inner.unnest()
             if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
                 yield from _present(inner.this, columns)
             elif isinstance(inner, exp.Column) and inner.name in columns and columns[inner.name].type.is_boolean:
-                yield inner.name, Range(Fraction(0), Fraction(0), False, why)
+                yield inner.name, Range(Fraction(0), Fraction(0), False, _why(node))
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.EQ():
-            yield from _compared(type(node), node.this, node.expression, columns, why)
-            yield from _compared(_FLIPPED[type(node)], node.expression, node.this, columns, why)
+            yield from _compared(type(node), node.this, node.expression, columns, node)
+            yield from _compared(_FLIPPED[type(node)], node.expression, node.this, columns, node)
         case exp.NEQ():
             yield from _present(node.this, columns)
             yield from _present(node.expression, columns)
         case exp.Between() if not node.args.get("symmetric"):
-            yield from _compared(exp.GTE, node.this, node.args["low"], columns, why)
-            yield from _compared(exp.LTE, node.this, node.args["high"], columns, why)
+            yield from _compared(exp.GTE, node.this, node.args["low"], columns, node)
+            yield from _compared(exp.LTE, node.this, node.args["high"], columns, node)
         case exp.In() if node.expressions and not node.args.get("query"):
-            yield from _listed(node, columns, why)
+            yield from _listed(node, columns)
         case exp.Like() | exp.ILike():
             yield from _present(node.this, columns)
+
+
+def _why(condition: exp.Expr) -> tuple[str, ...]:
+    """What is said of a bound that a condition gives: written only where it gives one."""
+    return (f"WHERE {as_sql(condition)}",)
 
 
 def _present(node: exp.Expr, columns: Mapping[str, Scalar]) -> Iterator[tuple[str, Range]]:
@@ -199,7 +203,7 @@ def _compared(
     left: exp.Expr,
     right: exp.Expr,
     columns: Mapping[str, Scalar],
-    why: tuple[str, ...],
+    written: exp.Expr,
 ) -> Iterator[tuple[str, Range]]:
     column = left.unnest()
     if not isinstance(column, exp.Column) or column.name not in columns:
@@ -210,13 +214,13 @@ def _compared(
         return
     low = constant.range.low if kind in (exp.GT, exp.GTE, exp.EQ) else None
     high = constant.range.high if kind in (exp.LT, exp.LTE, exp.EQ) else None
-    bounds = Range(low, high, False, why)
+    bounds = Range(low, high, False, _why(written))
     if constant.type.is_timestamp and columns[column.name].type.is_date:
         bounds = convert(replace(constant, range=bounds), columns[column.name].type).range.with_nullable(False)
     yield column.name, bounds
 
 
-def _listed(node: exp.In, columns: Mapping[str, Scalar], why: tuple[str, ...]) -> Iterator[tuple[str, Range]]:
+def _listed(node: exp.In, columns: Mapping[str, Scalar]) -> Iterator[tuple[str, Range]]:
     column = node.this.unnest()
     if not isinstance(column, exp.Column) or column.name not in columns:
         return
@@ -226,7 +230,7 @@ def _listed(node: exp.In, columns: Mapping[str, Scalar], why: tuple[str, ...]) -
         return
     points = [c.range for c in constants if c is not None and not c.is_null]
     if points:
-        yield column.name, points[0].hull(*points[1:]).with_nullable(False).because(*why)
+        yield column.name, points[0].hull(*points[1:]).with_nullable(False).because(*_why(node))
 
 
 def comparable_constant(node: exp.Expr, column: Scalar) -> Scalar | None:

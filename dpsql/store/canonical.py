@@ -28,7 +28,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import copied, explicit, nodes_of
+from dpsql.sql.trees import copied, explicit, nodes, nodes_of
 from dpsql.statistics.base import Clip
 
 
@@ -152,12 +152,13 @@ class Names:
 
     def _text(self, node: exp.Expr) -> str:
         copy = exp.Paren(this=copied(node))  # a parent, so that a lone column can be replaced
-        for part in nodes_of(copy, exp.Table, exp.Query, exp.Placeholder, exp.Parameter):
-            raise UnknownNode(type(part).__name__)
-        for column in nodes_of(copy, exp.Column):
-            if column.table:
-                raise UnknownNode
-            column.this.replace(exp.to_identifier(self._column(column.name), quoted=True))
+        for part in nodes(copy):
+            if isinstance(part, exp.Table | exp.Query | exp.Placeholder | exp.Parameter):
+                raise UnknownNode(type(part).__name__)
+            if isinstance(part, exp.Column):
+                if part.table:
+                    raise UnknownNode
+                part.set("this", exp.to_identifier(self._column(part.name), quoted=True))
         return as_sql(explicit(copy, copy=False), comments=False, copy=False)
 
     def value(self, value: Scalar) -> str:

@@ -63,7 +63,22 @@ class Listed:
 def listed_for(use: Use, heavy: Sequence[HeavyUnits]) -> Listed | None:
     """What indexes say together of what a statement needs; None where one of its needs isn't served."""
     served = [next((one for one in heavy if one.serves(need)), None) for need in use.needs]
-    first = served[0]
-    if first is None:
+    found = [(one, one.listed(need)) for one, need in zip(served, use.needs, strict=True) if one is not None]
+    if len(found) < len(use.needs):
         return None
-    return Listed(first.listed(use.needs[0]).select([UNIT, ROWS]), first.complete, first.total)
+    units = _each_once([part for _, part in found])
+    return None if units is None else Listed(units, found[0][0].complete, found[0][0].total)
+
+
+def _each_once(parts: Sequence[Any]) -> Any:
+    """All listed units, each once, in the type that the first table's have; None where another's don't fit into it."""
+    import pyarrow as pa
+
+    first, *others = (part.select([UNIT, ROWS]) for part in parts)
+    if not any(other.num_rows for other in others):
+        return first
+    try:
+        whole = pa.concat_tables([first, *(other.cast(first.schema) for other in others)])
+    except pa.ArrowInvalid:
+        return None
+    return whole.group_by(UNIT).aggregate([(ROWS, "max")]).rename_columns([UNIT, ROWS])

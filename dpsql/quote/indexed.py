@@ -12,8 +12,10 @@ from sqlglot import exp
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
     Filter,
+    Given,
     Gridded,
     Group,
+    Join,
     Link,
     Mark,
     Matching,
@@ -21,6 +23,7 @@ from dpsql.plan.nodes import (
     OnDomain,
     PerUnit,
     Project,
+    PublicTable,
     Relation,
     Scan,
     Statement,
@@ -94,12 +97,12 @@ def use_of(statement: Statement | Matching) -> Use | None:
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     if not isinstance(gridded, ToGrid) or not limits:
         return None
-    scan = _only_scan(gridded.input, UNIT)
-    of = None if scan is None else Owned.by(scan)
-    if of is None:
+    found = _part_of(gridded.input, UNIT)
+    if found is None:
         return None
+    of, others = found
     whole = not any(isinstance(part, Filter) for part in parts_of(gridded.input))
-    return Use((Need(of, min(limits)),), whole)
+    return Use((Need(of, min(limits)), *others), whole)
 
 
 def bounded_rows(statement: Statement | Matching) -> tuple[Gridded, list[int]] | None:
@@ -130,21 +133,37 @@ def _is_plain(tally: Tally) -> bool:
     return tally.kind in ("rows", "present", "total") and tally.clip is None and tally.most is None
 
 
-def _only_scan(relation: Relation, unit: str | None) -> Scan | None:
-    """The scan that a relation's rows are a part of, each at most once and still its owner's; None: they aren't.
+def _part_of(relation: Relation, unit: str | None) -> tuple[Owned, tuple[Need, ...]] | None:
+    """The table's rows that a relation's are a part of, each at most once and still its owner's; None: they aren't.
 
-    Rows are dropped, and get further columns. Joins repeat rows, and a union may have a table twice: no index counts
-    those. A row that stands for several (GROUP BY unit) isn't one of the table's.
+    Rows are dropped, and get further columns. A union may have a table twice: no index counts that. A row that stands
+    for several (GROUP BY unit) isn't one of the table's. A join repeats rows, unless each has at most one match: that
+    is proved (Theorem OWN-3), or it is so for all units but those that other lists have to name (Theorem INDEX-3).
     """
     match relation:
         case Scan():
-            return relation if unit == relation.unit else None
+            of = Owned.by(relation) if unit == relation.unit else None
+            return None if of is None else (of, ())
         case Filter() | Mark() | Windows():
-            return _only_scan(relation.input, unit)
+            return _part_of(relation.input, unit)
         case Project():
             held = dict(relation.columns).get(unit or "")
             below = unit_of(relation.input)
             kept = isinstance(held, exp.Column) and held.name == below
-            return _only_scan(relation.input, below) if kept else None
+            return _part_of(relation.input, below) if kept else None
+        case Join():
+            left, others = _part_of(relation.left, unit), _matches(relation)
+            return None if left is None or others is None else (left[0], (*left[1], *others))
         case _:
             return None
+
+
+def _matches(join: Join) -> tuple[Need, ...] | None:
+    """The units to be listed so that all others' rows have at most one match each; None where no list says so."""
+    if join.once:
+        return ()
+    if join.units is None or isinstance(join.right, PublicTable | Given):
+        return None
+    # Theorem INDEX-3: a row's matches are its owner's, and whoever isn't listed here has one row there, or none.
+    right = _part_of(join.right, join.units[1])
+    return None if right is None else (Need(right[0], 1), *right[1])

@@ -54,6 +54,7 @@ class UnitIndexes:
         self.file = None if ledger.path is None else Path(f"{ledger.path}.index")
         self._kept: dict[Owned, Bound] = {}
         self._read: dict[Owned, Bound] = {}
+        self._missed: set[Owned] = set()
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
@@ -65,6 +66,13 @@ class UnitIndexes:
         # Theorem INDEX-1: of other data it says nothing.
         fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(need)]
         return fit[0] if fit else None
+
+    def missed(self, need: Need) -> bool:
+        """Remember that an index was missing; was it so before?"""
+        with self._lock:
+            before = need.of in self._missed
+            self._missed.add(need.of)
+        return before
 
     def keep(self, one: Bound) -> None:
         """Keep an index in memory, in the place of what was kept for its table."""
@@ -124,12 +132,14 @@ class Indexing:
         """The indexes by which a step is measured; none: in the plain way. What was paid for is being measured.
 
         Where a statement reads all rows of a large table, it has to look for heavy units anyway: they are looked for
-        first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1).
+        first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1). So are
+        they for statements over some of the rows, from the second on that could make use of them.
         """
         used: dict[HeavyUnits, None] = {}
         for use in uses_of(step):
-            look = use.whole and self._size(use.table) >= LARGE
-            known = [self._known(need) or (self._look_down(need, rows) if look else None) for need in use.needs]
+            known = [self._known(need) for need in use.needs]
+            if not all(known) and self._size(use.table) >= LARGE and (self._indexes.missed(use.needs[0]) or use.whole):
+                known = [self._known(need) or self._look_down(need, rows) for need in use.needs]
             found = [one for one in known if one is not None]
             listed = listed_for(use, found)
             if listed is not None and listed.helps:

@@ -22,7 +22,7 @@ from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.listed import HeavyUnits, Listed, listed_for
 from dpsql.cli.main import cli
-from dpsql.plan.nodes import Join, Scan, Union, unit_of
+from dpsql.plan.nodes import Union
 from dpsql.quote import indexed, refined
 from dpsql.quote.indexed import uses_of
 from dpsql.quote.model import Step
@@ -44,6 +44,10 @@ QUERIES: dict[str, dict[str, Any]] = {
     f"SELECT k, {', '.join(f'SUM(v % {i})' for i in range(2, 13))}, COUNT(*) FROM t GROUP BY k": {},
     f"SELECT COUNT(*), {', '.join(f'SUM(v + {i}) FILTER (WHERE v < {i})' for i in range(11))} FROM t": {},
     "SELECT COUNT(DISTINCT v) FROM t": {},
+    "SELECT label, COUNT(*), SUM(v) FROM t JOIN codes USING (k) GROUP BY label": {},
+    "SELECT label, COUNT(DISTINCT v) FROM t LEFT JOIN codes USING (k) WHERE v < 5 GROUP BY label": {},
+    "SELECT a.k, COUNT(*), SUM(b.v) FROM t AS a JOIN t AS b ON a.id = b.id AND b.v = 1 GROUP BY a.k": {},
+    "SELECT COUNT(*), SUM(a.v) FROM t AS a LEFT JOIN t AS b ON a.id = b.id AND a.v < b.v": {"max_rows": 50},
     "SELECT k, COUNT(DISTINCT v % 5), COUNT(*) FROM t WHERE v <> 4 GROUP BY k": {"max_rows": 4},
     "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > -2) FROM t GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
 }
@@ -74,10 +78,17 @@ def opened(rows: Sequence[Row], kind: str, folder: Path, adjacency: str = "add_r
         {
             "budget": {"epsilon": 10**6, "delta": 0},
             "privacy": {"limits_share": 0, "max_rows": N, "adjacency": adjacency},
-            "tables": {"t": {**placed.entry, "unit": "id", "columns": typed}},
+            "tables": {
+                "t": {**placed.entry, "unit": "id", "columns": typed},
+                "codes": {"public": True},
+                "twice": {"public": True},
+            },
         }
     )
-    objects = {} if placed.object is None else {"t": placed.object}
+    codes = pa.table({"k": ["a", "b", "c"], "label": ["x", "x", "y"]})
+    objects = {"codes": codes, "twice": pa.concat_tables([codes, codes])}
+    if placed.object is not None:
+        objects["t"] = placed.object
     return dpsql.connect(policy, sources=objects, ledger=":memory:")
 
 
@@ -215,8 +226,9 @@ def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsq
 
 
 FANNED_OUT = {
-    "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)": Join,
-    "SELECT COUNT(*) FROM (SELECT id, v FROM t UNION ALL SELECT id, v FROM t) AS u": Union,
+    "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)": [N, 1],  # whoever has two rows here has to be listed, too
+    "SELECT COUNT(*) FROM t JOIN twice USING (k)": [],
+    "SELECT COUNT(*) FROM (SELECT id, v FROM t UNION ALL SELECT id, v FROM t) AS u": [],
 }
 
 
@@ -224,33 +236,45 @@ FANNED_OUT = {
 def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
     pair: tuple[dpsql.Session, dpsql.Session], sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert uses_of(planned(pair[0], sql)) == ()
+    assert [need.limit for use in uses_of(planned(pair[0], sql)) for need in use.needs] == FANNED_OUT[sql]
     # And were it otherwise: a unit with no more rows than the limit, and with more after the join, would keep them.
-    crowd, rows = [r for r in CROWD if r[0] is not None], person("heavy", N)
-    only_scan = vars(indexed)["_only_scan"]
+    crowd, rows = [r for r in CROWD if r[0] is not None], [("heavy", "a", i) for i in range(N)]
+    part_of, over = vars(indexed)["_part_of"], vars(refined)["_over"]
 
     def careless(relation: Any, unit: Any) -> Any:
-        inside = (
-            relation.left if isinstance(relation, Join) else relation.inputs[0] if isinstance(relation, Union) else None
-        )
-        return only_scan(relation, unit) if inside is None else careless(inside, unit_of(inside))
+        return part_of(relation.inputs[0] if isinstance(relation, Union) else relation, unit)
 
     def careless_over(gridded: Any, change: Any) -> Any:
-        def changed(relation: Any) -> Any:
-            if isinstance(relation, Scan):
-                return change(relation)
-            if isinstance(relation, Union):
-                return replace(relation, inputs=tuple(changed(one) for one in relation.inputs))
-            if isinstance(relation, Join):
-                return replace(relation, left=changed(relation.left))
-            return replace(relation, input=changed(relation.input))
+        union = gridded.input.input
+        if not isinstance(union, Union):
+            return over(gridded, change)
+        inputs = tuple(over(replace(gridded, input=one), change).input for one in union.inputs)
+        return replace(gridded, input=replace(gridded.input, input=replace(union, inputs=inputs)))
 
-        return replace(gridded, input=changed(gridded.input)) if change.__name__ == "_listed" else gridded
-
-    monkeypatch.setattr(indexed, "_only_scan", careless)
+    monkeypatch.setattr(indexed, "_part_of", careless)
+    monkeypatch.setattr(indexed, "_matches", lambda _: ())
     monkeypatch.setattr(refined, "_over", careless_over)
     with opened(crowd + rows, "Arrow", tmp_path / "a") as one, opened(crowd, "Arrow", tmp_path / "b") as other:
         assert moved((one, other), sql, lambda heavy: replace(heavy, complete=False)) > 1
+
+
+def test_a_need_that_no_list_serves_leaves_the_plain_way(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    (use,) = uses_of(planned(pair[0], next(iter(FANNED_OUT))))
+    cursor = cursor_of(pair[0])
+    first, second = (heavy_units(need.of, need.limit, cursor) for need in use.needs)
+    assert first is not None and second is not None
+    assert listed_for(use, [first]) is None
+    both = listed_for(use, [first, second])
+    assert both is not None and set(both.units["unit"].to_pylist()) == set(second.units["unit"].to_pylist())
+    # Another table's units may have another type: they are listed in the first one's, or the plain way is taken.
+    other = replace(use.needs[1].of, table="other")
+    theirs = pa.table({"unit": pa.array([7, 2**40]), "rows": pa.array([2, 2])})
+    small = pa.table({"unit": pa.array([5, 7], pa.int32()), "rows": pa.array([9, 4])})
+    two = replace(use, needs=(use.needs[0], replace(use.needs[1], of=other)))
+    lists = [replace(first, units=small), replace(second, of=other, units=theirs.slice(0, 1))]
+    together = listed_for(two, lists)
+    assert together is not None and sorted(together.units["unit"].to_pylist()) == [5, 7]
+    assert listed_for(two, [lists[0], replace(lists[1], units=theirs)]) is None
 
 
 def test_other_bounds_than_those_of_rows_have_no_index(pair: tuple[dpsql.Session, dpsql.Session]) -> None:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
+    Expr,
     Filter,
     Given,
     Gridded,
@@ -36,6 +37,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step
+from dpsql.quote.table_columns import over_table
 from dpsql.statistics.tally import Tally
 
 
@@ -60,10 +62,19 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What must be listed: every unit with more than so many of these rows."""
+    """What must be listed: every unit with more than so many of these rows.
+
+    by: in one group, whose rows have the same values of these expressions over the table's own columns.
+    """
 
     of: Owned
     limit: int
+    by: tuple[Expr, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Owned, tuple[Expr, ...]]:
+        """What an index of it counts, whatever the limit."""
+        return self.of, self.by
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +104,49 @@ def use_of(statement: Statement | Matching) -> Use | None:
     bounded = bounded_rows(statement)
     if bounded is None:
         return None
-    rows, limits = bounded
-    gridded = rows.input if isinstance(rows, OnDomain) else rows
-    if not isinstance(gridded, ToGrid) or not limits:
+    gridded = bounded.rows.input if isinstance(bounded.rows, OnDomain) else bounded.rows
+    if not isinstance(gridded, ToGrid):
         return None
     found = _part_of(gridded.input, UNIT)
     if found is None:
         return None
     of, others = found
+    columns = dict(gridded.input.columns)
+    written = [over_table(columns[key], gridded.input.input) for key in bounded.keys]
+    needs = _needs(of, bounded, tuple(key for key in written if key is not None))
     whole = not any(isinstance(part, Filter) for part in parts_of(gridded.input))
-    return Use((Need(of, min(limits)), *others), whole)
+    return Use((*needs, *others), whole) if needs else None
 
 
-def bounded_rows(statement: Statement | Matching) -> tuple[Gridded, list[int]] | None:
-    """The rows that limits are enforced on, and these limits; None of what no index refines.
+def _needs(of: Owned, bounded: Bounded, by: tuple[Expr, ...]) -> list[Need]:
+    """Who may be above one of the limits. by: those keys that the table's rows have by themselves."""
+    mass, peak = bounded.mass, bounded.peak
+    if peak is not None and not by:  # a unit's group has no more rows than the unit
+        mass, peak = (peak if mass is None else min(mass, peak)), None
+    needs = [] if mass is None else [Need(of, mass)]
+    if peak is not None and (mass is None or peak < mass):
+        needs.append(Need(of, peak, by))  # Theorem INDEX-4
+    return needs
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The rows that limits are enforced on, and these limits: rows of a unit, and in one group of these keys."""
+
+    rows: Gridded
+    mass: int | None
+    peak: int | None = None
+    keys: tuple[str, ...] = ()
+
+
+def bounded_rows(statement: Statement | Matching) -> Bounded | None:
+    """The rows that limits are enforced on; None of what no index refines.
 
     A cap needs all groups of a unit, and votes are spread over them; a total is bounded by values, not by rows.
     """
     match statement:
         case Matching(input=ToGrid() | OnDomain() as seen):
-            return seen, [limit for limit in (statement.mass, statement.peak) if limit is not None]
+            return Bounded(seen, statement.mass, statement.peak, statement.keys)
         case Matching():
             return None
         case OnCells():
@@ -121,9 +155,9 @@ def bounded_rows(statement: Statement | Matching) -> tuple[Gridded, list[int]] |
             return None
     match statement.input:
         case Weight(input=rows, mass=mass, totals=()):
-            return rows, [] if mass is None else [mass]
+            return Bounded(rows, mass)
         case WeightUnits(input=PerUnit(input=rows), mass=mass, peak=peak):
-            return rows, [limit for limit in (mass, peak) if limit is not None]
+            return Bounded(rows, mass, peak, statement.keys)
         case _:
             return None
 

@@ -64,7 +64,7 @@ def _apart(statement: Group | Matching, complete: bool) -> tuple[ToGrid, Gridded
     """All rows, and those of listed units."""
     bounded = bounded_rows(statement)
     assert bounded is not None, "nothing that an index refines: ask use_of"
-    rows, _ = bounded
+    rows = bounded.rows
     # Rows outside of the public cells may stay among all rows: they are dropped later. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)

@@ -43,6 +43,11 @@ QUERIES: dict[str, dict[str, Any]] = {
     "WHERE n < 9": {},
     f"SELECT k, {', '.join(f'SUM(v % {i})' for i in range(2, 13))}, COUNT(*) FROM t GROUP BY k": {},
     f"SELECT COUNT(*), {', '.join(f'SUM(v + {i}) FILTER (WHERE v < {i})' for i in range(11))} FROM t": {},
+    "SELECT k AS l, v > 0 AS p, COUNT(*), SUM(v) FROM (SELECT id, k, v FROM t) GROUP BY l, p": {
+        "max_rows": 50,
+        "max_rows_per_group": N,
+    },
+    "SELECT label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY label": {"max_rows": 9, "max_rows_per_group": N},
     "SELECT COUNT(DISTINCT v) FROM t": {},
     "SELECT label, COUNT(*), SUM(v) FROM t JOIN codes USING (k) GROUP BY label": {},
     "SELECT label, COUNT(DISTINCT v) FROM t LEFT JOIN codes USING (k) WHERE v < 5 GROUP BY label": {},
@@ -116,7 +121,7 @@ def indexes_of(step: Step, cursor: Any) -> list[HeavyUnits]:
     """What all statements of a step need."""
     uses = uses_of(step)
     assert len(uses) > 0
-    found = [heavy_units(need.of, need.limit, cursor) for use in uses for need in use.needs]
+    found = [heavy_units(need.of, need.limit, cursor, need.by) for use in uses for need in use.needs]
     lists = [one for one in found if one is not None]
     assert all(listed_for(use, lists) is not None for use in uses)
     return lists
@@ -213,6 +218,74 @@ def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> 
 
         sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
         assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
+
+
+PEAK = {"max_rows": 50, "max_rows_per_group": N}
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT k, COUNT(*) FROM t GROUP BY k", "SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k"]
+)
+def test_a_list_by_groups_that_is_short_by_one_unit_would_break_the_claim(sql: str, tmp_path: Path) -> None:
+    """Without the unit's name, and from one row more on, of units that are within all limits but that of a group."""
+    with opened(CROWD, "Arrow", tmp_path / "b") as other:
+        for count, without in ((40, 0), (N + 1, N + 1)):
+
+            def short(heavy: HeavyUnits, without: int = without) -> HeavyUnits:
+                if not heavy.by:
+                    return heavy
+                few = pa.compute.greater(heavy.units["most"], without)
+                return replace(heavy, units=heavy.units.filter(few) if without else heavy.units.slice(1))
+
+            rows: list[Row] = [*CROWD, *(("heavy", "a", 100 + i) for i in range(count))]
+            with opened(rows, "Arrow", tmp_path / f"{count}") as one:
+                assert moved((one, other), sql, None, **PEAK) <= 1
+                assert alone((one, other), sql, None) <= N < alone((one, other), sql, short)
+
+
+def alone(pair: tuple[dpsql.Session, dpsql.Session], sql: str, change: Change | None) -> Fraction:
+    """By how many rows, or values, the group moves that moves most."""
+    step = planned(pair[0], sql, **PEAK)
+    one, other = (measured(session, step, change) for session in pair)
+    off = [
+        abs(x - y)
+        for a, b in zip(one, other, strict=True)
+        for c, d in zip(a, b, strict=True)
+        for x, y in zip(c, d, strict=True)
+    ]
+    return Fraction(max(off), 1 if "DISTINCT" in sql else 2**step.bits)
+
+
+def test_groups_are_those_of_the_tables_own_columns(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    def needs(sql: str, **limits: Any) -> list[tuple[int, list[str]]]:
+        (use,) = uses_of(planned(pair[0], sql, **{**PEAK, **limits}))
+        return [(need.limit, [one.sql() for one in need.by]) for need in use.needs]
+
+    by_k = [(50, []), (N, ['"k"'])]
+    assert needs("SELECT k, COUNT(*) FROM t GROUP BY k") == by_k
+    assert needs("SELECT l, COUNT(*) FROM (SELECT k AS l, v FROM t WHERE v < 5) GROUP BY l") == by_k
+    assert needs("SELECT k, label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY k, label") == by_k
+    # What comes from elsewhere tells no rows of the table apart: then the limit is one of all rows.
+    assert needs("SELECT label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY label") == [(N, [])]
+    assert needs("SELECT COUNT(*) FROM t") == [(N, [])]
+    assert needs("SELECT k, COUNT(*) FROM t GROUP BY k", max_rows_per_group=50) == [(50, [])]
+    found = needs(
+        "SELECT n, COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY id ORDER BY v) < 3 AS n FROM t) GROUP BY n"
+    )
+    assert found == [(N, [])]
+
+
+def test_a_list_by_other_groups_serves_nothing(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    (use,) = uses_of(planned(pair[0], "SELECT k, COUNT(*) FROM t GROUP BY k", **PEAK))
+    (other,) = uses_of(planned(pair[0], "SELECT v > 0 AS p, COUNT(*) FROM t GROUP BY p", **PEAK))
+    cursor = cursor_of(pair[0])
+    rows, peaks = (heavy_units(need.of, need.limit, cursor, need.by) for need in use.needs)
+    assert rows is not None and peaks is not None
+    assert listed_for(use, [rows, peaks]) is not None
+    assert listed_for(other, [rows, peaks]) is None and listed_for(use, [peaks]) is None
+    assert not rows.serves(use.needs[1]) and not peaks.serves(use.needs[0])
+    larger = replace(use, needs=(use.needs[0], replace(use.needs[1], limit=N - 1)))
+    assert listed_for(larger, [rows, peaks]) is None
 
 
 def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
@@ -471,7 +544,14 @@ def test_an_engine_keeps_what_a_query_over_all_rows_found_and_only_what_was_paid
         session.query("SELECT SUM(v) FROM t WHERE v < 8", epsilon=1)
         assert spent == [2]  # its price was on the disk
         assert used[0] is None and used[1] is not None and used[2] is used[1]
-        assert used[1].above == N // 2
+        assert used[1].above == max(1, N // 2)
+        for _ in range(2):
+            session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, fresh=True, **PEAK)
+        assert len(spent) == 2 and used[4] is used[6] is not None and used[4].by
+        engine.index(steward=True)
+        assert {by for _, by in engine._indexes._kept} == {(), used[4].by}
+        engine._indexes._look()
+        assert {by for _, by in engine._indexes._read} == {()}  # the file has none by groups
 
 
 def test_nothing_is_kept_of_data_that_changed_while_they_were_read(

@@ -216,9 +216,8 @@ class _Analyzer:
         else:
             columns = {**left.columns, **narrowed}
         facts = (*left.facts, *self.join_facts(node, both, right, private))
-        relation = replace(
-            node, left=left.relation, right=right_node, condition=all_of(copied(c.sql) for c in found), node=None
-        )
+        condition = all_of(copied(c.sql) for c in found)
+        relation = replace(node, left=left.relation, right=right_node, condition=condition, node=None, once=once)
         owner = replace(joined_owner(node, left.owner, private, once, self.catalog.policy), repeats=repeats)
         if hidden is None:
             return Known(relation, columns, facts, owner, self.variables)

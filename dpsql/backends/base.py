@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpsql.analyze.domains import PublicEngine
     from dpsql.backends.listed import HeavyUnits
     from dpsql.backends.located import Located
-    from dpsql.plan.nodes import Scan
+    from dpsql.plan.nodes import Expr, Scan
     from dpsql.policy.model import Policy
     from dpsql.policy.settings import EngineSettings
     from dpsql.quote.indexed import Owned
@@ -148,8 +148,11 @@ class Measuring(Protocol):
         heavy: indexes by which the same integers may be found sooner (Theorem INDEX-1).
         """
 
-    def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:
-        """Every unit with more than so many rows; None where the backend keeps no index of such units."""
+    def heavy_units(self, of: Owned, above: int, by: tuple[Expr, ...] = ()) -> HeavyUnits | None:
+        """Every unit with more than so many rows; None where the backend keeps no index of such units.
+
+        by: with more than that in one group, whose rows have the same values of these expressions.
+        """
 
     def encode(self, step: ResponseStep) -> Codes:
         """The codes of all rows of a step whose rows leave one by one."""

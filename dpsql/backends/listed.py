@@ -11,9 +11,10 @@ from dpsql.core.frozen import dataclass
 from dpsql.quote.candidates import UNIT
 
 if TYPE_CHECKING:
+    from dpsql.plan.nodes import Expr
     from dpsql.quote.indexed import Need, Owned, Use
 
-ROWS = "rows"
+ROWS, MOST = "rows", "most"
 FEW = 0.3
 """Which part of the rows those of listed units may be: a guess, and nothing but time hangs on it."""
 
@@ -22,8 +23,9 @@ FEW = 0.3
 class HeavyUnits:
     """Every unit with more than `above` of these rows, once, and how many it has: an index (Theorem INDEX-1).
 
-    units: an Arrow table of private values, `unit` and `rows`, those with the most rows first; nothing but statements
-    over private rows reads it.
+    by: with more than that in one group, whose rows have the same values of these expressions (Theorem INDEX-4).
+    units: an Arrow table of private values, `unit`, `rows` and, where it is by groups, `most` in one of them, those
+    with the most first; nothing but statements over private rows reads it.
     complete: every row of the table has an owner. total: how many rows the table has, where a unit is listed.
     """
 
@@ -32,17 +34,18 @@ class HeavyUnits:
     units: Any
     complete: bool
     total: int
+    by: tuple[Expr, ...] = ()
 
     def serves(self, need: Need) -> bool:
         """Is every unit listed that must be?"""
-        return self.of == need.of and self.above <= need.limit  # Theorem INDEX-1: N >= t
+        return (self.of, self.by) == need.counted and self.above <= need.limit  # Theorems INDEX-1, INDEX-4: N >= t
 
     def listed(self, need: Need) -> Any:
         """The units that must be listed, with their rows, and no others.
 
-        Theorem INDEX-1, with N for t: all others have at most N rows in any part of the table.
+        Theorems INDEX-1 and INDEX-4, with N for t: all others have at most N rows in any part of the table.
         """
-        above = np.flatnonzero(self.units.column(ROWS).to_numpy() > need.limit)
+        above = np.flatnonzero(self.units.column(MOST if self.by else ROWS).to_numpy() > need.limit)
         return self.units.slice(0, int(above[-1]) + 1 if len(above) else 0)
 
 
@@ -63,7 +66,22 @@ class Listed:
 def listed_for(use: Use, heavy: Sequence[HeavyUnits]) -> Listed | None:
     """What indexes say together of what a statement needs; None where one of its needs isn't served."""
     served = [next((one for one in heavy if one.serves(need)), None) for need in use.needs]
-    first = served[0]
-    if first is None:
+    found = [(one, one.listed(need)) for one, need in zip(served, use.needs, strict=True) if one is not None]
+    if len(found) < len(use.needs):
         return None
-    return Listed(first.listed(use.needs[0]).select([UNIT, ROWS]), first.complete, first.total)
+    units = _each_once([part for _, part in found])
+    return None if units is None else Listed(units, found[0][0].complete, found[0][0].total)
+
+
+def _each_once(parts: Sequence[Any]) -> Any:
+    """All listed units, each once, in the type that the first table's have; None where another's don't fit into it."""
+    import pyarrow as pa
+
+    first, *others = (part.select([UNIT, ROWS]) for part in parts)
+    if not any(other.num_rows for other in others):
+        return first
+    try:
+        whole = pa.concat_tables([first, *(other.cast(first.schema) for other in others)])
+    except pa.ArrowInvalid:
+        return None
+    return whole.group_by(UNIT).aggregate([(ROWS, "max")]).rename_columns([UNIT, ROWS])

@@ -110,6 +110,7 @@ class Join:
     units: tuple[str, str] | None
     node: Expr | None = field(default=None, compare=False)
     narrows: bool = True  # False of public LEFT JOIN private: rows without a match are groups, too (Theorem OWN-3)
+    once: bool = False  # proved: a left row has at most one match, whatever the private data are
 
 
 @dataclass(frozen=True, slots=True)

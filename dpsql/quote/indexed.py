@@ -11,9 +11,12 @@ from sqlglot import exp
 
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
+    Expr,
     Filter,
+    Given,
     Gridded,
     Group,
+    Join,
     Link,
     Mark,
     Matching,
@@ -21,6 +24,7 @@ from dpsql.plan.nodes import (
     OnDomain,
     PerUnit,
     Project,
+    PublicTable,
     Relation,
     Scan,
     Statement,
@@ -33,6 +37,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step
+from dpsql.quote.table_columns import over_table
 from dpsql.statistics.tally import Tally
 
 
@@ -57,10 +62,19 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What must be listed: every unit with more than so many of these rows."""
+    """What must be listed: every unit with more than so many of these rows.
+
+    by: in one group, whose rows have the same values of these expressions over the table's own columns.
+    """
 
     of: Owned
     limit: int
+    by: tuple[Expr, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Owned, tuple[Expr, ...]]:
+        """What an index of it counts, whatever the limit."""
+        return self.of, self.by
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +104,49 @@ def use_of(statement: Statement | Matching) -> Use | None:
     bounded = bounded_rows(statement)
     if bounded is None:
         return None
-    rows, limits = bounded
-    gridded = rows.input if isinstance(rows, OnDomain) else rows
-    if not isinstance(gridded, ToGrid) or not limits:
+    gridded = bounded.rows.input if isinstance(bounded.rows, OnDomain) else bounded.rows
+    if not isinstance(gridded, ToGrid):
         return None
-    scan = _only_scan(gridded.input, UNIT)
-    of = None if scan is None else Owned.by(scan)
-    if of is None:
+    found = _part_of(gridded.input, UNIT)
+    if found is None:
         return None
+    of, others = found
+    columns = dict(gridded.input.columns)
+    written = [over_table(columns[key], gridded.input.input) for key in bounded.keys]
+    needs = _needs(of, bounded, tuple(key for key in written if key is not None))
     whole = not any(isinstance(part, Filter) for part in parts_of(gridded.input))
-    return Use((Need(of, min(limits)),), whole)
+    return Use((*needs, *others), whole) if needs else None
 
 
-def bounded_rows(statement: Statement | Matching) -> tuple[Gridded, list[int]] | None:
-    """The rows that limits are enforced on, and these limits; None of what no index refines.
+def _needs(of: Owned, bounded: Bounded, by: tuple[Expr, ...]) -> list[Need]:
+    """Who may be above one of the limits. by: those keys that the table's rows have by themselves."""
+    mass, peak = bounded.mass, bounded.peak
+    if peak is not None and not by:  # a unit's group has no more rows than the unit
+        mass, peak = (peak if mass is None else min(mass, peak)), None
+    needs = [] if mass is None else [Need(of, mass)]
+    if peak is not None and (mass is None or peak < mass):
+        needs.append(Need(of, peak, by))  # Theorem INDEX-4
+    return needs
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The rows that limits are enforced on, and these limits: rows of a unit, and in one group of these keys."""
+
+    rows: Gridded
+    mass: int | None
+    peak: int | None = None
+    keys: tuple[str, ...] = ()
+
+
+def bounded_rows(statement: Statement | Matching) -> Bounded | None:
+    """The rows that limits are enforced on; None of what no index refines.
 
     A cap needs all groups of a unit, and votes are spread over them; a total is bounded by values, not by rows.
     """
     match statement:
         case Matching(input=ToGrid() | OnDomain() as seen):
-            return seen, [limit for limit in (statement.mass, statement.peak) if limit is not None]
+            return Bounded(seen, statement.mass, statement.peak, statement.keys)
         case Matching():
             return None
         case OnCells():
@@ -118,9 +155,9 @@ def bounded_rows(statement: Statement | Matching) -> tuple[Gridded, list[int]] |
             return None
     match statement.input:
         case Weight(input=rows, mass=mass, totals=()):
-            return rows, [] if mass is None else [mass]
+            return Bounded(rows, mass)
         case WeightUnits(input=PerUnit(input=rows), mass=mass, peak=peak):
-            return rows, [limit for limit in (mass, peak) if limit is not None]
+            return Bounded(rows, mass, peak, statement.keys)
         case _:
             return None
 
@@ -130,21 +167,37 @@ def _is_plain(tally: Tally) -> bool:
     return tally.kind in ("rows", "present", "total") and tally.clip is None and tally.most is None
 
 
-def _only_scan(relation: Relation, unit: str | None) -> Scan | None:
-    """The scan that a relation's rows are a part of, each at most once and still its owner's; None: they aren't.
+def _part_of(relation: Relation, unit: str | None) -> tuple[Owned, tuple[Need, ...]] | None:
+    """The table's rows that a relation's are a part of, each at most once and still its owner's; None: they aren't.
 
-    Rows are dropped, and get further columns. Joins repeat rows, and a union may have a table twice: no index counts
-    those. A row that stands for several (GROUP BY unit) isn't one of the table's.
+    Rows are dropped, and get further columns. A union may have a table twice: no index counts that. A row that stands
+    for several (GROUP BY unit) isn't one of the table's. A join repeats rows, unless each has at most one match: that
+    is proved (Theorem OWN-3), or it is so for all units but those that other lists have to name (Theorem INDEX-3).
     """
     match relation:
         case Scan():
-            return relation if unit == relation.unit else None
+            of = Owned.by(relation) if unit == relation.unit else None
+            return None if of is None else (of, ())
         case Filter() | Mark() | Windows():
-            return _only_scan(relation.input, unit)
+            return _part_of(relation.input, unit)
         case Project():
             held = dict(relation.columns).get(unit or "")
             below = unit_of(relation.input)
             kept = isinstance(held, exp.Column) and held.name == below
-            return _only_scan(relation.input, below) if kept else None
+            return _part_of(relation.input, below) if kept else None
+        case Join():
+            left, others = _part_of(relation.left, unit), _matches(relation)
+            return None if left is None or others is None else (left[0], (*left[1], *others))
         case _:
             return None
+
+
+def _matches(join: Join) -> tuple[Need, ...] | None:
+    """The units to be listed so that all others' rows have at most one match each; None where no list says so."""
+    if join.once:
+        return ()
+    if join.units is None or isinstance(join.right, PublicTable | Given):
+        return None
+    # Theorem INDEX-3: a row's matches are its owner's, and whoever isn't listed here has one row there, or none.
+    right = _part_of(join.right, join.units[1])
+    return None if right is None else (Need(right[0], 1), *right[1])

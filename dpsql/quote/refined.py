@@ -12,6 +12,7 @@ from dpsql.plan.nodes import (
     Filter,
     Gridded,
     Group,
+    Join,
     Link,
     Mark,
     Matching,
@@ -63,7 +64,7 @@ def _apart(statement: Group | Matching, complete: bool) -> tuple[ToGrid, Gridded
     """All rows, and those of listed units."""
     bounded = bounded_rows(statement)
     assert bounded is not None, "nothing that an index refines: ask use_of"
-    rows, _ = bounded
+    rows = bounded.rows
     # Rows outside of the public cells may stay among all rows: they are dropped later. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)
@@ -106,7 +107,7 @@ def _every_row(rows: ToGrid, complete: bool) -> ToGrid:
 
 def _asks_for_unit(rows: Project, scan: Scan) -> bool:
     """Does anything in these rows look at a unit that only the way to it gives?"""
-    if any(isinstance(part, Windows | Mark) for part in parts_of(rows)):
+    if any(isinstance(part, Windows | Mark) or (isinstance(part, Join) and part.units) for part in parts_of(rows)):
         return True
     named = {c.name for e in expressions_of(rows) for c in nodes_of(e, exp.Column)}
     return scan.unit in named and scan.unit not in dict(scan.columns)
@@ -121,6 +122,8 @@ def _over(rows: ToGrid, change: Callable[[Scan], Scan]) -> ToGrid:
                 return change(relation)
             case Filter() | Mark() | Windows() | Project():
                 return replace(relation, input=changed(relation.input))
+            case Join():
+                return replace(relation, left=changed(relation.left))
             case _:
                 raise AssertionError("rows that no index counts: ask use_of")
 

@@ -25,7 +25,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.backends.base import Measuring
 from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.core.frozen import dataclass
-from dpsql.plan.nodes import Link
+from dpsql.plan.nodes import Expr, Link
 from dpsql.quote.indexed import Need, Owned, uses_of
 from dpsql.quote.model import Step
 from dpsql.store.archive import from_bytes, to_bytes
@@ -34,6 +34,9 @@ FIRST = b"dpsql index 1\n"
 PURPOSE = "index"
 LARGE = 4 << 20
 """Bytes of a source from which on an engine looks for heavy units by itself; nothing but time hangs on it."""
+MANY = 64
+"""How many lists an engine keeps: each is of some megabytes, and analysts choose the keys of groups."""
+Counted = tuple[Owned, tuple[Expr, ...]]
 SHARED = 0o077
 """What the file's mode must not grant: anything to anybody else."""
 
@@ -52,8 +55,9 @@ class UnitIndexes:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.file = None if ledger.path is None else Path(f"{ledger.path}.index")
-        self._kept: dict[Owned, Bound] = {}
-        self._read: dict[Owned, Bound] = {}
+        self._kept: dict[Counted, Bound] = {}
+        self._read: dict[Counted, Bound] = {}
+        self._missed: set[Counted] = set()
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
@@ -61,15 +65,28 @@ class UnitIndexes:
         """An index that serves this need of exactly these data; None: there is none."""
         with self._lock:
             self._look()
-            found = [known.get(need.of) for known in (self._kept, self._read)]
+            found = [known.get(need.counted) for known in (self._kept, self._read)]
         # Theorem INDEX-1: of other data it says nothing.
         fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(need)]
         return fit[0] if fit else None
 
-    def keep(self, one: Bound) -> None:
-        """Keep an index in memory, in the place of what was kept for its table."""
+    def missed(self, need: Need) -> bool:
+        """Remember that an index was missing; was it so before?"""
         with self._lock:
-            self._kept[one.heavy.of] = one
+            before = need.counted in self._missed
+            if len(self._missed) >= MANY:
+                self._missed.clear()
+            self._missed.add(need.counted)
+        return before
+
+    def keep(self, one: Bound) -> None:
+        """Keep an index in memory, in the place of what was kept of the same kind; the oldest of too many go."""
+        counted = (one.heavy.of, one.heavy.by)
+        with self._lock:
+            self._kept.pop(counted, None)
+            self._kept[counted] = one
+            while len(self._kept) > MANY:
+                del self._kept[next(iter(self._kept))]
 
     def write(self, indexes: Sequence[Bound]) -> None:
         """Write the file, in the place of the one that is there; a ledger in memory has none."""
@@ -87,7 +104,7 @@ class UnitIndexes:
         if seen != self._seen:
             self._seen, self._read = seen, {} if self.file is None or found is None else self._believed(self.file)
 
-    def _believed(self, file: Path) -> dict[Owned, Bound]:
+    def _believed(self, file: Path) -> dict[Counted, Bound]:
         """What a file says; nothing where somebody else could have written or seen it, or it isn't whole."""
         with suppress(OSError), file.open("rb") as handle:
             found = os.fstat(handle.fileno())
@@ -96,7 +113,7 @@ class UnitIndexes:
                 return {}
             first, its_tag, content = handle.read(len(FIRST)), handle.read(SIZE), handle.read()
             if first == FIRST and self._ledger.is_sealed(its_tag, PURPOSE, content):
-                return {one.heavy.of: one for one in _unpacked(content)}
+                return {(one.heavy.of, one.heavy.by): one for one in _unpacked(content)}
         return {}
 
 
@@ -109,10 +126,10 @@ class Indexing:
         self._asked: dict[Owned, str] = {}
         self._found: list[HeavyUnits] = []
 
-    def look_for(self, of: Owned, above: int, rows: Measuring) -> HeavyUnits | None:
-        """Every unit with more than so many rows; None where units of this kind aren't listed."""
+    def look_for(self, of: Owned, above: int, rows: Measuring, by: tuple[Expr, ...] = ()) -> HeavyUnits | None:
+        """Every unit with more than so many rows (by: in one group); None where units of this kind aren't listed."""
         self._bind(of)
-        found = rows.heavy_units(of, above)
+        found = rows.heavy_units(of, above, by)
         self._found += [] if found is None else [found]
         return found
 
@@ -124,12 +141,14 @@ class Indexing:
         """The indexes by which a step is measured; none: in the plain way. What was paid for is being measured.
 
         Where a statement reads all rows of a large table, it has to look for heavy units anyway: they are looked for
-        first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1).
+        first, down to half of its limit, so that a somewhat smaller limit is served as well (Theorem INDEX-1). So are
+        they for statements over some of the rows, from the second on that could make use of them.
         """
         used: dict[HeavyUnits, None] = {}
         for use in uses_of(step):
-            look = use.whole and self._size(use.table) >= LARGE
-            known = [self._known(need) or (self._look_down(need, rows) if look else None) for need in use.needs]
+            known = [self._known(need) for need in use.needs]
+            if not all(known) and self._size(use.table) >= LARGE and (self._indexes.missed(use.needs[0]) or use.whole):
+                known = [self._known(need) or self._look_down(need, rows) for need in use.needs]
             found = [one for one in known if one is not None]
             listed = listed_for(use, found)
             if listed is not None and listed.helps:
@@ -142,7 +161,7 @@ class Indexing:
         return next((one for one in self._found if one.serves(need)), None) or self._indexes.find(need, to)
 
     def _look_down(self, need: Need, rows: Measuring) -> HeavyUnits | None:
-        return self.look_for(need.of, max(1, need.limit // 2), rows)
+        return self.look_for(need.of, max(1, need.limit // 2), rows, need.by)
 
     def keep(self, *, write: bool = False) -> Path | None:
         """Keep what was found, now that the data turned out to be the same as before; write: in the file, too."""
@@ -151,7 +170,7 @@ class Indexing:
         for one in kept:
             self._indexes.keep(one)
         if write:
-            self._indexes.write(kept)
+            self._indexes.write([one for one in kept if not one.heavy.by])  # those by groups are an engine's own
         return self._indexes.file
 
 

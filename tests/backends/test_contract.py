@@ -93,11 +93,11 @@ class Double:
     def measuring(self, until: Deadline | None) -> Iterator[Double]:
         yield self
 
-    def execute(self, step: Any, given: Mapping[str, Any], heavy: Any = None) -> Exact:
+    def execute(self, step: Any, given: Mapping[str, Any], heavy: Any = ()) -> Exact:
         (tally,) = step.tallies
         return Exact({tally: np.array([CITIES[city] for city in step.cells.column("k0").to_pylist()])})
 
-    def heavy_units(self, of: Any, above: int) -> None:
+    def heavy_units(self, of: Any, above: int, by: Any = ()) -> None:
         return None
 
     def encode(self, step: Any) -> base.Codes:

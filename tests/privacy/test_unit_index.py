@@ -22,7 +22,7 @@ from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.listed import HeavyUnits, Listed, listed_for
 from dpsql.cli.main import cli
-from dpsql.plan.nodes import Join, Scan, Union, unit_of
+from dpsql.plan.nodes import Union
 from dpsql.quote import indexed, refined
 from dpsql.quote.indexed import uses_of
 from dpsql.quote.model import Step
@@ -43,7 +43,16 @@ QUERIES: dict[str, dict[str, Any]] = {
     "WHERE n < 9": {},
     f"SELECT k, {', '.join(f'SUM(v % {i})' for i in range(2, 13))}, COUNT(*) FROM t GROUP BY k": {},
     f"SELECT COUNT(*), {', '.join(f'SUM(v + {i}) FILTER (WHERE v < {i})' for i in range(11))} FROM t": {},
+    "SELECT k AS l, v > 0 AS p, COUNT(*), SUM(v) FROM (SELECT id, k, v FROM t) GROUP BY l, p": {
+        "max_rows": 50,
+        "max_rows_per_group": N,
+    },
+    "SELECT label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY label": {"max_rows": 9, "max_rows_per_group": N},
     "SELECT COUNT(DISTINCT v) FROM t": {},
+    "SELECT label, COUNT(*), SUM(v) FROM t JOIN codes USING (k) GROUP BY label": {},
+    "SELECT label, COUNT(DISTINCT v) FROM t LEFT JOIN codes USING (k) WHERE v < 5 GROUP BY label": {},
+    "SELECT a.k, COUNT(*), SUM(b.v) FROM t AS a JOIN t AS b ON a.id = b.id AND b.v = 1 GROUP BY a.k": {},
+    "SELECT COUNT(*), SUM(a.v) FROM t AS a LEFT JOIN t AS b ON a.id = b.id AND a.v < b.v": {"max_rows": 50},
     "SELECT k, COUNT(DISTINCT v % 5), COUNT(*) FROM t WHERE v <> 4 GROUP BY k": {"max_rows": 4},
     "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > -2) FROM t GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
 }
@@ -74,10 +83,17 @@ def opened(rows: Sequence[Row], kind: str, folder: Path, adjacency: str = "add_r
         {
             "budget": {"epsilon": 10**6, "delta": 0},
             "privacy": {"limits_share": 0, "max_rows": N, "adjacency": adjacency},
-            "tables": {"t": {**placed.entry, "unit": "id", "columns": typed}},
+            "tables": {
+                "t": {**placed.entry, "unit": "id", "columns": typed},
+                "codes": {"public": True},
+                "twice": {"public": True},
+            },
         }
     )
-    objects = {} if placed.object is None else {"t": placed.object}
+    codes = pa.table({"k": ["a", "b", "c"], "label": ["x", "x", "y"]})
+    objects = {"codes": codes, "twice": pa.concat_tables([codes, codes])}
+    if placed.object is not None:
+        objects["t"] = placed.object
     return dpsql.connect(policy, sources=objects, ledger=":memory:")
 
 
@@ -105,7 +121,7 @@ def indexes_of(step: Step, cursor: Any) -> list[HeavyUnits]:
     """What all statements of a step need."""
     uses = uses_of(step)
     assert len(uses) > 0
-    found = [heavy_units(need.of, need.limit, cursor) for use in uses for need in use.needs]
+    found = [heavy_units(need.of, need.limit, cursor, need.by) for use in uses for need in use.needs]
     lists = [one for one in found if one is not None]
     assert all(listed_for(use, lists) is not None for use in uses)
     return lists
@@ -204,6 +220,74 @@ def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> 
         assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
 
 
+PEAK = {"max_rows": 50, "max_rows_per_group": N}
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT k, COUNT(*) FROM t GROUP BY k", "SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k"]
+)
+def test_a_list_by_groups_that_is_short_by_one_unit_would_break_the_claim(sql: str, tmp_path: Path) -> None:
+    """Without the unit's name, and from one row more on, of units that are within all limits but that of a group."""
+    with opened(CROWD, "Arrow", tmp_path / "b") as other:
+        for count, without in ((40, 0), (N + 1, N + 1)):
+
+            def short(heavy: HeavyUnits, without: int = without) -> HeavyUnits:
+                if not heavy.by:
+                    return heavy
+                few = pa.compute.greater(heavy.units["most"], without)
+                return replace(heavy, units=heavy.units.filter(few) if without else heavy.units.slice(1))
+
+            rows: list[Row] = [*CROWD, *(("heavy", "a", 100 + i) for i in range(count))]
+            with opened(rows, "Arrow", tmp_path / f"{count}") as one:
+                assert moved((one, other), sql, None, **PEAK) <= 1
+                assert alone((one, other), sql, None) <= N < alone((one, other), sql, short)
+
+
+def alone(pair: tuple[dpsql.Session, dpsql.Session], sql: str, change: Change | None) -> Fraction:
+    """By how many rows, or values, the group moves that moves most."""
+    step = planned(pair[0], sql, **PEAK)
+    one, other = (measured(session, step, change) for session in pair)
+    off = [
+        abs(x - y)
+        for a, b in zip(one, other, strict=True)
+        for c, d in zip(a, b, strict=True)
+        for x, y in zip(c, d, strict=True)
+    ]
+    return Fraction(max(off), 1 if "DISTINCT" in sql else 2**step.bits)
+
+
+def test_groups_are_those_of_the_tables_own_columns(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    def needs(sql: str, **limits: Any) -> list[tuple[int, list[str]]]:
+        (use,) = uses_of(planned(pair[0], sql, **{**PEAK, **limits}))
+        return [(need.limit, [one.sql() for one in need.by]) for need in use.needs]
+
+    by_k = [(50, []), (N, ['"k"'])]
+    assert needs("SELECT k, COUNT(*) FROM t GROUP BY k") == by_k
+    assert needs("SELECT l, COUNT(*) FROM (SELECT k AS l, v FROM t WHERE v < 5) GROUP BY l") == by_k
+    assert needs("SELECT k, label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY k, label") == by_k
+    # What comes from elsewhere tells no rows of the table apart: then the limit is one of all rows.
+    assert needs("SELECT label, COUNT(*) FROM t JOIN codes USING (k) GROUP BY label") == [(N, [])]
+    assert needs("SELECT COUNT(*) FROM t") == [(N, [])]
+    assert needs("SELECT k, COUNT(*) FROM t GROUP BY k", max_rows_per_group=50) == [(50, [])]
+    found = needs(
+        "SELECT n, COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY id ORDER BY v) < 3 AS n FROM t) GROUP BY n"
+    )
+    assert found == [(N, [])]
+
+
+def test_a_list_by_other_groups_serves_nothing(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    (use,) = uses_of(planned(pair[0], "SELECT k, COUNT(*) FROM t GROUP BY k", **PEAK))
+    (other,) = uses_of(planned(pair[0], "SELECT v > 0 AS p, COUNT(*) FROM t GROUP BY p", **PEAK))
+    cursor = cursor_of(pair[0])
+    rows, peaks = (heavy_units(need.of, need.limit, cursor, need.by) for need in use.needs)
+    assert rows is not None and peaks is not None
+    assert listed_for(use, [rows, peaks]) is not None
+    assert listed_for(other, [rows, peaks]) is None and listed_for(use, [peaks]) is None
+    assert not rows.serves(use.needs[1]) and not peaks.serves(use.needs[0])
+    larger = replace(use, needs=(use.needs[0], replace(use.needs[1], limit=N - 1)))
+    assert listed_for(larger, [rows, peaks]) is None
+
+
 def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
     (use,) = uses_of(planned(pair[0], FIRST))
     (need,) = use.needs
@@ -215,8 +299,9 @@ def test_an_index_of_a_larger_threshold_serves_no_smaller_limit(pair: tuple[dpsq
 
 
 FANNED_OUT = {
-    "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)": Join,
-    "SELECT COUNT(*) FROM (SELECT id, v FROM t UNION ALL SELECT id, v FROM t) AS u": Union,
+    "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)": [N, 1],  # whoever has two rows here has to be listed, too
+    "SELECT COUNT(*) FROM t JOIN twice USING (k)": [],
+    "SELECT COUNT(*) FROM (SELECT id, v FROM t UNION ALL SELECT id, v FROM t) AS u": [],
 }
 
 
@@ -224,33 +309,45 @@ FANNED_OUT = {
 def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
     pair: tuple[dpsql.Session, dpsql.Session], sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert uses_of(planned(pair[0], sql)) == ()
+    assert [need.limit for use in uses_of(planned(pair[0], sql)) for need in use.needs] == FANNED_OUT[sql]
     # And were it otherwise: a unit with no more rows than the limit, and with more after the join, would keep them.
-    crowd, rows = [r for r in CROWD if r[0] is not None], person("heavy", N)
-    only_scan = vars(indexed)["_only_scan"]
+    crowd, rows = [r for r in CROWD if r[0] is not None], [("heavy", "a", i) for i in range(N)]
+    part_of, over = vars(indexed)["_part_of"], vars(refined)["_over"]
 
     def careless(relation: Any, unit: Any) -> Any:
-        inside = (
-            relation.left if isinstance(relation, Join) else relation.inputs[0] if isinstance(relation, Union) else None
-        )
-        return only_scan(relation, unit) if inside is None else careless(inside, unit_of(inside))
+        return part_of(relation.inputs[0] if isinstance(relation, Union) else relation, unit)
 
     def careless_over(gridded: Any, change: Any) -> Any:
-        def changed(relation: Any) -> Any:
-            if isinstance(relation, Scan):
-                return change(relation)
-            if isinstance(relation, Union):
-                return replace(relation, inputs=tuple(changed(one) for one in relation.inputs))
-            if isinstance(relation, Join):
-                return replace(relation, left=changed(relation.left))
-            return replace(relation, input=changed(relation.input))
+        union = gridded.input.input
+        if not isinstance(union, Union):
+            return over(gridded, change)
+        inputs = tuple(over(replace(gridded, input=one), change).input for one in union.inputs)
+        return replace(gridded, input=replace(gridded.input, input=replace(union, inputs=inputs)))
 
-        return replace(gridded, input=changed(gridded.input)) if change.__name__ == "_listed" else gridded
-
-    monkeypatch.setattr(indexed, "_only_scan", careless)
+    monkeypatch.setattr(indexed, "_part_of", careless)
+    monkeypatch.setattr(indexed, "_matches", lambda _: ())
     monkeypatch.setattr(refined, "_over", careless_over)
     with opened(crowd + rows, "Arrow", tmp_path / "a") as one, opened(crowd, "Arrow", tmp_path / "b") as other:
         assert moved((one, other), sql, lambda heavy: replace(heavy, complete=False)) > 1
+
+
+def test_a_need_that_no_list_serves_leaves_the_plain_way(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
+    (use,) = uses_of(planned(pair[0], next(iter(FANNED_OUT))))
+    cursor = cursor_of(pair[0])
+    first, second = (heavy_units(need.of, need.limit, cursor) for need in use.needs)
+    assert first is not None and second is not None
+    assert listed_for(use, [first]) is None
+    both = listed_for(use, [first, second])
+    assert both is not None and set(both.units["unit"].to_pylist()) == set(second.units["unit"].to_pylist())
+    # Another table's units may have another type: they are listed in the first one's, or the plain way is taken.
+    other = replace(use.needs[1].of, table="other")
+    theirs = pa.table({"unit": pa.array([7, 2**40]), "rows": pa.array([2, 2])})
+    small = pa.table({"unit": pa.array([5, 7], pa.int32()), "rows": pa.array([9, 4])})
+    two = replace(use, needs=(use.needs[0], replace(use.needs[1], of=other)))
+    lists = [replace(first, units=small), replace(second, of=other, units=theirs.slice(0, 1))]
+    together = listed_for(two, lists)
+    assert together is not None and sorted(together.units["unit"].to_pylist()) == [5, 7]
+    assert listed_for(two, [lists[0], replace(lists[1], units=theirs)]) is None
 
 
 def test_other_bounds_than_those_of_rows_have_no_index(pair: tuple[dpsql.Session, dpsql.Session]) -> None:
@@ -447,7 +544,14 @@ def test_an_engine_keeps_what_a_query_over_all_rows_found_and_only_what_was_paid
         session.query("SELECT SUM(v) FROM t WHERE v < 8", epsilon=1)
         assert spent == [2]  # its price was on the disk
         assert used[0] is None and used[1] is not None and used[2] is used[1]
-        assert used[1].above == N // 2
+        assert used[1].above == max(1, N // 2)
+        for _ in range(2):
+            session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, fresh=True, **PEAK)
+        assert len(spent) == 2 and used[4] is used[6] is not None and used[4].by
+        engine.index(steward=True)
+        assert {by for _, by in engine._indexes._kept} == {(), used[4].by}
+        engine._indexes._look()
+        assert {by for _, by in engine._indexes._read} == {()}  # the file has none by groups
 
 
 def test_nothing_is_kept_of_data_that_changed_while_they_were_read(

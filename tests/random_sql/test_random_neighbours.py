@@ -147,7 +147,7 @@ INDEXED: list[str] = []  # the steps that an index refined
 def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits]) -> Exact:
     """A step's integers by way of an index, wherever one serves; the same as in the plain way (Theorem INDEX-1)."""
     plain = execute(step, cursor, given)
-    lists = [heavy_units(need.of, need.limit, cursor) for use in uses_of(step) for need in use.needs]
+    lists = [heavy_units(need.of, need.limit, cursor, need.by) for use in uses_of(step) for need in use.needs]
     found = [one for one in lists if one is not None]
     if not found:
         return plain

@@ -70,9 +70,9 @@ class Steps:
         """Run a step's statements."""
         return execute(step, self.cursor, given, heavy)
 
-    def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:
+    def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
         """Look for heavy units."""
-        return heavy_units(of, above, self.cursor)
+        return heavy_units(of, above, self.cursor, by)
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""

@@ -121,7 +121,7 @@ class Steps:
             }
         return replace(exact, tallies={**exact.tallies, **matched}, spectra=spectra)
 
-    def heavy_units(self, of: Owned, above: int) -> HeavyUnits | None:
+    def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
         """None: Spark has no index of units."""
         return None
 

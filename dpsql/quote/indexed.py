@@ -149,7 +149,7 @@ def _refined(group: Group, complete: bool) -> Group:
     # Rows outside of the public cells may stay among all rows: OnCells drops them. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)
-    few = _over(gridded, _listed)
+    few = replace(_over(gridded, _listed), sparse=True)
     listed = replace(rows, input=few) if isinstance(rows, OnDomain) else few
     return replace(group, input=Corrected(_every_row(gridded, complete), _weights_of(group, listed)))
 

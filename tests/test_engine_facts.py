@@ -102,6 +102,8 @@ def test_sums_of_integers_are_exact_to_the_last_of_128_bits(engine: duckdb.DuckD
     assert one(engine, f"SELECT typeof(SUM(x::{type_})) FROM (SELECT 1 AS x)") == ("HUGEINT",), fact("FACT-SUM-1")
     total = one(engine, f"SELECT SUM(x) FROM (VALUES ({LARGEST - 1}::HUGEINT), (1::HUGEINT)) AS t(x)")
     assert total == (LARGEST,), fact("FACT-SUM-1")
+    many = one(engine, "SELECT SUM(32767::SMALLINT) FROM range(200000)")
+    assert many == (32767 * 200000,), fact("FACT-SUM-1")
 
 
 def test_a_hugeint_leaves_as_a_decimal_of_38_digits(engine: duckdb.DuckDBPyConnection) -> None:

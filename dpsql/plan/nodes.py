@@ -347,11 +347,13 @@ class ToGrid:
     """Adds integer columns: each value finite-tested, clipped, put on its grid; NULL where it has no finite value.
 
     together: what is measured of several of them at once; each row is divided over its cells (Theorem MOMENTS-1).
+    sparse: these are few of the rows that are read for them, here and there.
     """
 
     input: Project
     values: tuple[tuple[str, str, Grid], ...]  # (new column, value column, grid)
     together: tuple[Moments, ...] = ()
+    sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

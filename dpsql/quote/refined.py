@@ -68,7 +68,7 @@ def _apart(statement: Group | Matching, complete: bool) -> tuple[ToGrid, Gridded
     # Rows outside of the public cells may stay among all rows: they are dropped later. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)
-    few = _over(gridded, _listed)
+    few = replace(_over(gridded, _listed), sparse=True)
     listed = replace(rows, input=few) if isinstance(rows, OnDomain) else few
     return _every_row(gridded, complete), listed
 

@@ -119,9 +119,10 @@ def test_a_value_on_its_grid_is_known_to_lie_there() -> None:
     whole = (-(2**31), 2**31 - 1)
     near = "CASE WHEN ABS({} - '0.0'::DOUBLE) <= '{}'::DOUBLE THEN CAST(x * '{}'::DOUBLE AS INT) END"
     for text in (
-        near.format("x", 9.0, 3.0),
-        near.format("y", 9.0, 2.0),
-        near.format("x", 0.25, 2.0),
+        near.format("x", 9.0, 2.0),
+        near.format("y * '2.0'::DOUBLE", 9.0, 2.0),
+        near.format("x * '4.0'::DOUBLE", 9.0, 2.0),
+        near.format("x * '2.0'::DOUBLE", 0.25, 2.0),
         "CASE WHEN d BETWEEN '0.25'::DECIMAL(3,2) AND '9'::DECIMAL(1,0) THEN CAST(d::DECIMAL(9,0) * 4 AS INT) END",
     ):
         assert bounds(exp.maybe_parse(text, dialect="duckdb")) == whole, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Literal
 
 import duckdb
 import numpy as np
@@ -79,6 +80,15 @@ def test_doubles_land_where_an_exact_clip_puts_them(ends: tuple[Fraction, Fracti
 def test_just_outside_of_a_coarse_grid_is_the_end(x: float) -> None:
     grid = Grid(Fraction(1, 2), 0, 1000, "float")
     assert on_grid([x], grid) == [1000 if x > 0 else 0]
+
+
+@pytest.mark.parametrize("high", [2**15 - 1, 2**15, 2**31 - 1, 2**31])
+@pytest.mark.parametrize("source", ["integer", "float"])
+def test_both_ends_of_a_grid_fit_the_integers_it_is_kept_in(high: int, source: Literal["integer", "float"]) -> None:
+    grid = Grid(Fraction(1), -high, high, source)
+    values = [sign * (high + more) for sign in (-1.0, 1.0) for more in (-1, 0, 1, 2**40)]
+    wanted = [min(max(int(v), -high), high) for v in values]
+    assert on_grid(list(values), grid) == wanted
 
 
 @pytest.mark.parametrize("ends", [(-(2**62), 1024), (-(2**62), 2**62 - 512), (-4 * 10**18 + 1, 10**18 + 3), (0, 2**62)])

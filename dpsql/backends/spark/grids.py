@@ -18,7 +18,7 @@ EXACT = 2**51  # up to here a rounded difference of doubles tells what the exact
 def bounded(chosen: Value, test: exp.Expr, node: exp.Expr) -> Value:
     """The branch of a CASE that puts a value on a grid, within the ends of that grid; any other as it is.
 
-    Doubles: CASE WHEN ABS(x - middle) <= half THEN CAST(x * n AS …), n a power of two (Theorem GRID-2). Decimals: CASE
+    Doubles: CASE WHEN ABS(x * n - middle) <= half THEN CAST(x * n AS …) (Theorem GRID-2). Decimals: CASE
     WHEN x BETWEEN low AND high THEN CAST(CAST(x AS DECIMAL(w, s)) * 10^s AS …), which is exact.
     """
     product = node.this.unnest() if isinstance(node, exp.Cast) else None
@@ -32,14 +32,13 @@ def bounded(chosen: Value, test: exp.Expr, node: exp.Expr) -> Value:
 
 def _of_doubles(test: exp.Expr, product: exp.Mul) -> tuple[Fraction, Fraction] | None:
     distance = test.this.this.unnest() if isinstance(test, exp.LTE) and isinstance(test.this, exp.Abs) else None
-    if not isinstance(distance, exp.Sub) or distance.this.unnest() != product.this.unnest():
+    if not isinstance(distance, exp.Sub) or distance.this.unnest() != product:
         return None
-    middle, half, factor = map(_double, (distance.expression, test.expression, product.expression))
-    if middle is None or half is None or factor is None or factor <= 0:
+    middle, half = map(_double, (distance.expression, test.expression))
+    if middle is None or half is None:
         return None
-    low, high = (middle - half) * factor, (middle + half) * factor
-    power = factor.numerator * factor.denominator
-    return (low, high) if power & (power - 1) == 0 and max(abs(low), abs(high)) <= EXACT else None
+    low, high = middle - half, middle + half
+    return (low, high) if max(abs(low), abs(high)) <= EXACT else None
 
 
 def _double(node: exp.Expr) -> Fraction | None:

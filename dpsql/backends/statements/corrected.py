@@ -9,16 +9,12 @@ from sqlglot import exp
 
 from dpsql.backends.statements.bounding import heavy_weight, weighted_units, whole_weight
 from dpsql.backends.statements.pieces import alias, column, count, equal, every, grouped, joined, select, subquery
-from dpsql.backends.statements.rows import ROWS_READ, gridded_rows
+from dpsql.backends.statements.rows import ROWS_READ, TOGETHER, gridded_rows
 from dpsql.backends.statements.tallies import WEIGHT, row_tally, weighted_tally
 from dpsql.plan.nodes import Again, Corrected, ToGrid, Weight
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
 from dpsql.statistics.tally import Tally
-
-TOGETHER = 8
-"""How many values one look at the rows puts on their grids. Columns are computed for some thousand rows at a time, and
-those of more values than that don't stay in the processor's caches (FACT-SPEED-4)."""
 
 Tallies = Sequence[tuple[str, Tally]]
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from datetime import date
+from decimal import Context, Decimal
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -33,8 +35,9 @@ from dpsql.backends.spark.queries import SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.sources import test_of as test_of_type
 from dpsql.backends.spark.values import Value
-from dpsql.core.types import BIGINT
+from dpsql.core.types import BIGINT, decimal
 from dpsql.explain.show import show
 
 KINDS = {
@@ -143,6 +146,33 @@ def test_rows_that_leave_one_by_one_have_the_same_codes(url: str, tmp_path: Path
     with engines(policy, {"poll": poll}, tmp_path, url) as opened:
         sql = "SELECT RANDOMIZED_RESPONSE(yes) AS yes, RANDOMIZED_RESPONSE(choice) AS choice FROM poll"
         assert opened.query(sql, epsilon=1) == 1 and "Encode" in opened.kinds
+
+
+def test_ranks_are_multiplied_in_64_bits(connection: Connection) -> None:
+    """Spark's own are INT: one person with 46,341 rows would fail a statement by the square of a rank."""
+    rows = 46_341
+    view = connection.view(pa.table({"v": pa.array(range(rows), pa.int64())}), {"v": "`v`"})
+    ranks = ", ".join(f"{name}() OVER (ORDER BY v) AS {name}" for name in ("row_number", "rank", "dense_rank"))
+    squares = ", ".join(
+        f"MAX(CASE WHEN {name} BETWEEN 1 AND 100000 THEN {name} * {name} END) AS {name}"
+        for name in ("row_number", "rank", "dense_rank")
+    )
+    asked = exp.maybe_parse(f"SELECT {squares} FROM (SELECT {ranks} FROM t) AS s", dialect="duckdb")
+    text = write(asked, {"t": Table(view, {"v": Value("", BIGINT)})})
+    assert set(connection.arrow(text.sql, text.parameters).to_pylist()[0].values()) == {rows**2}
+    connection.drop(view)
+
+
+@pytest.mark.parametrize(("width", "scale"), [(38, 2), (38, 0), (38, 37), (35, 35), (34, 1)])
+def test_a_decimal_of_any_width_is_one_that_its_type_holds(connection: Connection, width: int, scale: int) -> None:
+    """Spark's minus rounds to 34 digits, and fails where that is one more than there are."""
+    most = Decimal("9" * width).scaleb(-scale, Context(prec=99))
+    view = connection.view(
+        pa.table({"d": pa.array([most, most.copy_negate(), None], pa.decimal128(width, scale))}), {"d": "`d`"}
+    )
+    found = connection.arrow(f"SELECT {test_of_type('d', decimal(width, scale))} AS x FROM {view}", {})
+    assert found.column("x").to_pylist() == [True, True, None]
+    connection.drop(view)
 
 
 def test_sums_past_64_bits_are_exact_in_parts(connection: Connection) -> None:
@@ -551,6 +581,23 @@ def test_a_table_in_buckets_of_units_is_not_shuffled(catalog: Callable[..., Any]
         planned = plans(session, BY_UNIT)
         assert "Bucketed: true" in planned and SHUFFLED not in planned
         assert session.query(BY_UNIT, epsilon=10**5).rows == [(40,)]
+        tables = session._engine.backend._tables  # type: ignore[attr-defined]
+        assert tables["visits"].rows is None  # nobody here knows how many, so that nothing is sent everywhere
+
+
+def test_a_table_with_options_of_its_own_is_read_as_plain_files(catalog: Callable[..., Any], url: str) -> None:
+    """What was found of its files was found without them (Theorem BUCKET-1): here, days of another calendar."""
+    catalog(
+        "CREATE TABLE dpsql_shop.old (user BIGINT, k STRING, d DATE) USING parquet "
+        "OPTIONS (datetimeRebaseMode = 'LEGACY') CLUSTERED BY (user) INTO 1 BUCKETS"
+    )
+    folder = folder_of(catalog, "old")
+    folder.mkdir(exist_ok=True)
+    rows = {"user": pa.array([1], pa.int64()), "k": ["0"], "d": pa.array([date(1, 1, 1)])}
+    pq.write_table(pa.table(rows), folder / "part-9-x_00000.c000.parquet")
+    with dpsql.connect(shop(url, "old"), ledger=":memory:") as session:
+        assert session.query("SELECT COUNT(*) FROM visits WHERE DAY(d) = 1", epsilon=10**5).rows == [(1,)]
+        assert "Bucketed: true" not in plans(session, BY_UNIT)
 
 
 def test_rows_that_are_in_another_bucket_than_their_file_says_are_shuffled(
@@ -596,6 +643,17 @@ def test_what_is_no_list_of_parquet_files_is_refused(
     if not made.startswith("DATABASE"):
         catalog(f"DROP {made.partition(' ')[0]} dpsql_shop.other")
     assert words in str(refused.value) and refused.value.hint
+
+
+def test_a_table_with_folders_that_look_like_partitions_is_refused(catalog: Callable[..., Any], url: str) -> None:
+    """Spark would list the files of these folders alone, and read none of the table's own."""
+    catalog("CREATE TABLE dpsql_shop.deep USING parquet AS SELECT id AS user, '0' AS k FROM range(9)")
+    folder = folder_of(catalog, "deep") / "user=3"
+    folder.mkdir()
+    pq.write_table(pa.table({"k": ["0"]}), folder / "part-9.parquet")
+    with pytest.raises(dpsql.DataError) as refused:
+        dpsql.connect(shop(url, "deep"), ledger=":memory:")
+    assert refused.value.code == "not-on-backend" and "folders within" in str(refused.value)
 
 
 def test_columns_that_a_catalog_changes_on_the_way_are_left_out(catalog: Callable[..., Any], url: str) -> None:

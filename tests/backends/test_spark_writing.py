@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import duckdb
 import pyarrow as pa
@@ -15,13 +17,16 @@ from sqlglot import exp
 from support import Connect
 
 import dpsql
+from dpsql.backends.spark.backend import Spark
 from dpsql.backends.spark.conform import probes, written
+from dpsql.backends.spark.forms import FEW
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
 from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reference import reference
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.sources import columns_of
+from dpsql.backends.spark.values import lacks
 from dpsql.core.grid import Grid
 from dpsql.sql.gridded import gridded
 
@@ -46,6 +51,27 @@ def test_limits_over_all_groups_of_a_unit_need_one_look_at_the_rows(connect: Con
     assert text.sql.count("DISTRIBUTE BY") == 1
     (dealt,) = written_step(step, {"t": replace(source, bucketed=True)})
     assert "DISTRIBUTE BY" not in dealt.sql and "OVER" in dealt.sql
+
+
+def test_what_is_shown_and_refused_does_not_tell_how_many_rows_there_are(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit of 1 asks whether there are more than 2^21 rows: a statement's form would say so, for nothing."""
+    table = pa.table({"uid": pa.array([], pa.int64()), "k": pa.array([], pa.string())})
+    session = connect({"t": table}, {"tables": {"t": {"unit": "uid", "columns": {"k": {"values": ["a"]}}}}})
+    (step,) = session.explain("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, max_rows=1).steps
+    source = Table("files of t", columns_of(session._engine.schema["t"]))
+    sizes = [2 * FEW + 1, 2 * FEW + 2]
+
+    def shown(rows: int) -> tuple[str, ...]:
+        return Spark.written(cast(Spark, SimpleNamespace(_tables={"t": replace(source, rows=rows)})), step)
+
+    run = [written_step(step, {"t": replace(source, rows=rows)}) for rows in sizes]
+    assert run[0] != run[1] and shown(sizes[0]) == shown(sizes[1])
+    monkeypatch.setattr("dpsql.backends.statements.render.weight", lambda *_: (_ for _ in ()).throw(lacks("that")))
+    for rows in sizes:  # one of the two forms can't be written
+        with pytest.raises(dpsql.SQLError):
+            shown(rows)
 
 
 def test_letters_are_those_of_duckdb() -> None:

@@ -199,8 +199,11 @@ class Spark:
 
     def written(self, step: Step | ResponseStep, *, pretty: bool = False) -> tuple[str, ...]:
         """A step's statements in Spark's SQL; texts of the query stand behind them, as they are handed over."""
+        # Theorem FORM-1: how many rows there are chooses a form. What is shown, and what is refused, looks at none.
+        shown, other = ({n: replace(t, rows=rows) for n, t in self._tables.items()} for rows in (None, 0))
+        written(step, other)
         found = []
-        for text in written(step, self._tables):
+        for text in written(step, shown):
             said = [f"-- :{name} is {value!r}" for name, value in text.parameters.items()]
             found.append("\n".join([text.sql, *said]))
         return tuple(found)

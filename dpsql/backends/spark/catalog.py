@@ -16,6 +16,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.policy.model import Table
 
 _REMEDY = "make a table of it: CREATE TABLE db.name USING parquet AS SELECT … FROM …"
+_PLAIN = {"path", "compression", "serialization.format"}  # options of a table that change nothing of what is read
 _HIDDEN = ("comment",)  # all else that is said of a column changes what is read of it
 
 
@@ -108,7 +109,11 @@ def _listed(connection: Connection, table: Table, said: Mapping[str, Any]) -> Li
         raise _gone(table) from None
     if not found:
         raise _gone(table)
-    state = {key: said.get(key) for key in ("location", "columns", "num_buckets", "bucket_columns", "created_time")}
+    # Theorem SCAN-1, On Spark: where there are folders like year=2024, Spark lists and reads nothing beside them.
+    if {path.split("/")[-2] for path, _, _ in found} != {location.rstrip("/").rpartition("/")[2]}:
+        raise _refused(f"tables.{table.name}: {table.source} has folders within its folder", _REMEDY)
+    named = ("location", "columns", "num_buckets", "bucket_columns", "storage_properties", "created_time")
+    state = {key: said.get(key) for key in named}
     return Listed(
         tuple(Entry(path, size, millis * 1_000_000) for path, size, millis in sorted(found)),
         json.dumps(state, sort_keys=True),
@@ -127,6 +132,8 @@ def _buckets(said: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> B
     """How the table is bucketed, where it is by columns that are read as they stand."""
     names, number = said.get("bucket_columns") or (), int(said.get("num_buckets") or 0)
     usable = number > 0 and bool(names) and {*names} <= {name for name, _ in columns}
+    # Theorem BUCKET-1 is about files that are read in one way: a table's own options would read them in another.
+    usable = usable and set(said.get("storage_properties") or ()) <= _PLAIN
     return Buckets(tuple(names), number) if usable else None
 
 

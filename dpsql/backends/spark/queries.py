@@ -236,7 +236,7 @@ class _Writer:
         if source.is_scan:
             return Value(f"{name_of(source.alias)}.{name_of(ROW)}", VARCHAR)
         order = ", ".join(f"{name_of(source.alias)}.{name_of(n)} ASC NULLS LAST" for n in source.columns)
-        return Value(f"ROW_NUMBER() OVER (ORDER BY {order})", BIGINT, 1, 2**40)
+        return Value(f"CAST(ROW_NUMBER() OVER (ORDER BY {order}) AS BIGINT)", BIGINT, 1, 2**40)
 
     def _member(self, writer: Expressions, node: exp.In) -> Value:
         """x IN (SELECT …), NULL as SQL has it, of questions that never are: Spark's own is FALSE there."""

@@ -47,9 +47,9 @@ def test_of(name: str, type_: Type) -> str | None:
     """The test that a value is one that its type can hold; None where every bit pattern is."""
     quoted = name_of(name)
     if type_.is_decimal:
-        top = "9" * (type_.width or 0)
-        bound = f"CAST('{top}E-{type_.scale}' AS {spark_type(type_)})"
-        return f"({quoted} BETWEEN - {bound} AND {bound})"
+        top = "9" * (type_.width or 0)  # its sign within the text: Spark's own minus rounds to 34 digits
+        low, high = (f"CAST('{sign}{top}E-{type_.scale}' AS {spark_type(type_)})" for sign in ("-", ""))
+        return f"({quoted} BETWEEN {low} AND {high})"
     if type_.is_date:
         return f"({quoted} BETWEEN DATE '{FIRST}' AND DATE '{LAST}')"
     if type_.is_timestamp:
@@ -125,11 +125,11 @@ class Files:
         return (FITS, BUCKETED) if held and shown[0] else (FITS,)
 
 
-def _rows(files: Sequence[Path]) -> int:
-    """How many rows these files have, as their footers say."""
+def _rows(files: Sequence[Path]) -> int | None:
+    """How many rows these files have, as their footers say; None where this machine doesn't see them."""
     import pyarrow.parquet as pq
 
-    return sum(pq.read_metadata(file).num_rows for file in files)
+    return None if not files else sum(pq.read_metadata(file).num_rows for file in files)
 
 
 def is_known(type_: Type) -> bool:

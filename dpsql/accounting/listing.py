@@ -1,7 +1,8 @@
 """What tells one state of many files from another without reading them: names, sizes, and times of their last change.
 
 Theorem VERSION-1, Data too large to hash: that files with one listing hold one content is assumed. A listing is relied
-on once it is as old as the coarsest clock is slow: until then a second write could carry the same times.
+on once it is as old as the coarsest clock is slow: until then a second write could carry the same times. How old it is
+says another clock than this machine's, so that a file which may be that young has to stay as it is for as long here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dpsql.core.frozen import dataclass
 
 SETTLED_NS = 2_000_000_000
 """Coarser than the clock of any file system in use (FAT: two seconds)."""
+APART_NS = 300_000_000_000
+"""How far the clock of a file system may be behind this machine's: a cluster's and a file server's is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def settled(table: str, listing: Listing) -> Listed:
 
 
 def _is_young(found: Listed) -> bool:
-    return max((file.changed_ns for file in found.files), default=0) >= time.time_ns() - SETTLED_NS
+    return max((file.changed_ns for file in found.files), default=0) >= time.time_ns() - SETTLED_NS - APART_NS
 
 
 def list_files(table: str, files: Sequence[Path], state: str = "") -> Listed:

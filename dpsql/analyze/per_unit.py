@@ -25,6 +25,7 @@ from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_form, is_aggregate
 from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import scalar, tighten
+from dpsql.sql.trees import copied
 
 Known = Mapping[str, Scalar]
 Expr = exp.Expr
@@ -87,7 +88,7 @@ class _Call:
             case "BOOL_AND" | "BOOL_OR" if len(arguments) == 1:
                 test = as_boolean(scalar(arguments[0], known), arguments[0])
                 all_or_any = exp.LogicalAnd if name == "BOOL_AND" else exp.LogicalOr
-                return Scalar(wrapped(all_or_any(this=test.sql.copy())), BOOLEAN, Range.of(0, 1))
+                return Scalar(wrapped(all_or_any(this=copied(test.sql))), BOOLEAN, Range.of(0, 1))
             case "ARG_MAX" | "ARG_MIN" if len(arguments) == 2:
                 return self._extreme(name, arguments, known, wrapped)
             case "FIRST" | "LAST" if len(arguments) == 1 and order:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
 from math import floor
+from typing import Any
 
 from sqlglot import exp
 
@@ -21,6 +22,7 @@ from dpsql.plan.nodes import Named, Winners
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
+from dpsql.sql.trees import copied
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
@@ -62,6 +64,8 @@ class Candidates:
     alone: tuple[Strategy, ...]  # each call by itself, and the units of a threshold, to compare candidates with
     secret: int  # of the cap on groups; one for all statements of the release
     voting: Candidates | None = None  # the same where keys are found by votes (Theorem KEYW-1); None: they can't be
+    once: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What others made of it and of nothing else: each mechanism is compared by the same numbers."""
 
 
 def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool = False) -> Candidates:
@@ -324,13 +328,13 @@ def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
 
 def _number(value: Scalar) -> exp.Expr:
     """Booleans are summed as 0 and 1."""
-    return exp.cast(value.sql.copy(), "INTEGER") if value.type.is_boolean else value.sql
+    return exp.cast(copied(value.sql), "INTEGER", copy=False) if value.type.is_boolean else value.sql
 
 
 def _gridded_input(value: Scalar, grid: Grid) -> exp.Expr:
     """What goes on the grid: doubles on a binary grid, whatever the value's own type."""
-    number = _number(value)
-    return exp.cast(number.copy(), "DOUBLE") if grid.source == "float" and value.type.name != "DOUBLE" else number
+    number, doubles = _number(value), grid.source == "float" and value.type.name != "DOUBLE"
+    return exp.cast(copied(number), "DOUBLE", copy=False) if doubles else number
 
 
 def _text(node: exp.Expr) -> str:

@@ -197,7 +197,7 @@ class _Clipped:
 
     def outside(self) -> Expr:
         """The test that a row's value lies outside of the range."""
-        x = exp.cast(copied(self.written), "DOUBLE")
+        x = exp.cast(copied(self.written), "DOUBLE", copy=False)
         test: Expr = exp.And(
             this=exp.Anonymous(this="ISFINITE", expressions=[x]),
             expression=exp.Paren(

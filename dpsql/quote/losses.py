@@ -24,15 +24,28 @@ def variances(split: Split, chosen: Sequence[tuple[Candidates, Strategy]]) -> It
 
 def relative(release: Candidates, index: int, strategy: Strategy, variances: Sequence[float]) -> float:
     """The variance of one aggregate, relative to the square of what one unit may add to it."""
-    contrasts = release.contrasts[index]
-    total = 0.0
-    for contrast in contrasts:
-        weights: dict[tuple[int, int], float] = {}
-        for quantity, factor in contrast:
-            for place, weight in strategy.estimates[quantity].terms:
-                weights[place] = weights.get(place, 0.0) + float(weight) * factor
-        total += sum(w * w * variances[place[0]] for place, w in weights.items())
+    contrasts = _squares(release, index, strategy)
+    total = sum(sum(square * variances[statistic] for statistic, square in contrast) for contrast in contrasts)
     return total / (max(1, len(contrasts)) * whole(release, index) ** 2)
+
+
+def _squares(release: Candidates, index: int, strategy: Strategy) -> list[list[tuple[int, float]]]:
+    """The squared weights of each contrast of an aggregate, with the statistic whose noise each is of.
+
+    They are the same whatever the noise is, and are made once.
+    """
+    key = (index, id(strategy))  # it is kept, so nothing else has its id
+    if key not in release.once:
+        found = []
+        for contrast in release.contrasts[index]:
+            weights: dict[tuple[int, int], float] = {}
+            for quantity, factor in contrast:
+                for place, weight in strategy.estimates[quantity].terms:
+                    weights[place] = weights.get(place, 0.0) + float(weight) * factor
+            found.append([(place[0], w * w) for place, w in weights.items()])
+        release.once[key] = strategy, found
+    squares: list[list[tuple[int, float]]] = release.once[key][1]
+    return squares
 
 
 def whole(release: Candidates, index: int) -> float:

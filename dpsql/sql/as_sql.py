@@ -18,10 +18,16 @@ from dpsql.sql.trees import copied
 _QUIET: ContextVar[bool] = ContextVar("dpsql_quiet", default=False)
 
 
+MOST_TYPES = 1_000  # whose names are kept: lengths and precisions are the analyst's to choose
+_NAMES: dict[object, str] = {}  # of types, by dialect and kind: to write them is a third of all that is written
+
+
 def as_sql(
     node: exp.Expr, *, dialect: str = DIALECT, copy: bool = True, pretty: bool = False, comments: bool = True
 ) -> str:
     """A tree as text. What an engine lacks is refused by our own rules, so sqlglot's warnings are left out."""
+    if (text := _at_once(node, dialect)) is not None:
+        return text
     tree = copied(node) if copy else node
     known, writer = _writer(dialect)
     return writer(dialect=known, pretty=pretty, comments=comments, unsupported_level=ErrorLevel.IGNORE).generate(
@@ -29,22 +35,31 @@ def as_sql(
     )
 
 
-MOST_TYPES = 1_000  # whose names are kept: lengths and precisions are the analyst's to choose
+def _at_once(node: exp.Expr, dialect: str) -> str | None:
+    """The text of a whole number, or of a type whose name is known; None of all else."""
+    if node.comments:
+        return None
+    if isinstance(node, exp.Literal):
+        number = str(node.this)
+        return number if not node.is_string and number.isascii() and number.isdigit() else None
+    return _NAMES.get((dialect, _kind(node))) if isinstance(node, exp.DataType) else None
 
 
 @cache
 def _writer(name: str) -> tuple[Dialect, type[Generator]]:
-    """A dialect and how it writes trees. Names of types, a third of the work, are written once."""
+    """A dialect, and what writes trees in it: sqlglot's own, which writes the name of a type once."""
     dialect = Dialect.get_or_raise(name)
     plain: type[Generator] = dialect.generator_class
-    names: dict[object, str] = {}
 
     class Writer(plain):  # type: ignore[valid-type, misc]  # each dialect has a class of its own
         def datatype_sql(self, expression: exp.DataType) -> str:
             kind = _kind(expression)
-            if kind is None or (kind not in names and len(names) >= MOST_TYPES):
-                return plain.datatype_sql(self, expression)
-            return names.get(kind) or names.setdefault(kind, plain.datatype_sql(self, expression))
+            text = _NAMES.get((name, kind))
+            if text is None:
+                text = str(plain.datatype_sql(self, expression))
+                if kind is not None and len(_NAMES) < MOST_TYPES:
+                    _NAMES[name, kind] = text
+            return text
 
     try:
         Writer(dialect=dialect)

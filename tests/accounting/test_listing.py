@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -95,6 +96,17 @@ def test_a_copy_that_keeps_an_old_mtime_is_young(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
     listing.settled("t", partial(list_files, "t", [path]))
     assert waits == [2.0]
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(10, [2.0]), (3600, [])])
+def test_a_file_is_young_by_a_clock_that_may_be_behind(
+    seconds: int, waited: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster's clock says when its files were written: ten seconds ago may be now, and the next write within it."""
+    found = Listed((Entry("a", 1, time.time_ns() - seconds * 10**9),))
+    waits: list[float] = []
+    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
+    assert listing.settled("t", lambda: found) == found and waits == waited
 
 
 # ---------------------------------------------------------------- whole queries

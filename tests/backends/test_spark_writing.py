@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from spark_cluster import policy
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from support import Connect
 
 import dpsql
@@ -114,6 +114,12 @@ def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkey
     with pytest.raises(dpsql.SQLError) as refused:
         written([probe])
     assert refused.value.code == "not-on-backend"
+
+
+def test_a_text_that_is_cut_twice_is_written_so_that_it_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark can't parse would fail when it was paid for."""
+    monkeypatch.setattr("dpsql.backends.spark.conform.PROBES", {"x": ["LEFT(LEFT(s, -1), -1)"]})
+    assert parse_one(written(list(probes())).sql, dialect="spark").selects
 
 
 def test_no_value_is_narrowed_by_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

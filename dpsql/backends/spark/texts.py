@@ -70,14 +70,9 @@ def _left(write: Expressions, arguments: Sequence[Value]) -> Value:
     x, n = arguments
     first = f"LEFT({x.text}, {_place(n)})"
     if n.low is None or n.low < 0:
-        rest = f"LEFT({x.text}, GREATEST(LENGTH({x.text}) + CAST({n.text} AS BIGINT), 0))"
-        first = f"CASE WHEN {n.text} >= 0 THEN {first} WHEN {n.text} < 0 THEN {_narrow(rest)} END"
+        left = f"CAST(GREATEST(LENGTH({x.text}) + CAST({n.text} AS BIGINT), 0) AS INT)"  # LEFT takes no other
+        first = f"CASE WHEN {n.text} >= 0 THEN {first} WHEN {n.text} < 0 THEN LEFT({x.text}, {left}) END"
     return Value(first, VARCHAR)
-
-
-def _narrow(text: str) -> str:
-    """LEFT takes an INT, and a text has no more characters than one holds."""
-    return text.replace("GREATEST(", "CAST(GREATEST(", 1).removesuffix(")") + " AS INT))"
 
 
 def _right(write: Expressions, arguments: Sequence[Value]) -> Value:

@@ -15,6 +15,7 @@ from dpsql.sql.functions.base import Function, Scalar, Scope, binary, boolean, c
 from dpsql.sql.functions.casts import align, as_boolean, convert, merged, number_of_date
 from dpsql.sql.functions.constants import literal_as
 from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.trees import copied
 
 
 def comparison(node: exp.Expr, scope: Scope) -> Scalar:
@@ -139,11 +140,11 @@ def _choose(
     firm = [p for p, v in zip(parts, values, strict=True) if not v.is_null]
     nullable = not has_default or len(firm) < len(parts) or any(p.nullable for p in firm)
     known = firm[0].range.hull(*(p.range for p in firm[1:])) if firm else Range()
-    ifs = [exp.If(this=c.copy(), true=p.sql.copy()) for c, p in zip(conditions, parts, strict=False)]
+    ifs = [exp.If(this=copied(c), true=copied(p.sql)) for c, p in zip(conditions, parts, strict=False)]
     sql = exp.Case(
-        this=subject.copy() if subject is not None else None,
+        this=copied(subject) if subject is not None else None,
         ifs=ifs,
-        default=parts[-1].sql.copy() if has_default else None,
+        default=copied(parts[-1].sql) if has_default else None,
     )
     return merged(sql, parts[0].type, known.with_nullable(nullable), firm)
 

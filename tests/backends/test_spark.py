@@ -157,7 +157,7 @@ def test_ranks_are_multiplied_in_64_bits(connection: Connection) -> None:
         f"MAX(CASE WHEN {name} BETWEEN 1 AND 100000 THEN {name} * {name} END) AS {name}"
         for name in ("row_number", "rank", "dense_rank")
     )
-    asked = exp.maybe_parse(f"SELECT {squares} FROM (SELECT {ranks} FROM t) AS s", dialect="duckdb")
+    asked: Any = exp.maybe_parse(f"SELECT {squares} FROM (SELECT {ranks} FROM t) AS s", dialect="duckdb")
     text = write(asked, {"t": Table(view, {"v": Value("", BIGINT)})})
     assert set(connection.arrow(text.sql, text.parameters).to_pylist()[0].values()) == {rows**2}
     connection.drop(view)

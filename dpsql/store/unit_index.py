@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,7 +58,8 @@ class UnitIndexes:
         self.file = None if ledger.path is None else Path(f"{ledger.path}.index")
         self._kept: dict[Counted, Bound] = {}
         self._read: dict[Counted, Bound] = {}
-        self._missed: set[Counted] = set()
+        self._missed: Counter[Counted] = Counter()
+        self._unlisted: set[Owned] = set()
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
@@ -70,14 +72,20 @@ class UnitIndexes:
         fit = [one.heavy for one in found if one is not None and one.to == to and one.heavy.serves(need)]
         return fit[0] if fit else None
 
-    def missed(self, need: Need) -> bool:
-        """Remember that an index was missing; was it so before?"""
+    def missed(self, need: Need) -> int:
+        """How often an index was missing, this time among them; 0 for units that no index lists."""
         with self._lock:
-            before = need.counted in self._missed
+            if need.of in self._unlisted:
+                return 0
             if len(self._missed) >= MANY:
                 self._missed.clear()
-            self._missed.add(need.counted)
-        return before
+            self._missed[need.counted] += 1
+            return self._missed[need.counted]
+
+    def never(self, of: Owned) -> None:
+        """Remember that these units are none that an index lists."""
+        with self._lock:
+            self._unlisted.add(of)
 
     def keep(self, one: Bound) -> None:
         """Keep an index in memory, in the place of what was kept of the same kind; the oldest of too many go."""
@@ -130,7 +138,10 @@ class Indexing:
         """Every unit with more than so many rows (by: in one group); None where units of this kind aren't listed."""
         self._bind(of)
         found = rows.heavy_units(of, above, by)
-        self._found += [] if found is None else [found]
+        if found is None:
+            self._indexes.never(of)
+        else:
+            self._found.append(found)
         return found
 
     def _bind(self, of: Owned) -> str:
@@ -147,7 +158,9 @@ class Indexing:
         used: dict[HeavyUnits, None] = {}
         for use in uses_of(step):
             known = [self._known(need) for need in use.needs]
-            if not all(known) and self._size(use.table) >= LARGE and (self._indexes.missed(use.needs[0]) or use.whole):
+            missing = next((need for need, one in zip(use.needs, known, strict=True) if one is None), None)
+            enough = 1 if use.whole else 2
+            if missing is not None and self._size(use.table) >= LARGE and self._indexes.missed(missing) >= enough:
                 known = [self._known(need) or self._look_down(need, rows) for need in use.needs]
             found = [one for one in known if one is not None]
             listed = listed_for(use, found)

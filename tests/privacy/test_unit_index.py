@@ -554,6 +554,26 @@ def test_an_engine_keeps_what_a_query_over_all_rows_found_and_only_what_was_paid
         assert {by for _, by in engine._indexes._read} == {()}  # the file has none by groups
 
 
+def test_an_engine_looks_for_heavy_units_when_they_were_missing_twice_and_never_again_in_vain(
+    tmp_path: Path, used: list[HeavyUnits | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = write(tmp_path, CROWD + HEAVY)
+    monkeypatch.setattr(unit_index, "LARGE", 0)
+    looks: list[object] = []
+
+    def watched(*given: Any) -> Any:
+        looks.append(given[0])
+        return None if len(looks) == 1 else heavy_units(*given)
+
+    monkeypatch.setattr(duckdb_backend, "heavy_units", watched)
+    for found in (False, True):  # units of a kind that no index lists, and others
+        with Engine.open(policy) as engine, engine.session() as session:
+            for _ in range(4):
+                session.query(FILTERED, epsilon=1, fresh=True)
+        assert len(looks) == 1 + found
+        assert [one is not None for one in used[-4:]] == [False, found, found, found]
+
+
 def test_nothing_is_kept_of_data_that_changed_while_they_were_read(
     tmp_path: Path, used: list[HeavyUnits | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,11 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
     assert form is Form.JOINS, "once.py has the statement that names rows once"
     pair, value = _equal(EDGES, HEAVY, "cell", UNIT), _equal(EDGES, LIGHT, "cell", "x")
     within: exp.Query = exp.select(f"{EDGES}.cell", f"{EDGES}.x").from_(EDGES).join(HEAVY, on=pair, join_type="ANTI")
-    first, few = _looked_at(rows, min(limits)) if node.every is None else _listed(rows, _rows(node, node.every, form))
+    first, few = (
+        _looked_at(rows, min(limits))
+        if node.every is None
+        else _listed(rows, _rows(node, node.every, form), keys=bool(node.keys))
+    )
     within = exp.union(few, within, distinct=False)
     light = exp.select("cell", "x").distinct().from_(within.subquery("l"))
     rest = exp.select(f"{EDGES}.cell", f"{EDGES}.x", "u", "c").from_(EDGES).join(HEAVY, on=pair)
@@ -52,10 +56,11 @@ def render_matching(node: Matching, form: Form = Form.JOINS) -> exp.Select:
 
 
 def _rows(node: Matching, input_: Gridded | WeightRows, form: Form, *more: str) -> exp.Select:
-    """The cell and the value x of each row that has one, and more of its columns."""
+    """The cell and the value x of each row that has one (by way of listed units: of all), and more of its columns."""
     assert node.tally.value is not None
     outputs = {**{name: name for name in more}, "x": node.tally.value}
-    return rows_in_cells(input_, node.keys, node.types, outputs, node.tally.where, form)
+    absent = node.every is not None  # then it is asked of values, and of few units' rows
+    return rows_in_cells(input_, node.keys, node.types, outputs, node.tally.where, form, absent=absent)
 
 
 def _looked_at(rows: exp.Select, limit: int) -> tuple[dict[str, exp.Select | None], exp.Select]:
@@ -68,20 +73,21 @@ def _looked_at(rows: exp.Select, limit: int) -> tuple[dict[str, exp.Select | Non
     return {SEEN: rows, MANY: many, EDGES: _edges()}, few
 
 
-def _listed(rows: exp.Select, every: exp.Select) -> tuple[dict[str, exp.Select | None], exp.Select]:
+def _listed(rows: exp.Select, every: exp.Select, *, keys: bool) -> tuple[dict[str, exp.Select | None], exp.Select]:
     """Values of listed units that have one which nobody else has, and the values of all others.
 
     Theorem INDEX-2: whoever isn't listed is heavy nowhere, and has a value that more rows hold than listed units' do.
     Nobody is asked whose the other rows are.
     """
-    by_value = exp.select("cell", "x", "COUNT(*) AS n").group_by("cell", "x")
+    by_value = exp.select("cell" if keys else "CAST(0 AS BIGINT) AS cell", "x", "COUNT(*) AS n")
+    by_value = by_value.group_by("cell", "x") if keys else by_value.group_by("x")  # FACT-SPEED-5
     all_of, theirs = by_value.from_(every.subquery("r")).subquery("a"), by_value.from_(SEEN).subquery("b")
     values = exp.select("a.cell", "a.x", "a.n > COALESCE(b.n, 0) AS others").from_(all_of)
     values = values.join(theirs, on=_equal("a", "b", "cell", "x"), join_type="LEFT")
     alone = exp.select("cell", "x").from_(VALUES).where("NOT others").subquery("a")
     many = exp.select(UNIT).distinct().from_(SEEN).join(alone, on=_equal(SEEN, "a", "cell", "x"), join_type="SEMI")
-    few = exp.select("cell", "x").from_(VALUES).where("others")
-    return {SEEN: rows, VALUES: values, MANY: many, EDGES: _edges()}, few
+    few = exp.select("cell", "x").from_(VALUES).where("others AND NOT x IS NULL")
+    return {SEEN: rows, VALUES: values, MANY: many, EDGES: _edges().where(f"NOT {SEEN}.x IS NULL")}, few
 
 
 def _edges() -> exp.Select:

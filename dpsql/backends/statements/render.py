@@ -107,8 +107,13 @@ def rows_in_cells(
     outputs: Mapping[str, str],
     filtered: str | None,
     form: Form,
+    *,
+    absent: bool = False,
 ) -> exp.Select:
-    """The cell of each row where x is present and the filter TRUE, with these columns, by their new names."""
+    """The cell of each row where x is present and the filter TRUE, with these columns, by their new names.
+
+    absent: also where x is NULL, for statements that leave it out later, when it is asked of fewer rows.
+    """
     match node:
         case ToGrid() | OnDomain() | Again():
             source = gridded_rows(node)
@@ -123,5 +128,6 @@ def rows_in_cells(
     query = select([alias(cell, CELL), *listed], subquery(source, "v"))
     if keys:
         joined(query, public_cells(keys, types), same(keys, CELLS, "v"))
-    there = [present(column(outputs["x"], "v"))]
-    return where(query, conjunction(there if filtered is None else [*there, column(filtered, "v")]))
+    conditions = [] if absent else [present(column(outputs["x"], "v"))]
+    conditions += [] if filtered is None else [column(filtered, "v")]
+    return where(query, conjunction(conditions)) if conditions else query

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.config import Config
 
 from dpsql.accounting import listing
 
@@ -15,3 +19,16 @@ def clocks_are_fine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing, "SETTLED_NS", 50_000_000)
         yield
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A catalog that a source can name."""
+    settings = {"TYPE": "sql", "URI": f"sqlite:///{tmp_path}/catalog.sqlite", "WAREHOUSE": f"file://{tmp_path}/lake"}
+    for key, said in settings.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{key}", said)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which it reads when it is imported
+    catalog = load_catalog("here")
+    catalog.create_namespace("shop")
+    yield catalog
+    catalog.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,8 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.types import StringType
-from pyiceberg.utils.config import Config
 
 import dpsql
 from dpsql.backends.duckdb import backend
@@ -106,19 +104,6 @@ def test_each_version_of_a_listed_table_is_told_apart(tmp_path: Path, monkeypatc
 
 
 # ---------------------------------------------------------------- Iceberg
-
-
-@pytest.fixture
-def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A catalog that a source can name."""
-    settings = {"TYPE": "sql", "URI": f"sqlite:///{tmp_path}/catalog.sqlite", "WAREHOUSE": f"file://{tmp_path}/lake"}
-    for key, said in settings.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{key}", said)
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which it reads when it is imported
-    catalog = load_catalog("here")
-    catalog.create_namespace("shop")
-    yield catalog
-    catalog.close()
 
 
 SOURCE = "iceberg:here.shop.visits"

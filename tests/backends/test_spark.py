@@ -20,6 +20,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from privacy.test_neighbours import seen_of, within_claims
 from spark_cluster import example, mortal, policy, spark
 from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
@@ -484,10 +485,12 @@ def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path
     """Names are no addresses: "a%20b" is not "a b"."""
     for name, rows in {"a b": 10, "a%20b": 500, "year=2024 é": 20}.items():
         pq.write_table(pa.table({"person": range(rows)}), tmp_path / f"{name}.parquet")
-    for source, rows in {"a b.parquet": 10, "*é.parquet": 20}.items():
-        described = policy(tmp_path, {"kind": "spark", "url": url}, source)
-        with dpsql.connect(described, ledger=":memory:") as session:
-            assert session.query("SELECT COUNT(*) FROM t", epsilon=1000).rows == [(rows,)]
+    described = policy(tmp_path, {"kind": "spark", "url": url})
+    one = described.tables["t"]
+    both = {"t": replace(one, source="a b.parquet"), "u": replace(one, name="u", source="*é.parquet")}
+    with dpsql.connect(replace(described, tables=both), ledger=":memory:") as session:
+        for name, rows in {"t": 10, "u": 20}.items():
+            assert session.query(f"SELECT COUNT(*) FROM {name}", epsilon=1000, max_rows=1).rows == [(rows,)]
 
 
 @pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "{t}.parquet", "old.parquet", "hidden.parquet"])
@@ -677,3 +680,60 @@ def test_the_files_of_a_delta_table_are_handed_to_spark(url: str, tmp_path: Path
         with pytest.raises(dpsql.Error) as changed:
             session.query("SELECT COUNT(*) FROM t", epsilon=1)
         assert changed.value.code == "data-changed"
+
+
+# ---------------------------------------------------------------- neighbours, over every kind of table
+
+NEIGHBOURS = 'SELECT k, COUNT(*), SUM(x) FROM "{}" GROUP BY k'
+
+
+def stored(kind: str, name: str, parts: list[pa.Table], folder: Path, run: Callable[..., Any], iceberg: Any) -> str:
+    """A source that was written in several turns."""
+    if kind == "delta":
+        for part in parts:
+            deltalake.write_deltalake(folder / name, part, mode="append")
+        return f"delta:{folder / name}"
+    if kind == "iceberg":
+        table = iceberg.create_table(f"shop.{name}", schema=parts[0].schema)
+        for part in parts:
+            table.append(part)
+        return f"iceberg:here.shop.{name}"
+    buckets = "CLUSTERED BY (person) INTO 3 BUCKETS" if kind == "buckets" else ""
+    run(f"CREATE TABLE dpsql_shop.{name} (person BIGINT, k STRING, x DOUBLE) USING parquet {buckets}")
+    for number, part in enumerate(parts):
+        pq.write_table(part, file := folder / f"{name}{number}.parquet")
+        run(f"INSERT INTO dpsql_shop.{name} SELECT * FROM parquet.`{file}`")
+    return f"dpsql_shop.{name}"
+
+
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "kind", ["buckets", pytest.param("catalog", marks=LONG), "delta", pytest.param("iceberg", marks=LONG)]
+)
+def test_over_every_kind_of_table_one_unit_moves_integers_by_its_claim_and_no_more(
+    kind: str, catalog: Callable[..., Any], iceberg: Any, url: str, tmp_path: Path
+) -> None:
+    """Half of the unit's rows, twice as many as its limit, are in files that were added later."""
+    others = [(person, "ab"[person % 2], float(person)) for person in range(9)] * 2
+    mine = [(77, "a", 5.0)] * 3  # 5 is the largest that counts
+    parts = {"without": [others, others], "with": [[*others, *mine], [*mine, *others]]}
+    kinds = pa.schema({"person": pa.int64(), "k": pa.string(), "x": pa.float64()})
+    told = policy(tmp_path, {"kind": "spark", "url": url}, k={"values": ["a", "b"]}, x={"min": 0, "max": 5})
+    neighbours = {}
+    for name, rows in parts.items():
+        tables = [pa.table(dict(zip(kinds.names, zip(*part, strict=True), strict=True)), kinds) for part in rows]
+        source = stored(kind, f"{kind}_{name}", tables, tmp_path, catalog, iceberg)
+        neighbours[name] = replace(told.tables["t"], name=name, source=source)
+    with dpsql.connect(replace(told, tables=neighbours), ledger=":memory:") as session:
+        spark_backend: Any = session._engine.backend
+        assert {table.bucketed for table in spark_backend._tables.values()} == {kind == "buckets"}
+        with spark_backend.measuring(None) as way:
+            one, other = (
+                seen_of(
+                    session.explain(NEIGHBOURS.format(name), epsilon=1, max_rows=3), lambda step: way.execute(step, {})
+                )
+                for name in neighbours
+            )
+    assert within_claims(one, other) == [1]

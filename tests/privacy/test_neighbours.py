@@ -3,7 +3,7 @@ than the claimed mass, peak, l1 and l2, and everything that an analyst can see b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -22,10 +22,11 @@ from support import cursor_of, examples, sampled
 
 import dpsql
 from dpsql.analyze.ownership import rows_promise
+from dpsql.backends.base import Exact
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
-from dpsql.quote.model import Quote
+from dpsql.quote.model import Quote, Step
 
 HUGE = 2**63 - 1
 SCHEMA = pa.schema(
@@ -133,13 +134,19 @@ def measured(session: dpsql.Session, sql: str) -> Seen:
 
 
 def measure(quote: Quote, cursor: Any) -> Seen:
+    seen = seen_of(quote, lambda step: execute(step, cursor))
+    cursor.close()
+    return seen
+
+
+def seen_of(quote: Quote, executed: Callable[[Step], Exact]) -> Seen:
+    """What an engine finds for each measurement."""
     columns = []
     for step in quote.steps:
-        exact = execute(step, cursor)
+        exact = executed(step)
         for m in step.measurements:
             made = m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies])
             columns.append([[int(v) for v in column] for column in made])
-    cursor.close()
     return Seen(quote, columns)
 
 

@@ -147,6 +147,15 @@ def _one_row(table: Any) -> Any:
     return pa.table({field.name: pa.nulls(1, field.type) for field in table.schema})
 
 
+def _lazily(session: Any, sql: str, parameters: Mapping[str, str]) -> Any:
+    """A query that a server sees once, when its rows are asked for: session.sql() has it analysed before that."""
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.functions import lit
+    from pyspark.sql.connect.plan import SQL
+
+    return DataFrame(SQL(sql, [], {name: lit(value) for name, value in parameters.items()}, []), session)
+
+
 class Connection:
     """A session that runs statements, each under the settings that the proofs assume. Threads may share it."""
 
@@ -173,7 +182,7 @@ class Connection:
 
         def run() -> Any:
             self._check_settings()
-            return self._session.sql(sql, args=dict(parameters)).toArrow()
+            return _lazily(self._session, sql, parameters).toArrow()
 
         return self._stoppable(run, until)
 

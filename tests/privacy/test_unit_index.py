@@ -220,7 +220,7 @@ def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> 
         assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
 
 
-PEAK = {"max_rows": 50, "max_rows_per_group": N}
+PEAK: dict[str, Any] = {"max_rows": 50, "max_rows_per_group": N}
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,8 @@ def test_rows_that_stand_there_more_often_than_in_the_table_have_no_index(
 ) -> None:
     assert [need.limit for use in uses_of(planned(pair[0], sql)) for need in use.needs] == FANNED_OUT[sql]
     # And were it otherwise: a unit with no more rows than the limit, and with more after the join, would keep them.
-    crowd, rows = [r for r in CROWD if r[0] is not None], [("heavy", "a", i) for i in range(N)]
+    crowd = [r for r in CROWD if r[0] is not None]
+    rows: list[Row] = [("heavy", "a", i) for i in range(N)]
     part_of, over = vars(indexed)["_part_of"], vars(refined)["_over"]
 
     def careless(relation: Any, unit: Any) -> Any:
@@ -547,9 +548,10 @@ def test_an_engine_keeps_what_a_query_over_all_rows_found_and_only_what_was_paid
         assert used[1].above == max(1, N // 2)
         for _ in range(2):
             session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, fresh=True, **PEAK)
-        assert len(spent) == 2 and used[4] is used[6] is not None and used[4].by
+        by_groups = used[4]
+        assert len(spent) == 2 and by_groups is used[6] and by_groups is not None and by_groups.by
         engine.index(steward=True)
-        assert {by for _, by in engine._indexes._kept} == {(), used[4].by}
+        assert {by for _, by in engine._indexes._kept} == {(), by_groups.by}
         engine._indexes._look()
         assert {by for _, by in engine._indexes._read} == {()}  # the file has none by groups
 

@@ -156,12 +156,10 @@ def histogram_of(release: Release, kind: Kind) -> Release | None:
 
 
 def _bucket_of(column: str) -> Expr:
-    """⌈log₂⌉ of a count, 0 to MOST, by comparisons: an engine that has no exact LOG2 writes pages in its place."""
-    steps = exp.Case(default=exp.Literal.number(MOST))
-    for bucket in range(MOST):
-        fits = exp.LTE(this=plan_column(column), expression=exp.Literal.number(2**bucket))
-        steps = steps.when(fits, exp.Literal.number(bucket), copy=False)
-    return exp.cast(steps, "INTEGER")
+    """⌈log₂⌉ of a count, 0 to MOST."""
+    power = exp.Ceil(this=exp.Log(this=exp.Literal.number(2), expression=plan_column(column)))
+    ends = [exp.Literal.number(0), exp.Literal.number(MOST)]
+    return exp.cast(exp.Anonymous(this="CLIP", expressions=[power, *ends]), "INTEGER")
 
 
 def _outside(release: Release, clipped: _Clipped) -> Release | None:

@@ -107,7 +107,7 @@ def test_a_query_has_the_cells_that_public_tables_and_its_conditions_leave(
     assert step.cells is not None and step.cells.num_rows == cells
 
 
-@pytest.mark.parametrize(("name", "first"), [("q01", 3), ("q05", 20)])
+@pytest.mark.parametrize(("name", "first"), [("q01", 2), ("q05", 19)])
 def test_public_tables_are_asked_once_while_they_stay_as_they_are(
     folder: Path, name: str, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

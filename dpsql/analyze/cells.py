@@ -31,7 +31,6 @@ from dpsql.analyze.facts import coarsened, expanded, narrowed, over_truncations,
 from dpsql.analyze.steps import stepped
 from dpsql.analyze.variables import Arrow, Variables
 from dpsql.core.errors import Error
-from dpsql.core.types import INTEGER
 from dpsql.plan.nodes import Expr
 from dpsql.plan.rows import plan_column
 from dpsql.sql.scalar import Scalar, scalar
@@ -140,8 +139,6 @@ class Lister:
         nulls = [None] if total.range.nullable else []
         arms = _arms(e)
         if arms is not None and total.type.is_key:
-            if total.type == INTEGER and all(isinstance(a, exp.Literal) and not a.is_string for a in arms):
-                return Domain(_integers(arms), "the values that CASE can give")  # as buckets have: nothing to compute
             parts = [self.domain(arm) for arm in arms]
             listed = [p for p in parts if p is not None]
             if len(listed) < len(parts):
@@ -268,13 +265,6 @@ class Lister:
                 query = query.where(copied(scalar(fact, self.known).sql), copy=False)
         found = self.public.table(query, rows.rows)
         return found if found.num_rows <= MAX_CELLS else None
-
-
-def _integers(literals: Sequence[Expr]) -> Arrow:
-    """Whole numbers that are written out, the different ones in order."""
-    import pyarrow as pa
-
-    return pa.array(sorted({int(one.name) for one in literals}), pa.int32())
 
 
 def _arms(key: Expr) -> list[Expr] | None:

@@ -184,3 +184,20 @@ def test_private_tables_that_no_cluster_reads_are_refused(tmp_path: Path) -> Non
     with pytest.raises(dpsql.PolicyError) as csv:
         dpsql.connect(dpsql.Policy.from_dict(described, folder=tmp_path), ledger=":memory:")
     assert csv.value.code == "not-on-backend" and "tables.t.source" in str(csv.value)
+
+
+def test_the_bucket_of_a_units_rows_is_written_in_a_line(connect: Connect) -> None:
+    """CEIL and LOG2 each repeat what they are of: their statement took seconds to be read."""
+    table = pa.table({"uid": pa.array([], pa.int64())})
+    session = connect({"t": table}, {"tables": {"t": {"unit": "uid"}}}, delta=1e-6)
+    limits, _ = session.explain("SELECT COUNT(*) FROM t", epsilon=1, delta="1e-7").stages
+    source = Table("files of t", columns_of(session._engine.schema["t"]))
+    (text,) = written_step(limits.steps[0], {"t": source})
+    assert "LENGTH(BIN(" in text.sql and "LN(" not in text.sql and len(text.sql) < 4_000
+
+
+def test_the_bits_of_a_number_are_the_ceiling_of_its_logarithm() -> None:
+    """As DuckDB has it, for all counts of rows that there may be, where the two could differ."""
+    numbers = [n for k in range(41) for n in (2**k - 1, 2**k, 2**k + 1) if 0 < n <= 2**40]
+    found = duckdb.execute("SELECT CEIL(LOG2(CAST(UNNEST(?::BIGINT[]) AS DOUBLE)))", [numbers]).fetchall()
+    assert [bits for (bits,) in found] == [(n - 1).bit_length() for n in numbers]

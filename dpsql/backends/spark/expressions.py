@@ -15,6 +15,7 @@ from sqlglot import exp
 from dpsql.backends.spark import casts, grids, patterns
 from dpsql.backends.spark.constants import constant, written_number
 from dpsql.backends.spark.values import (
+    MAX_ROWS,
     MOST,
     Value,
     common,
@@ -106,7 +107,7 @@ class Expressions:
                 parts = self(node.this), self(node.expression)
                 return Value(f"({parts[0].text} || {parts[1].text})", VARCHAR)
             case exp.Anonymous():
-                return self.call(str(node.this).lower(), [self(a) for a in node.expressions])
+                return self._bits_of(node) or self.call(str(node.this).lower(), [self(a) for a in node.expressions])
             case exp.Abs() | exp.Sqrt() | exp.Floor() | exp.Length():  # as statements of our own write them
                 return self.call(node.key, [self(node.this)])
             case exp.Least() | exp.Greatest():
@@ -126,6 +127,25 @@ class Expressions:
         if spelling is None:
             raise lacks(name.upper())
         return spelling(self, arguments)
+
+    def _bits_of(self, node: exp.Anonymous) -> Value | None:
+        """⌈log₂ n⌉ of a whole number n, as units' rows are counted by: how many bits n − 1 has. None of all else.
+
+        Below 2^40 it is the CEIL of DuckDB's LOG2, which tells n from its neighbours there. Spelled one by one, both
+        would repeat n a hundred times.
+        """
+        logarithm = node.expressions[0] if node.this == "ceil" else None
+        if not isinstance(logarithm, exp.Anonymous) or logarithm.this != "log2":
+            return None
+        (positive,) = logarithm.expressions
+        whole = positive.find(exp.Column)
+        if whole is None or as_sql(positive) != f"NULLIF(GREATEST(CAST({as_sql(whole)} AS DOUBLE), 0), 0)":
+            return None
+        n = self(whole)
+        if not n.type.is_integer or n.high is None or n.high > MAX_ROWS:
+            return None
+        bits = f"CASE WHEN {n.text} > 1 THEN CAST(LENGTH(BIN({n.text} - 1)) AS DOUBLE) WHEN {n.text} = 1 THEN 0D END"
+        return Value(f"({bits})", DOUBLE)
 
     def under(self, conditions: Sequence[exp.Expr]) -> Expressions:
         """The same where these conditions hold."""

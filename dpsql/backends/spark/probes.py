@@ -129,7 +129,7 @@ _PROBES = {
     ),
     "TRUNC": "TRUNC(d); TRUNC(d, 2); TRUNC(d, -2); TRUNC(m); TRUNC(m, 1); TRUNC(q, 3); TRUNC(n)",
     "FLOOR": "FLOOR(d); FLOOR(m); FLOOR(f); FLOOR(n); FLOOR(q)",
-    "CEIL": "CEIL(d); CEIL(m); CEIL(f); CEIL(q)",
+    "CEIL": "CEIL(d); CEIL(m); CEIL(f); CEIL(q); CEIL(LOG2(n))",
     "SQRT": "SQRT(d); SQRT(n)",
     "CBRT": "CBRT(d)",
     "EXP": "EXP(d)",

@@ -102,11 +102,41 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
         except Failed as failed:
             results["not_measured"][f"errors of {case.name} at {data.rows:,} rows"] = str(failed)
 
-    if "events" in given.parts:
-        for rows in given.rows:
-            for case in cases.EVENTS:
-                if rows <= case.up_to and (case.quick or not given.quick) and (not only or case.name in only):
-                    timed(case, events.made(rows, case.unit, given.data))
+    def asked(rows: int) -> None:
+        for case in cases.EVENTS if "events" in given.parts else ():
+            if rows <= case.up_to and (case.quick or not given.quick) and (not only or case.name in only):
+                timed(case, events.made(rows, case.unit, given.data))
+
+    try:
+        _run(given, only, results, asked, timed, compared)
+    except KeyboardInterrupt:
+        results["not_measured"]["what would have come then"] = "it was stopped"
+    results["seconds"] = time.time() - begun
+    results["load"] = {"before": before, "after": machine.load()}
+    results["goals"] = goals.judged(results)
+    return results
+
+
+def _run(
+    given: argparse.Namespace,
+    only: set[str],
+    results: dict[str, Any],
+    asked: Callable[[int], None],
+    timed: Callable[[Case, Data], None],
+    compared: Callable[[Case, Data], None],
+) -> None:
+    """One part after the other; what takes longest is last, so that whoever stops it loses least."""
+    if "small" in given.parts:
+        results["small"] = {
+            "rate": small.rate(1 if given.quick else 20, limits_counted=True),
+            "bare_rate": small.rate(1 if given.quick else 20, limits_counted=False),
+            "planning": small.planning(tpch.made(given.scale, given.data), 1 if given.quick else 3),
+            "start_up": small.start_up(1 if given.quick else 9),
+            "draws": small.draws(10**5 if given.quick else 10**6),
+        }
+    for rows in given.rows:
+        if rows <= cases.TEN:
+            asked(rows)
     if "tpch" in given.parts:
         for case in tpch.cases():
             if (case.quick or not given.quick) and (not only or case.name in only):
@@ -120,18 +150,9 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
             for case in tpch.cases():
                 if not case.limits:
                     compared(case, tpch.made(given.scale, given.data))
-    if "small" in given.parts:
-        results["small"] = {
-            "rate": small.rate(1 if given.quick else 20, limits_counted=True),
-            "bare_rate": small.rate(1 if given.quick else 20, limits_counted=False),
-            "planning": small.planning(tpch.made(given.scale, given.data), 1 if given.quick else 3),
-            "start_up": small.start_up(1 if given.quick else 9),
-            "draws": small.draws(10**5 if given.quick else 10**6),
-        }
-    results["seconds"] = time.time() - begun
-    results["load"] = {"before": before, "after": machine.load()}
-    results["goals"] = goals.judged(results)
-    return results
+    for rows in given.rows:
+        if rows > cases.TEN:
+            asked(rows)
 
 
 def errors(case: Case, data: Data, runs: int, say: Callable[[str], None]) -> dict[str, Any]:

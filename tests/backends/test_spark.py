@@ -36,7 +36,7 @@ from dpsql.backends.spark.queries import SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
-from dpsql.backends.spark.sources import test_of as test_of_type
+from dpsql.backends.spark.sources import test_of as condition_of
 from dpsql.backends.spark.values import Value
 from dpsql.core.types import BIGINT, decimal
 from dpsql.explain.show import show
@@ -171,7 +171,7 @@ def test_a_decimal_of_any_width_is_one_that_its_type_holds(connection: Connectio
     view = connection.view(
         pa.table({"d": pa.array([most, most.copy_negate(), None], pa.decimal128(width, scale))}), {"d": "`d`"}
     )
-    found = connection.arrow(f"SELECT {test_of_type('d', decimal(width, scale))} AS x FROM {view}", {})
+    found = connection.arrow(f"SELECT {condition_of('d', decimal(width, scale))} AS x FROM {view}", {})
     assert found.column("x").to_pylist() == [True, True, None]
     connection.drop(view)
 

@@ -266,3 +266,20 @@ def test_groups_are_missed_and_empty_ones_listed_no_more_often_than_it_says(monk
     # 5% of 1,000 are 50; more than 80 have a chance of less than one in ten thousand.
     assert 0 < sum(not there for there, *_ in tables) <= 80
     assert 0 < sum(any(empty) for _, *empty in tables) <= 80
+
+
+def test_of_a_computed_key_no_policy_is_asked_to_list_the_values() -> None:
+    policy = {
+        "budget": {"epsilon": 10, "delta": 1e-4},
+        "privacy": {"limits_share": 0, "max_rows": 5},
+        "tables": {"t": {"unit": "u", "columns": {"k": {"values": ["a", "b"]}}}},
+    }
+    rows = pa.table({"u": [1, 2], "k": ["a", "b"], "n": ["x", "y"]})
+    computed = "SELECT n, COUNT(*) FROM (SELECT u, MAX(n) OVER (PARTITION BY u) AS n FROM t) GROUP BY n"
+    with dpsql.connect(dpsql.Policy.from_dict(policy), sources={"t": rows}, ledger=":memory:") as session:
+        with pytest.raises(dpsql.Error) as refused:
+            session.query(computed, epsilon=1, delta=1e-7)
+        hint = refused.value.hint or ""
+        assert "columns]" not in hint and "max_groups=4" in hint and "group by a column of a table" in hint
+        assert session.query(computed, epsilon=1, delta=1e-7, max_groups=4)
+        assert session.query("SELECT k, COUNT(*) FROM t GROUP BY k", epsilon=1, delta=1e-7)

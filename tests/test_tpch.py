@@ -33,10 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return generated(tmp_path_factory.mktemp("tpch"))
 
 
-def generated(made: Path) -> Path:
-    """The tables at scale factor 0.01, and the policy beside them, its promises verified."""
+def generated(made: Path, scale: str = "0.01") -> Path:
+    """The tables at a scale, and the policy beside them, its promises verified."""
     generator = Path(sys.executable).with_name("tpchgen-cli")
-    subprocess.run([generator, "parquet", "-s", "0.01", "--output-dir", made], check=True, capture_output=True)
+    subprocess.run([generator, "parquet", "-s", scale, "--output-dir", made], check=True, capture_output=True)
     shutil.copy(HERE / "policy.toml", made)
     report = check(made / "policy.toml", steward=True)
     assert not report.broken

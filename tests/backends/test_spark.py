@@ -493,6 +493,21 @@ def test_exactly_the_files_that_a_source_names_are_read(url: str, tmp_path: Path
             assert session.query(f"SELECT COUNT(*) FROM {name}", epsilon=1000, max_rows=1).rows == [(rows,)]
 
 
+def test_rows_that_another_client_keeps_are_not_taken_for_the_files(
+    connection: Connection, url: str, tmp_path: Path
+) -> None:
+    """Spark gives what one client cached to all that read the same files, also after these were written anew."""
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"person": range(10)}), file)
+    kept = connection._session.read.parquet(str(file)).cache()
+    assert kept.count() == 10
+    pq.write_table(pa.table({"person": range(300)}), file)
+    assert connection._session.read.parquet(str(file)).count() == 10
+    with dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}), ledger=":memory:") as session:
+        assert session.query("SELECT COUNT(*) FROM t", epsilon=1000, max_rows=1).rows == [(300,)]
+    kept.unpersist()
+
+
 @pytest.mark.parametrize("name", ["_t.parquet", ".t.parquet", "{t}.parquet", "old.parquet", "hidden.parquet"])
 def test_files_that_spark_would_pass_over_or_read_otherwise_are_refused(name: str, url: str, tmp_path: Path) -> None:
     table = pa.table({"person": [1], "day": pa.array([-171_000], pa.date32())})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from secrets import token_hex
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -50,17 +51,26 @@ class Reading:
 
         Which files a DataFrame reads is settled when it is made, and stays so in views over it.
         """
+        reader = own_reader(session)
         if bucketed:
             assert self.table is not None
-            rows = session.table(self.table)
+            rows = reader.table(self.table)
         else:
-            reader = session.read
             if self.columns is not None:
                 reader = reader.schema(", ".join(f"{name_of(name)} {kind}" for name, kind in self.columns))
             rows = reader.parquet(*self.addresses)
         if sorted(map(address_of, rows.inputFiles())) != sorted(self.addresses):
             raise RuntimeError("other files are read than were named")
         return rows
+
+
+def own_reader(session: Any) -> Any:
+    """A reader of files as they are now, with an option that no format knows and whose value nobody else has.
+
+    What another client of the server keeps (CACHE TABLE) is given to whoever reads the same files with the same
+    options: rows as they were when they were kept, some passed over by statistics. Theorem SCAN-1 has neither.
+    """
+    return session.read.option("dpsql", token_hex(8))
 
 
 def address_of(uri: str) -> str:

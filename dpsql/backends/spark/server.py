@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
-from dpsql.backends.spark.reading import Reading
+from dpsql.backends.spark.reading import Reading, own_reader
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
 from dpsql.core.errors import DataError
 from dpsql.core.extras import extra
@@ -232,7 +232,7 @@ class Connection:
     def folder(self, location: str) -> list[tuple[str, int, int]]:
         """The files of a folder, as Spark lists them now: address, size, milliseconds of the last change."""
         with self._one_message():
-            files = self._session.read.format("binaryFile").load(location)
+            files = own_reader(self._session).format("binaryFile").load(location)
             asked = files.selectExpr("path", "length", "unix_millis(modificationTime) AS changed")
             return [(row["path"], row["length"], row["changed"]) for row in asked.toArrow().to_pylist()]
 

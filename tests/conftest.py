@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until the tests are listed: next to nothing of that is garbage
     if config.getoption("--whole"):
         os.environ[WHOLE] = "1"  # before test files, which settle their numbers of examples, are read
     if config.getoption("--seed") != FRESH:
@@ -36,8 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SPARK] = "1"
 
 
-LONGEST = ("test_quality", "test_browser", "test_crash", "test_unfiltered", "test_scan", "test_random_neighbours",
-           "test_random", "test_disk", "test_walks", "test_neighbours", "test_pages")  # fmt: skip
+LONGEST = ("test_spark", "test_quality", "test_browser", "test_scan", "test_unit_index", "test_attacks",
+           "test_neighbours", "test_moments_end_to_end", "test_distinct", "test_pages", "test_versions",
+           "test_postgres", "test_refresh", "test_random_neighbours", "test_walks", "test_crash", "test_disk",
+           "test_random")  # fmt: skip
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 
@@ -65,6 +69,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = kept
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Nobody need look for garbage among half a million objects that stay, nor as often as in a small process."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that the process can end in order
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,6 +20,10 @@ import dpsql
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "scale"
 GIVEN = "DPSQL_TEST_SPARK"  # the address of another Spark, to be asked in its place
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "  # little compiling, and one thread that looks for garbage
+    "-XX:+UnlockDiagnosticVMOptions -XX:+IgnoreUnrecognizedVMOptions -XX:-BytecodeVerificationRemote"
+)
 MORE = {
     "spark.sql.files.maxPartitionBytes": "1m",  # several tasks for several files
     "spark.log.level": "OFF",
@@ -44,7 +48,7 @@ def spark() -> Iterator[tuple[str, Any]]:
             pytest.fail(f"not to be left out under CI=true: {wanted}", pytrace=False)
         pytest.skip(WANTING + wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("JAVA_TOOL_OPTIONS", JAVA)
         if given := os.environ.get(GIVEN):
             yield given, None
         else:

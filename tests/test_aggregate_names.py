@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,21 +40,22 @@ NODES = {
 }
 
 
-def trees() -> list[tuple[str, ast.Module]]:
-    """The modules outside of aggregates/."""
-    found = []
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """What the modules outside of aggregates/ are made of."""
+    found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE).as_posix()
         if not place.startswith("aggregates/"):
-            found.append((place, ast.parse(path.read_text())))
+            found[place] = list(ast.walk(ast.parse(path.read_text())))
     assert len(found) > 100
     return found
 
 
-def classes_looked_for(tree: ast.Module) -> set[str]:
+def classes_looked_for(parts: list[ast.AST]) -> set[str]:
     """The names of sqlglot's classes that values are tested for."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in parts:
         tests: list[ast.AST] = []
         if (
             isinstance(node, ast.Call)
@@ -72,14 +74,14 @@ def classes_looked_for(tree: ast.Module) -> set[str]:
 def test_no_aggregate_is_known_by_name_outside_of_its_file() -> None:
     found = {
         place
-        for place, tree in trees()
-        if any(isinstance(node, ast.Constant) and node.value in NAMES for node in ast.walk(tree))
+        for place, parts in nodes().items()
+        if any(isinstance(node, ast.Constant) and node.value in NAMES for node in parts)
     }
     assert found == set(STRINGS)
 
 
 def test_no_aggregate_is_known_by_its_class_outside_of_its_file() -> None:
-    found = {place for place, tree in trees() if classes_looked_for(tree) & CLASSES}
+    found = {place for place, parts in nodes().items() if classes_looked_for(parts) & CLASSES}
     assert found == set(NODES)
 
 

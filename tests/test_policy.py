@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import examples
 
 from dpsql.core.errors import PolicyError, PrivacyError
 from dpsql.policy.model import (
@@ -572,7 +573,7 @@ columns = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     junk
     | st.fixed_dictionaries(

@@ -70,5 +70,5 @@ def test_the_first_command_of_the_readme_answers(installed: Path, tmp_path: Path
 def test_the_second_command_of_the_readme_is_what_the_tests_are_run_by() -> None:
     (second,) = re.findall(r"^python3 -m venv \.venv && (.*-m tests)$", README, re.M)
     ran = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for part in ("-e '.[dev]'", ".venv/bin/python -m tests"):
+    for part in ("-e '.[dev", ".venv/bin/python -m tests"):  # there with Spark, which is half a GB
         assert part in second and part.replace("'", '"') in ran.replace("'", '"')

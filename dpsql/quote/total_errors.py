@@ -136,10 +136,12 @@ class Noise:
 
     def bounds(self, totals: Sizes, peaks: Sizes | None) -> list[Bound]:
         """The bounds on a sum to choose from: none of them cuts more than another without having less noise."""
-        found = [Bound(most, None, cut, float(most)) for most, cut in totals.options]
+        limits = totals.options
+        found = [Bound(most, None, cut, float(most)) for most, cut in limits]
         if not self.pure and peaks is not None and peaks.seen:
-            for most, cut in totals.options:
-                for peak, more in peaks.options:
+            within = peaks.options
+            for most, cut in limits:
+                for peak, more in within:
                     if peak < most:  # Theorem TOTALS-1: ‖v‖₂² ≤ total · peak
                         found.append(Bound(most, peak, 1 - (1 - cut) * (1 - more), sqrt(most) * sqrt(peak)))
         best, least = [], inf

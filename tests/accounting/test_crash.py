@@ -36,7 +36,7 @@ v = { min = 0, max = 10 }
 @posix
 def test_kill_9_at_any_step_never_leaves_less_spent_than_released(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """--whole: 500 times; otherwise a sample of the steps."""
-    trials = 500 if pytestconfig.getoption("--whole") else 14
+    trials = 500 if pytestconfig.getoption("--whole") else 9
     pq.write_table(pa.table({"k": ["a", "b"] * 10, "v": list(range(20))}), tmp_path / "t.parquet")
     (tmp_path / "policy.toml").write_text(POLICY)
     done = subprocess.run(

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import load_catalog
-from pyiceberg.utils.config import Config
 
 from dpsql.accounting import listing
 
@@ -24,6 +22,9 @@ def clocks_are_fine() -> Iterator[None]:
 @pytest.fixture
 def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A catalog that a source can name."""
+    from pyiceberg.catalog import load_catalog  # which takes a second: not of every process that lists the tests
+    from pyiceberg.utils.config import Config
+
     settings = {"TYPE": "sql", "URI": f"sqlite:///{tmp_path}/catalog.sqlite", "WAREHOUSE": f"file://{tmp_path}/lake"}
     for key, said in settings.items():
         monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{key}", said)

@@ -12,8 +12,6 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestContent, ManifestFile
-from pyiceberg.types import StringType
 
 import dpsql
 from dpsql.backends.duckdb import backend
@@ -126,6 +124,8 @@ def test_an_iceberg_table_is_the_files_of_its_present_snapshot(iceberg: Any, tmp
 def test_an_iceberg_table_whose_columns_were_renamed_is_refused_until_it_is_rewritten(
     iceberg: Any, tmp_path: Path
 ) -> None:
+    from pyiceberg.types import StringType
+
     table = iceberg.create_table("shop.visits", schema=TEN.schema)
     table.append(TEN)
     with table.update_schema() as change:
@@ -143,6 +143,8 @@ def test_an_iceberg_table_whose_columns_were_renamed_is_refused_until_it_is_rewr
 
 def test_iceberg_delete_files_are_refused(iceberg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pyiceberg writes none: a manifest of deletes is one that says so."""
+    from pyiceberg.manifest import ManifestContent, ManifestFile
+
     table = iceberg.create_table("shop.visits", schema=TEN.schema)
     table.append(TEN)
     assert count(tmp_path, SOURCE) == [(10,)]

@@ -164,7 +164,7 @@ def test_equal_words_never_leave_rows_in_the_order_of_the_data(monkeypatch: pyte
         return np.frombuffer(os.urandom(8 * n), np.uint64) & np.uint64(2**63)
 
     monkeypatch.setattr(sampler, "_words", words)
-    n = 30_000
+    n = 12_000
     orders = Counter(tuple(shuffled(4).tolist()) for _ in range(n))
     assert len(orders) == 24
     assert chi_squared(np.array(list(orders.values())), np.full(24, 1 / 24)) < chi_squared_limit(23)

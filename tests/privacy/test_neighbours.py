@@ -312,7 +312,7 @@ def test_over_every_kind_of_source_one_unit_moves_no_statistic_by_more_than_is_c
             stored_session(data, kind, tmp_path / f"{pair}-{i}", by_unit=by_unit) for i, data in enumerate(sets)
         ]
         try:
-            for sql in dice.sample(list(queries.values()), min(len(queries), examples(12))):
+            for sql in dice.sample(list(queries.values()), min(len(queries), examples(6))):
                 one, other = (measured(session, sql) for session in sessions)
                 within_claims(one, other)
         finally:

@@ -182,7 +182,7 @@ def test_whatever_median_is_chosen_first_one_unit_loses_no_more_than_is_claimed(
     limits: str, adjacency: str, listed: bool
 ) -> None:
     dice = Random(f"{limits} {adjacency} {listed}")
-    for _ in range(examples(8)):
+    for _ in range(examples(5)):
         sql = dice.choice(QUERIES) if listed else "SELECT k, MAD(x) FILTER (WHERE b), COUNT(*) FROM t GROUP BY k"
         quote = quoted(limits, adjacency, listed, sql, dice.choice(["laplace", "gaussian", "discrete_gaussian"]))
         others = [row(dice, dice.randrange(4)) for _ in range(dice.choice([0, 4, 10]))]

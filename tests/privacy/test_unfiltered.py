@@ -165,7 +165,7 @@ def run(session: dpsql.Session, step: Step) -> None:
 
 
 def test_no_expression_fails_even_without_its_filter(session: dpsql.Session, request: pytest.FixtureRequest) -> None:
-    seeds = 20_000 if request.config.getoption("--whole") else 60
+    seeds = 20_000 if request.config.getoption("--whole") else 40
     answered = 0
     for seed in range(seeds):
         sql = Writer(seed).query()

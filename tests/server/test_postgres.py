@@ -893,8 +893,10 @@ def test_the_command_serves_both_and_ends_in_order(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            said = "".join(process.stderr.readline() for _ in range(3))
-            found = re.search(r"psql -h 127.0.0.1 -p (\d+)", said)
+            said, found = "", None
+            while found is None and (line := process.stderr.readline()):  # it may build the page first
+                said += line
+                found = re.search(r"psql -h 127.0.0.1 -p (\d+)", line)
             assert found, said
             told = f"host=127.0.0.1 port={found[1]} user=ann password={token} dbname=dpsql"
             with psycopg.connect(told, autocommit=True) as opened:

@@ -48,6 +48,11 @@ def nodes_of(tree: exp.Expr, *kinds: type[Node]) -> list[Node]:
     return [node for node in nodes(tree) if isinstance(node, kinds)]
 
 
+def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Is a node of these kinds in a tree? Much sooner than `find` knows it."""
+    return any(isinstance(node, kinds) for node in nodes(tree))
+
+
 def copied(tree: Tree) -> Tree:
     """A tree of one's own, as `copy` makes it, but places and types are not copied deeply: that takes most of it."""
     root = _bare(tree, None, None, None)

@@ -96,7 +96,8 @@ def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) ->
         )
     stamps = [stamp_of(source.table, file) for file in files]
     written = _keyed(secret, b"dpsql.stamp")
-    for name, stamp in zip(names(files), stamps, strict=True):
+    called = names(files)
+    for name, stamp in zip(called, stamps, strict=True):
         _add(written, name.encode(errors="surrogateescape"))
         _add(written, _times(stamp).encode())
     if source.inside is not None:
@@ -105,7 +106,7 @@ def fingerprint(source: Source, secret: bytes, known: Mapping[str, FileMark]) ->
     _add(whole, source.part.encode())
     read: dict[str, FileMark] = {}
     digests = {}
-    for file, name, stamp in zip(files, names(files), stamps, strict=True):
+    for file, name, stamp in zip(files, called, stamps, strict=True):
         mark = known.get(str(file))
         if mark is None or mark.stamp != stamp:
             mark = read[str(file)] = _read(source.table, file, secret)

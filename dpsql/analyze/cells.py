@@ -34,7 +34,7 @@ from dpsql.core.errors import Error
 from dpsql.plan.nodes import Expr
 from dpsql.plan.rows import plan_column
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.sql.trees import copied, nodes_of, rebuilt
+from dpsql.sql.trees import copied, holds, nodes_of, rebuilt
 
 
 class Lister:
@@ -74,18 +74,18 @@ class Lister:
     def _with_same(self, e: Expr) -> Expr:
         def rewrite(node: Expr) -> Expr:
             if isinstance(node, exp.Column) and node.name in self.same:
-                return self.same[node.name].copy()
+                return copied(self.same[node.name])
             return rebuilt(node, rewrite)
 
         return rewrite(e) if self.same else e
 
     def cover(self, e: Expr) -> tuple[Expr, ...] | None:
         """Parts of an expression with public values, such that it is a function of them; None where there are none."""
-        if e.find(exp.Column) is None:
+        if not holds(e, exp.Column):
             return ()
         if isinstance(e, exp.Column):
             return (e,) if (self._fits([e]) if self._is_public(e.name) else self.listed(e) is not None) else None
-        below = [self.cover(c) for c in e.iter_expressions() if c.find(exp.Column) is not None]
+        below = [self.cover(c) for c in e.iter_expressions() if holds(c, exp.Column)]
         found = tuple(dict.fromkeys(leaf for one in below for leaf in one or ()))
         if all(one is not None for one in below) and self._fits(found):
             return found
@@ -252,7 +252,7 @@ class Lister:
         columns = {n: c for n in beside.columns if (c := self.variables.columns[n].public) is not None}
         rows = columns[names[0]]
         looked = [exp.alias_(identifier(c.column), n, quoted=True, copy=False) for n, c in columns.items()]
-        whole: exp.Query = exp.select(*looked).from_(rows.source.copy(), copy=False)
+        whole: exp.Query = exp.select(*looked).from_(copied(rows.source), copy=False)
         if beside.missing:
             none = [exp.alias_(typed(exp.null(), self.known[n].type), n, quoted=True) for n in columns]
             whole = exp.union(whole, exp.select(*none), distinct=False)

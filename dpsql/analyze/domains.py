@@ -70,7 +70,8 @@ def declared(column: KeyColumn, public: PublicEngine) -> Domain | None:
         ref = said.references
         # A value that the column can't have is no key of it.
         value = exp.TryCast(this=identifier(ref.column), to=data_type(known.type.sql))
-        query = exp.select(exp.alias_(value, "k")).from_(exp.Table(this=quoted(ref.table.lower())))
+        query = exp.select(exp.alias_(value, "k", copy=False), copy=False)
+        query = query.from_(exp.Table(this=quoted(ref.table.lower())), copy=False)
         return Domain(distinct(query, {}, known.type, nulls, public), f"{ref.table}.{ref.column}")
     return implied(known, nulls)
 
@@ -113,11 +114,11 @@ def distinct(
 
     text = exp.cast(identifier("k"), "VARCHAR") if kind.is_text else identifier("k")
     listed = (
-        exp.select(exp.alias_(text, "k"))
-        .distinct()
-        .from_(exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("q"))))
-        .where(exp.Not(this=exp.Is(this=identifier("k"), expression=exp.Null())))
-        .order_by(identifier("k"))
+        exp.select(exp.alias_(text, "k", copy=False), copy=False)
+        .distinct(copy=False)
+        .from_(exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("q"))), copy=False)
+        .where(exp.Not(this=exp.Is(this=identifier("k"), expression=exp.Null())), copy=False)
+        .order_by(identifier("k"), copy=False)
     )
     values = public.table(listed, tables).column("k").combine_chunks()
     return pa.concat_arrays([values, pa.array(nulls, values.type)]) if nulls else values

@@ -20,6 +20,7 @@ from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Policy
 from dpsql.sql.refuse import offsets, refuse
 from dpsql.sql.scalar import Scalar, post
+from dpsql.sql.trees import copied
 
 Schema = Mapping[str, tuple[tuple[str, str], ...]]  # table -> its (column, DuckDB type)s
 Describe = Callable[[exp.Query], tuple[tuple[str, str], ...]]  # names and types of a query over all tables, empty ones
@@ -118,9 +119,9 @@ def several(source: Expr, columns: Sequence[Expr]) -> exp.Select:
     """A value of these columns that several rows have: an equality never holds for NULL."""
     return (
         exp.select(exp.alias_(exp.Literal.number(1), "k"))
-        .from_(source.copy(), copy=False)
-        .where(*(exp.Not(this=exp.Is(this=c.copy(), expression=exp.Null())) for c in columns), copy=False)
-        .group_by(*(c.copy() for c in columns), copy=False)
+        .from_(copied(source), copy=False)
+        .where(*(exp.Not(this=exp.Is(this=copied(c), expression=exp.Null())) for c in columns), copy=False)
+        .group_by(*(copied(c) for c in columns), copy=False)
         .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1)), copy=False)
         .limit(1, copy=False)
     )
@@ -132,14 +133,14 @@ def _quoted(name: str) -> exp.Column:
 
 def _extremes(source: Expr, columns: Sequence[tuple[str, Type]]) -> exp.Select:
     """The least and the greatest value of each column of public rows, and how many are NULL."""
-    asked: list[Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    asked: list[Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows", copy=False)]
     for i, (column, type_) in enumerate(columns):
         missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=_quoted(column)))
         asked.append(exp.alias_(missing, f"n{i}", copy=False))
         if type_.is_numeric or type_.is_date or type_.is_timestamp:
             asked.append(exp.alias_(exp.Min(this=_quoted(column)), f"l{i}", copy=False))
             asked.append(exp.alias_(exp.Max(this=_quoted(column)), f"h{i}", copy=False))
-    return exp.select(*asked).from_(source.copy(), copy=False)
+    return exp.select(*asked, copy=False).from_(copied(source), copy=False)
 
 
 def _range(answer: Any, i: int, type_: Type) -> Range:

@@ -19,7 +19,7 @@ from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Column
 from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import Scalar
-from dpsql.sql.trees import copied, nodes, rebuilt
+from dpsql.sql.trees import copied, holds, nodes, rebuilt
 
 Arrow = Any  # pyarrow has no types of its own
 
@@ -124,7 +124,7 @@ def over_variables(e: Expr, columns: Mapping[str, KeyColumn]) -> Expr | None:
 
 def _typed(made: Expr, known: Scalar) -> Expr:
     """A constant in the type that its column has: a text literal by itself could be taken for a date."""
-    if made.find(exp.Column) is not None or known.type.is_null:
+    if holds(made, exp.Column) or known.type.is_null:
         return made if isinstance(made, exp.Column) else exp.Paren(this=made)
     return made if isinstance(made, exp.Cast) else exp.cast(made, data_type(known.type.sql))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
 from typing import Any
@@ -28,8 +29,17 @@ def half_width(terms: Sequence[tuple[Any, Noise]], confidence: float, cells: int
         return np.asarray(weights[0] * noises[0].within(confidence, cells))
     miss = 1.0 - confidence ** (1.0 / cells) if cells > 1 else 1.0 - confidence
     if all(isinstance(n, DiscreteLaplace) for n in noises) and len(terms) <= 3:
-        return _laplace_sum([w * float(n.width) for w, n in zip(weights, noises, strict=True)], miss)
+        scales = [w * float(n.width) for w, n in zip(weights, noises, strict=True)]
+        if all(s.ndim == 0 for s in scales):
+            return np.asarray(_one_laplace_sum(tuple(float(s) for s in scales), miss))
+        return _laplace_sum(scales, miss)
     return _cornish_fisher(weights, noises, miss)
+
+
+@lru_cache(maxsize=256)
+def _one_laplace_sum(scales: tuple[float, ...], miss: float) -> float:
+    """The same for one sum: queries of one policy mostly have noise of the same few scales."""
+    return float(_laplace_sum([np.asarray(s) for s in scales], miss))
 
 
 def _laplace_sum(scales: list[Floats], miss: float) -> Floats:

@@ -44,7 +44,7 @@ from dpsql.sql.bind import MAX_NODES, Bound
 from dpsql.sql.grouping import grouping_sets
 from dpsql.sql.nodes import holds_aggregate, is_privacy_unit
 from dpsql.sql.refuse import refuse
-from dpsql.sql.trees import nodes, nodes_of
+from dpsql.sql.trees import copied, nodes, nodes_of
 
 MAX_TRIES = 64  # to read a query as another one that it may be
 UNIT = "privacy unit"  # the plan column of a unit that no column of the table holds
@@ -372,7 +372,7 @@ class Builder:
         if found is None:
             raise not_yet_correlated(node)
         if isinstance(found, exp.Column):
-            copy = found.copy()
+            copy = copied(found)
             copy.this.meta.update(node.this.meta)
             return copy
         self.nodes += len(nodes(found))  # columns of columns can double a query many times
@@ -380,7 +380,7 @@ class Builder:
             raise SQLError(
                 "the query is too large once its subqueries are expanded", code="too-long", hint="simplify it"
             )
-        return found.copy()
+        return copied(found)
 
 
 def _is_list(query: exp.Expr) -> bool:

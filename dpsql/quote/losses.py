@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import inf
 
 from dpsql.mechanisms.budget import Split
 from dpsql.quote.candidates import Candidates
+from dpsql.statistics.base import Quantity
 from dpsql.statistics.strategy import Strategy
 from dpsql.statistics.units import Units
 from dpsql.statistics.votes import Votes
+
+Floats = Mapping[Quantity, Sequence[tuple[tuple[int, int], float]]]
 
 
 def variances(split: Split, chosen: Sequence[tuple[Candidates, Strategy]]) -> Iterator[float]:
@@ -37,15 +40,26 @@ def _squares(release: Candidates, index: int, strategy: Strategy) -> list[list[t
     key = (index, id(strategy))  # it is kept, so nothing else has its id
     if key not in release.once:
         found = []
+        floats = _floats(release, strategy)
         for contrast in release.contrasts[index]:
             weights: dict[tuple[int, int], float] = {}
             for quantity, factor in contrast:
-                for place, weight in strategy.estimates[quantity].terms:
-                    weights[place] = weights.get(place, 0.0) + float(weight) * factor
+                for place, weight in floats[quantity]:
+                    weights[place] = weights.get(place, 0.0) + weight * factor
             found.append([(place[0], w * w) for place, w in weights.items()])
         release.once[key] = strategy, found
     squares: list[list[tuple[int, float]]] = release.once[key][1]
     return squares
+
+
+def _floats(release: Candidates, strategy: Strategy) -> Floats:
+    """The weights of each quantity's estimate, made once for all aggregates that look at it."""
+    key = ("weights", id(strategy))
+    if key not in release.once:
+        found = {q: [(place, float(weight)) for place, weight in e.terms] for q, e in strategy.estimates.items()}
+        release.once[key] = strategy, found
+    floats: Floats = release.once[key][1]
+    return floats
 
 
 def whole(release: Candidates, index: int) -> float:

@@ -23,7 +23,7 @@ from dpsql.sql.rewrite import rewrite
 from dpsql.sql.series import checked_series, series_of
 from dpsql.sql.sources import CTE, MAX_NODES, Sources, derived, unsupported
 from dpsql.sql.stars import expand_columns, is_star, star
-from dpsql.sql.trees import Rewrite, nodes_of, rebuilt
+from dpsql.sql.trees import Rewrite, copied, nodes_of, rebuilt
 
 MAX_OUTPUTS = 500
 
@@ -201,7 +201,7 @@ class _Binder(Sources):
         if distinct := node.args.get("distinct"):
             bound.set("distinct", self.distinct(distinct, outputs, by_alias))
         unique = unique_names(names)
-        bound.set("expressions", [aliased(v.copy(), n) for v, n in zip(outputs, unique, strict=True)])
+        bound.set("expressions", [aliased(copied(v), n) for v, n in zip(outputs, unique, strict=True)])
         self.order_by(node, bound, outputs, by_alias)
         self.limits(node, bound)
         if (unit := node.meta.get(UNIT_COLUMN)) is not None:

@@ -51,8 +51,12 @@ def gridded(value: exp.Expr, grid: Grid) -> exp.Expr:
     within: exp.Expr = exp.Between(this=copied(value), low=floor, high=ceiling)
     if finite:
         within = _near(inside, grid)
-        above = exp.and_(above, exp.LT(this=copied(value), expression=cast(exp.Literal.string("inf"), "DOUBLE")))
-        below = exp.and_(below, exp.GT(this=copied(value), expression=cast(exp.Literal.string("-inf"), "DOUBLE")))
+        above = exp.and_(
+            above, exp.LT(this=copied(value), expression=cast(exp.Literal.string("inf"), "DOUBLE")), copy=False
+        )
+        below = exp.and_(
+            below, exp.GT(this=copied(value), expression=cast(exp.Literal.string("-inf"), "DOUBLE")), copy=False
+        )
     return exp.Case(
         ifs=[
             exp.If(this=within, true=cast(inside, storage)),

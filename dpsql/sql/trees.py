@@ -33,10 +33,12 @@ def nodes(tree: exp.Expr) -> list[exp.Expr]:
     """All nodes of a tree in the order of `walk`, parents before their children: as they are now, and much sooner."""
     found = [tree]
     for node in found:
+        if node.is_primitive:  # a name or a literal, as every other node is: it holds no others
+            continue
         for value in node.args.values():
             if isinstance(value, exp.Expr):
                 found.append(value)
-            elif isinstance(value, list):
+            elif value.__class__ is list:
                 found += [one for one in value if isinstance(one, exp.Expr)]
     return found
 
@@ -46,41 +48,40 @@ def nodes_of(tree: exp.Expr, *kinds: type[Node]) -> list[Node]:
     return [node for node in nodes(tree) if isinstance(node, kinds)]
 
 
+def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Is a node of these kinds in a tree? Much sooner than `find` knows it."""
+    return any(isinstance(node, kinds) for node in nodes(tree))
+
+
 def copied(tree: Tree) -> Tree:
     """A tree of one's own, as `copy` makes it, but places and types are not copied deeply: that takes most of it."""
-    root = _bare(tree)
-    waiting: list[tuple[exp.Expr, exp.Expr]] = [(tree, root)]
+    root = _bare(tree, None, None, None)
+    waiting: list[exp.Expr] = [root]
     while waiting:
-        node, copy = waiting.pop()
-        for key, value in node.args.items():
+        copy = waiting.pop()
+        args = copy.args
+        for key, value in args.items():
             if isinstance(value, exp.Expr):
-                copy.args[key] = child = _bare(value)
-                child.parent, child.arg_key = copy, key
-                waiting.append((value, child))
-            elif isinstance(value, list):
-                copy.args[key] = listed = []
+                args[key] = child = _bare(value, copy, key, None)
+                if not child.is_primitive:
+                    waiting.append(child)
+            elif value.__class__ is list:
+                args[key] = listed = list(value)
                 for index, one in enumerate(value):
                     if isinstance(one, exp.Expr):
-                        child = _bare(one)
-                        child.parent, child.arg_key, child.index = copy, key, index
-                        waiting.append((one, child))
-                        listed.append(child)
-                    else:
-                        listed.append(one)
-            else:
-                copy.args[key] = value
+                        listed[index] = child = _bare(one, copy, key, index)
+                        waiting.append(child)
     return root
 
 
-def _bare(node: Tree) -> Tree:
-    """A node of the same kind without its children, with what is known of it."""
-    made = type(node)()
-    if node._meta:
-        made._meta = dict(node._meta)
-    if node._type is not None:
-        made._type = node._type
-    if node.comments is not None:
-        made.comments = list(node.comments)
+def _bare(node: Tree, parent: exp.Expr | None, key: str | None, index: int | None) -> Tree:
+    """A node of the same kind at this place, with what is known of it; what it holds is still the other's."""
+    made = node.__class__.__new__(node.__class__)
+    made.args = dict(node.args)
+    made.parent, made.arg_key, made.index = parent, key, index
+    made.comments = None if node.comments is None else list(node.comments)
+    made._type, made._hash = node._type, None
+    made._meta = dict(node._meta) if node._meta else None
     return made
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -103,8 +102,8 @@ def _matched(matching: Matching, cells: Any, listed: Listed | None, cursor: Curs
 
 def _run(text: str, cells: Any, cursor: Cursor, listed: Listed | None = None) -> Any:
     """The result of a statement that may look at these cells and units, as an Arrow table."""
-    with _registered(cells, listed, cursor):
-        return cursor.arrow(text)
+    _register(cells, listed, cursor)
+    return cursor.arrow(text)
 
 
 def _columns(result: Any) -> dict[str, Integers]:
@@ -113,25 +112,18 @@ def _columns(result: Any) -> dict[str, Integers]:
 
 def _rows(text: str, cells: Any, cursor: Cursor, listed: Listed | None) -> dict[str, Integers]:
     """The columns of a small result of integers. It is fetched as rows, which are there sooner than an Arrow table."""
-    with _registered(cells, listed, cursor):
-        names, rows = cursor.rows(text)
+    _register(cells, listed, cursor)
+    names, rows = cursor.rows(text)
     return {name: _exact([row[i] for row in rows]) for i, name in enumerate(names)}
 
 
-@contextmanager
-def _registered(cells: Any, listed: Listed | None, cursor: Cursor) -> Iterator[None]:
-    named = {}
+def _register(cells: Any, listed: Listed | None, cursor: Cursor) -> None:
+    """Let a statement read its cells and listed units. The cursor is one query's, and its names end with it: the next
+    statement's take their place, and to take a name back is a statement of its own."""
     if cells is not None:
-        named[CELLS] = cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64)))
+        cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
     if listed is not None:
-        named[LISTED] = listed.units.select([UNIT])
-    try:
-        for name, values in named.items():
-            cursor.register(name, values)
-        yield
-    finally:
-        for name in named:
-            cursor.unregister(name)
+        cursor.register(LISTED, listed.units.select([UNIT]))
 
 
 def _exact(values: list[int]) -> Integers:

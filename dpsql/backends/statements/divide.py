@@ -39,7 +39,7 @@ def _layers(statistic: Moments, part: Part, name: str, cells: Sequence[str]) -> 
     """The mass of a part, then for each degree of each axis what goes up, and what is where after that."""
     steps = [axis for axis, degree in zip(statistic.axes, part.degrees, strict=True) for _ in range(degree)]
     whole = cast(number(statistic.resolution), _INTEGER)
-    there = exp.or_(*(_pattern(statistic.axes, pattern) for pattern in part.patterns))
+    there = exp.or_(*(_pattern(statistic.axes, pattern) for pattern in part.patterns), copy=False)
     masses: dict[tuple[int, ...], str] = {(): cells[0] if not steps else f"{name}s"}
     yield [alias(exp.Case(ifs=[exp.If(this=there, true=whole)]), masses[()])]
     before: Axis | None = None
@@ -86,4 +86,4 @@ def _pattern(axes: Sequence[Axis], pattern: Pattern) -> exp.Expr:
         else:  # NULL is not TRUE
             test = exp.func("coalesce", column(axis), exp.false())
         tests.append(test if i in pattern else exp.Not(this=test))
-    return exp.and_(*tests) if tests else exp.true()
+    return exp.and_(*tests, copy=False) if tests else exp.true()

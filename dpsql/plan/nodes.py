@@ -433,7 +433,7 @@ class Corrected:
     """
 
     rows: ToGrid
-    weights: Weight | WeightUnits
+    weights: Weight | WeightUnits | WeightRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,7 +479,7 @@ class Histogram:
     Its cells are those of the statement beside it: public ones, or the private keys that occur there.
     """
 
-    input: Gridded | Weight | WeightRows
+    input: Gridded | Weight | WeightRows | Corrected
     keys: tuple[str, ...]
     types: tuple[str, ...]
     spectrum: Spectrum

@@ -16,6 +16,7 @@ from dpsql.plan.nodes import (
     Given,
     Gridded,
     Group,
+    Histogram,
     Join,
     Link,
     Mark,
@@ -30,6 +31,7 @@ from dpsql.plan.nodes import (
     Statement,
     ToGrid,
     Weight,
+    WeightRows,
     WeightUnits,
     Windows,
     parts_of,
@@ -95,11 +97,11 @@ class Use:
 
 def uses_of(step: Step) -> tuple[Use, ...]:
     """What the statements of a step need, those that an index can refine."""
-    found = [use_of(one) for one in ((step.statement,) if step.tallies else ()) + step.matchings]
+    found = [use_of(one) for one in (*((step.statement,) if step.tallies else ()), *step.histograms, *step.matchings)]
     return tuple(dict.fromkeys(use for use in found if use is not None))
 
 
-def use_of(statement: Statement | Matching) -> Use | None:
+def use_of(statement: Statement | Histogram | Matching) -> Use | None:
     """What indexes must be like to refine a statement; None: none can."""
     bounded = bounded_rows(statement)
     if bounded is None:
@@ -139,7 +141,7 @@ class Bounded:
     keys: tuple[str, ...] = ()
 
 
-def bounded_rows(statement: Statement | Matching) -> Bounded | None:
+def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
     """The rows that limits are enforced on; None of what no index refines.
 
     A cap needs all groups of a unit, and votes are spread over them; a total is bounded by values, not by rows.
@@ -148,6 +150,12 @@ def bounded_rows(statement: Statement | Matching) -> Bounded | None:
         case Matching(input=ToGrid() | OnDomain() as seen):
             return Bounded(seen, statement.mass, statement.peak, statement.keys)
         case Matching():
+            return None
+        case Histogram(input=Weight(input=rows, mass=mass, totals=())):
+            return Bounded(rows, mass)
+        case Histogram(input=WeightRows(input=rows, units=WeightUnits(input=PerUnit(), mass=mass, peak=peak))):
+            return Bounded(rows, mass, peak, statement.keys)
+        case Histogram():
             return None
         case OnCells():
             return bounded_rows(statement.input)

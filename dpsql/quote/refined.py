@@ -12,6 +12,7 @@ from dpsql.plan.nodes import (
     Filter,
     Gridded,
     Group,
+    Histogram,
     Join,
     Link,
     Mark,
@@ -25,6 +26,7 @@ from dpsql.plan.nodes import (
     Statement,
     ToGrid,
     Weight,
+    WeightRows,
     WeightUnits,
     Windows,
     expressions_of,
@@ -55,12 +57,18 @@ def refined_matching(matching: Matching, *, complete: bool) -> Matching:
     return replace(matching, input=listed, every=every)
 
 
+def refined_histogram(histogram: Histogram, *, complete: bool) -> Histogram:
+    """Theorem INDEX-1, of rows by cell and value: a unit's weight in a cell is that of all of its rows there."""
+    every, listed = _apart(histogram, complete)
+    return replace(histogram, input=Corrected(every, _weights_of_rows(histogram, listed)))
+
+
 def _refined(group: Group, complete: bool) -> Group:
     every, listed = _apart(group, complete)
     return replace(group, input=Corrected(every, _weights_of(group, listed)))
 
 
-def _apart(statement: Group | Matching, complete: bool) -> tuple[ToGrid, Gridded]:
+def _apart(statement: Group | Histogram | Matching, complete: bool) -> tuple[ToGrid, Gridded]:
     """All rows, and those of listed units."""
     bounded = bounded_rows(statement)
     assert bounded is not None, "nothing that an index refines: ask use_of"
@@ -84,6 +92,19 @@ def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:
             return replace(group.input, input=listed)
         case WeightUnits(input=PerUnit() as per_unit):
             return replace(group.input, input=replace(per_unit, input=listed))
+        case _:
+            raise AssertionError("nothing that an index refines: ask use_of")
+
+
+def _weights_of_rows(histogram: Histogram, listed: Gridded) -> Weight | WeightRows:
+    """The weights of each row, of these rows alone."""
+    match histogram.input:
+        case Weight():
+            return replace(histogram.input, input=listed)
+        case WeightRows(units=WeightUnits(input=PerUnit(), mass=int() as mass, peak=None, bits=bits)):
+            return Weight(listed, mass, bits)  # Theorem WEIGHT-2: without a peak it is WEIGHT-1
+        case WeightRows():
+            return replace(histogram.input, input=listed)
         case _:
             raise AssertionError("nothing that an index refines: ask use_of")
 

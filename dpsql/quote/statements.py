@@ -5,7 +5,10 @@ The steps are those of docs/architecture.md, "Bounding".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+from sqlglot import exp
 
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.plan.nodes import (
@@ -14,6 +17,7 @@ from dpsql.plan.nodes import (
     Filter,
     Gridded,
     Group,
+    GroupUnits,
     Histogram,
     Matching,
     OnCells,
@@ -41,12 +45,9 @@ def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tupl
     checked, bounding = release.checked, release.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
-    rows = _rows(release, together)
-    # One GROUP BY unit and a join back reads the rows twice: not where they come from joins, or are numbered as read.
+    rows = _rows(release, together, tallies)
     # Without keys a unit has one row of tallies, which pays as long as they are few: each makes all the rest slower.
-    bottom = _bottom(checked.relation)
-    few = not keys and len(tallies) <= FEW
-    once = few or not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
+    once = (not keys and len(tallies) <= FEW) or _read_once(checked)
     totals = tuple((name, t) for name, t in named if t.most is not None)
     peaks = bounding.peak is not None or any(t.most is not None and t.most.peak is not None for t in tallies)
     by_row = bounding.cap is None and not peaks and not _clips(release, tallies)
@@ -86,23 +87,45 @@ def histogram_of(release: Candidates, spectrum: Spectrum) -> Histogram:
     checked, bounding = release.checked, release.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     rows = _rows(release)
-    source: Gridded | WeightRows = rows
-    if bounding.enforced:
+    source: Gridded | Weight | WeightRows = rows
+    if bounding.cap is None and bounding.peak is None and bounding.mass is not None and not _read_once(checked):
+        source = Weight(rows, bounding.mass, release.bits)  # Theorem WEIGHT-2: without a peak it is WEIGHT-1
+    elif bounding.enforced:
         source = WeightRows(rows, _whole_units(release, PerUnit(Again(), keys, ())))
     return Histogram(source, keys, _types(checked), spectrum)
+
+
+def _read_once(checked: CheckedRelease) -> bool:
+    """One GROUP BY unit and a join back reads rows twice: not where they come from joins, or are numbered as read."""
+    bottom = _bottom(checked.relation)
+    return not isinstance(bottom, Scan) or bool(bottom.links) or checked.owner.numbered
 
 
 def _types(checked: CheckedRelease) -> tuple[str, ...]:
     return tuple(k.type.sql for k in checked.keys)
 
 
-def _rows(release: Candidates, together: tuple[Moments, ...] = ()) -> Gridded:
+def _rows(release: Candidates, together: tuple[Moments, ...] = (), tallies: tuple[Tally, ...] = ()) -> Gridded:
     """The rows on their grids, those of other cells left out where units have limits; divided for joint statistics."""
     checked = release.checked
-    gridded = ToGrid(Project(checked.relation, release.columns), release.values, together)
+    gridded = ToGrid(Project(_counted_units(release, tallies), release.columns), release.values, together)
     if checked.keys and not checked.private_keys and checked.bounding.enforced:
         return OnDomain(gridded, tuple(f"k{i}" for i in range(len(checked.keys))), _types(checked))
     return gridded
+
+
+def _counted_units(release: Candidates, tallies: tuple[Tally, ...]) -> Relation:
+    """The rows of a release. Where it counts units that have such a row, and nothing else, there are no others.
+
+    Theorem CUT-1: whoever has none isn't counted, and needn't be told apart from others before that is known.
+    """
+    relation, columns = release.checked.relation, dict(release.columns)
+    match relation, tallies:
+        case GroupUnits(keys=(), columns=((flag, exp.LogicalOr(this=test)),)), (Tally("rows", None, str(where), None),):
+            held = columns[where]
+            if isinstance(held, exp.Column) and held.name == flag and not release.checked.keys:
+                return replace(relation, input=Filter(relation.input, test))
+    return relation
 
 
 def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups | SpreadVotes | WeightUnits:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,17 @@ def people() -> Iterator[list[Row]]:
     yield [(77, "abc"[i % 3], 1e9 if i % 2 else -1e9) for i in range(5000)]
     yield [(77, "zzz", 11.0)]
     yield [(77, "a", 0.5)]
+
+
+def test_units_with_a_value_outside_are_counted_once_each_and_no_others() -> None:
+    """Rows inside are left out before units are told apart: the number is that of all units, each asked by itself."""
+    rows = [*CROWD, *(row for i, mine in enumerate(people()) for row in [(70 + i, k, x) for _, k, x in mine])]
+    beyond = [(unit, k) for unit, k, x in rows if x is not None and isfinite(x) and not 0 <= x <= 10]
+    outside, passing = {unit for unit, _ in beyond}, {unit for unit, k in beyond if k == "a"}
+    assert 0 < len(passing) < len(outside)
+    with opened("add_remove", rows) as session:
+        for sql, units in (("SELECT SUM(x) FROM t", outside), ("SELECT SUM(x) FILTER (WHERE k = 'a') FROM t", passing)):
+            assert [len(units)] in vector(session, stage_of(session, sql), rows), sql
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -27,6 +28,9 @@ from dpsql.quote import indexed, refined
 from dpsql.quote.indexed import uses_of
 from dpsql.quote.model import Step
 from dpsql.session import Engine
+from dpsql.statistics.base import Choice
+from dpsql.statistics.deviation import Deviation
+from dpsql.statistics.ranks import Extreme, Quantiles
 from dpsql.store import unit_index
 
 N = 3
@@ -55,6 +59,12 @@ QUERIES: dict[str, dict[str, Any]] = {
     "SELECT COUNT(*), SUM(a.v) FROM t AS a LEFT JOIN t AS b ON a.id = b.id AND a.v < b.v": {"max_rows": 50},
     "SELECT k, COUNT(DISTINCT v % 5), COUNT(*) FROM t WHERE v <> 4 GROUP BY k": {"max_rows": 4},
     "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > -2) FROM t GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
+    "SELECT k, MEDIAN(v) FROM t GROUP BY k": {},
+    "SELECT MEDIAN(v), MAX(v) FILTER (WHERE v < 7), COUNT(*) FROM t": {},
+    "SELECT k, QUANTILE_DISC(v, [0.2, 0.9]), MAD(v) FROM t WHERE v <> 4 GROUP BY k": {"max_rows": 4},
+    "SELECT k, MIN(NULLIF(v, 2)), SUM(v) FROM t GROUP BY k": {"max_rows": 5, "max_rows_per_group": N},
+    "SELECT k, MEDIAN(v) FILTER (WHERE v > -2) FROM t GROUP BY k": {"max_rows": 50, "max_rows_per_group": N},
+    "SELECT label, MEDIAN(v) FROM t JOIN codes USING (k) GROUP BY label": {},
 }
 
 
@@ -128,15 +138,30 @@ def indexes_of(step: Step, cursor: Any) -> list[HeavyUnits]:
 
 
 def columns(step: Step, exact: Any) -> list[list[list[int]]]:
-    made = (m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements)
+    made = (_measured(m.statistic, exact, 1 if step.cells is None else step.cells.num_rows) for m in step.measurements)
     return [[[int(v) for v in column] for column in one] for one in made]
+
+
+def _measured(statistic: Any, exact: Any, cells: int) -> Any:
+    """What gets noise; of a choice what its scores are made of: how often each value occurs in each cell."""
+    if not isinstance(statistic, Quantiles | Extreme | Deviation):
+        return statistic.columns([exact.tallies[t] for t in statistic.tallies])
+    counts, grid = exact.spectra[statistic.spectrum], statistic.value.grid
+    found = np.zeros((cells, grid.span + 1), dtype=np.int64)
+    np.add.at(found, (counts.cells, counts.values - grid.low), counts.counts)
+    return [found.reshape(-1)]
 
 
 def share(step: Step, one: Any, other: Any) -> Fraction:
     """Which part of its claim a measurement has moved by, at most."""
-    found = []
+    found: list[Fraction] = []
     for m, here, there in zip(step.measurements, one, other, strict=True):
         off = [x - y for a, b in zip(here, there, strict=True) for x, y in zip(a, b, strict=True)]
+        if isinstance(m.statistic, Choice):  # Theorem QUANTILE-1 counts on the mass of rows
+            unit = step.checked.bounding.contribution
+            assert unit.mass is not None
+            found.append(Fraction(sum(map(abs, off))) / ((2 if unit.replace else 1) * unit.mass * 2**step.bits))
+            continue
         found.append(Fraction(sum(map(abs, off))) / m.sensitivity.l1)
         found.append(Fraction(sum(d * d for d in off)) / m.sensitivity.l2_squared)
     return max(found)
@@ -186,7 +211,8 @@ def test_an_index_without_one_heavy_unit_would_break_the_claim(pair: tuple[dpsql
     def without_the_heaviest(heavy: HeavyUnits) -> HeavyUnits:
         return replace(heavy, units=heavy.units.slice(1))
 
-    assert moved(pair, FIRST, None) <= 1 < moved(pair, FIRST, without_the_heaviest)
+    for sql in (FIRST, "SELECT k, MEDIAN(v) FROM t GROUP BY k", "SELECT MEDIAN(v) FROM t"):
+        assert moved(pair, sql, None) <= 1 < moved(pair, sql, without_the_heaviest)
 
 
 def test_a_list_that_is_short_by_one_unit_would_break_the_claim_of_distinct_values(tmp_path: Path) -> None:
@@ -216,8 +242,8 @@ def test_an_index_from_one_row_more_on_would_break_the_claim(tmp_path: Path) -> 
             few = heavy.units.filter(pa.compute.greater(heavy.units["rows"], N + 1))
             return replace(heavy, units=few)
 
-        sql = "SELECT k, COUNT(*) FROM t GROUP BY k"
-        assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
+        for sql in ("SELECT k, COUNT(*) FROM t GROUP BY k", "SELECT k, MAX(v) FROM t GROUP BY k"):
+            assert moved((one, other), sql, None) <= 1 < moved((one, other), sql, later)
 
 
 PEAK: dict[str, Any] = {"max_rows": 50, "max_rows_per_group": N}
@@ -358,6 +384,7 @@ def test_other_bounds_than_those_of_rows_have_no_index(pair: tuple[dpsql.Session
         "SELECT k, COUNT(DISTINCT v) FROM t GROUP BY k HAVING COUNT(DISTINCT id) > 2",
         "SELECT SUM(v, contribution_bounds_per_group => (0, 5)) FROM t",
         "SELECT COUNT(*) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id) AS g",
+        "SELECT k, MEDIAN(v) FROM t GROUP BY k HAVING COUNT(DISTINCT id) > 2",
     ):
         assert uses_of(planned(pair[0], sql, max_groups=1)) == (), sql
 

@@ -31,7 +31,7 @@ from source_kinds import KINDS
 import dpsql
 from dpsql import quoting
 from dpsql import run as loop
-from dpsql.backends.base import Exact
+from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.heavy_units import heavy_units
 from dpsql.backends.duckdb.run import execute
@@ -154,8 +154,16 @@ def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits
     exact = execute(step, cursor, given, found)
     for tally, counted in plain.tallies.items():
         assert list(map(int, counted)) == list(map(int, exact.tallies[tally])), f"with an index {tally} is another"
+    for spectrum, counts in plain.spectra.items():
+        assert how_often(counts) == how_often(exact.spectra[spectrum]), f"with an index {spectrum} is another"
     INDEXED.append(step.name)
     return exact
+
+
+def how_often(counts: Counts) -> list[tuple[int, int, int]]:
+    """Each cell and value with how often it occurs there; what occurs with no weight at all needn't be listed."""
+    listed = zip(counts.cells, counts.values, counts.counts, strict=True)
+    return [(int(cell), int(value), int(count)) for cell, value, count in listed if count]
 
 
 def integers(step: Step, exact: Any) -> list[Cells]:

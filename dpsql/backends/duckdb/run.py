@@ -20,7 +20,7 @@ from dpsql.core.arrow import column
 from dpsql.plan.nodes import Group
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.indexed import use_of
-from dpsql.quote.refined import LISTED, refined, refined_matching
+from dpsql.quote.refined import LISTED, refined, refined_histogram, refined_matching
 from dpsql.statistics.base import Integers
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def execute(
                 cursor.register(name, values)
             exact = _tallied(step, _listed(step.statement, heavy), cursor) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
-            found = {h.spectrum: _counted(h, cells, cursor) for h in step.histograms}
+            found = {h.spectrum: _counted(h, cells, _listed(h, heavy), cursor) for h in step.histograms}
             matched = {m.tally: _matched(m, cells, _listed(m, heavy), cursor) for m in step.matchings}
             return replace(exact, tallies={**exact.tallies, **matched}, spectra=found)
         finally:
@@ -71,7 +71,7 @@ def _indexed_text(step: Step, *, complete: bool) -> str:
     return step.texts[name]
 
 
-def _listed(statement: Statement | Matching, heavy: Sequence[HeavyUnits]) -> Listed | None:
+def _listed(statement: Statement | Histogram | Matching, heavy: Sequence[HeavyUnits]) -> Listed | None:
     """The units that a statement must look at; None: all of them."""
     use = use_of(statement) if heavy else None
     return None if use is None else listed_for(use, heavy)
@@ -90,8 +90,9 @@ def _tallied(step: Step, listed: Listed | None, cursor: Cursor) -> Exact:
     return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
 
 
-def _counted(histogram: Histogram, cells: Any, cursor: Cursor) -> Counts:
-    return counts_of(_run(text_of(render_histogram(histogram)), cells if histogram.keys else None, cursor))
+def _counted(histogram: Histogram, cells: Any, listed: Listed | None, cursor: Cursor) -> Counts:
+    node = histogram if listed is None else refined_histogram(histogram, complete=listed.complete)
+    return counts_of(_run(text_of(render_histogram(node)), cells if histogram.keys else None, cursor, listed))
 
 
 def _matched(matching: Matching, cells: Any, listed: Listed | None, cursor: Cursor) -> Integers:

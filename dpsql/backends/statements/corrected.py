@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import heavy_weight, weighted_units, whole_weight
+from dpsql.backends.statements.bounding import Form, heavy_weight, weight_rows, weighted_units, whole_weight
 from dpsql.backends.statements.pieces import alias, column, count, equal, every, grouped, joined, select, subquery
 from dpsql.backends.statements.rows import ROWS_READ, TOGETHER, gridded_rows
 from dpsql.backends.statements.tallies import WEIGHT, row_tally, weighted_tally
-from dpsql.plan.nodes import Again, Corrected, ToGrid, Weight
+from dpsql.plan.nodes import Again, Corrected, ToGrid, Weight, WeightRows, WeightUnits
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
 from dpsql.statistics.tally import Tally
@@ -21,7 +21,8 @@ Tallies = Sequence[tuple[str, Tally]]
 
 def corrected(node: Corrected, keys: tuple[str, ...], tallies: Tallies) -> exp.Union:
     """Theorem INDEX-1. Tallies by key in parts, to be added up: of all rows, and what listed units lose of theirs."""
-    parts = [_in_full(rows, keys, some, tallies, node.weights.bits) for rows, some in _apart(node.rows, keys, tallies)]
+    bits = _bits(node.weights)
+    parts = [_in_full(rows, keys, some, tallies, bits) for rows, some in _apart(node.rows, keys, tallies)]
     taken = select([exp.Star()], subquery(_lost(node, keys, tallies), "z"))
     return exp.union(*parts, taken, distinct=False, copy=False)
 
@@ -63,9 +64,13 @@ def _without_others(rows: ToGrid, keys: tuple[str, ...], some: Tallies) -> ToGri
 def _lost(node: Corrected, keys: tuple[str, ...], tallies: Tallies) -> exp.Select:
     """What listed units lose. Their rows are read once: their number and their values are those of the same rows."""
     weights = node.weights
-    if not isinstance(weights, Weight):
-        less = exp.Paren(this=exp.Sub(this=column(WEIGHT), expression=whole_weight(weights.bits)))
+    less = exp.Paren(this=exp.Sub(this=column(WEIGHT), expression=whole_weight(_bits(weights))))
+    if isinstance(weights, WeightUnits):
         return weighted_units(weights, by=less)
+    if isinstance(weights, WeightRows):  # by keys among which there are others than those of the weights
+        seen = dict.fromkeys(name for name in (*keys, *(n for _, t in tallies for n in (t.value, t.where))) if name)
+        changed = [*map(column, seen), alias(less, WEIGHT)]
+        return _summed(select(changed, subquery(weight_rows(weights, Form.JOINS), "n")), keys, tallies)
     assert weights.mass is not None and not weights.totals
     # Whoever is within the limit keeps the full weight, and loses nothing.
     weight = heavy_weight(weights.mass, weights.bits, count())
@@ -74,6 +79,19 @@ def _lost(node: Corrected, keys: tuple[str, ...], tallies: Tallies) -> exp.Selec
     units = grouped(select([column(UNIT), change], subquery(gridded_rows(Again()), "c")), [column(UNIT)], above)
     rows = select([every("r"), column(WEIGHT, "h")], subquery(gridded_rows(Again()), "r"))
     joined(rows, subquery(units, "h"), equal(UNIT, "r", "h"))
-    outputs = [*map(column, keys), *(alias(weighted_tally(name, tally), name) for name, tally in tallies)]
-    query = grouped(select(outputs, subquery(rows, "l")), [column(k) for k in keys])
+    query = _summed(rows, keys, tallies)
     return query.with_(ROWS_READ, as_=gridded_rows(weights.input), materialized=True, copy=False)
+
+
+def _summed(rows: exp.Select, keys: tuple[str, ...], tallies: Tallies) -> exp.Select:
+    """Tallies by key of rows that have weights."""
+    outputs = [*map(column, keys), *(alias(weighted_tally(name, tally), name) for name, tally in tallies)]
+    return grouped(select(outputs, subquery(rows, "l")), [column(k) for k in keys])
+
+
+def _bits(weights: Weight | WeightUnits | WeightRows) -> int:
+    """Of a whole weight."""
+    if not isinstance(weights, WeightRows):
+        return weights.bits
+    assert isinstance(weights.units, WeightUnits)
+    return weights.units.bits

@@ -92,12 +92,38 @@ def _group(node: Group, form: Form) -> exp.Select:
 
 def render_histogram(node: Histogram, form: Form = Form.JOINS) -> exp.Select:
     """The number of rows (in integer weights) by cell and value."""
+    if isinstance(node.input, Corrected):
+        return _corrected_histogram(node, node.input)
     weighted = not isinstance(node.input, ToGrid | OnDomain | Again)
     number_of = weighted_tally("", Tally("rows")) if weighted else row_tally("", Tally("rows"))
     outputs = {"x": node.spectrum.value, **({WEIGHT: WEIGHT} if weighted else {})}
     rows = rows_in_cells(node.input, node.keys, node.types, outputs, node.spectrum.where, form)
-    listed = [column(CELL), alias(cast(column("x"), "BIGINT"), "x"), alias(number_of, "n")]
-    return grouped(select(listed, subquery(rows, "y")), [column(CELL), column("x")])
+    return _by_value(rows, number_of, node.keys)
+
+
+def _corrected_histogram(node: Histogram, input_: Corrected) -> exp.Select:
+    """Theorem INDEX-1. All rows by key and value, with what listed units lose; then by cell, each of few values.
+
+    Of rows without a value, and of those that don't pass the FILTER, 0 are counted: they are left out last, because a
+    value that is asked of each row before is computed for it twice (FACT-SPEED-5).
+    """
+    value, present_ = node.spectrum.value, Tally("present", node.spectrum.value, node.spectrum.where)
+    counted = corrected(input_, (*node.keys, value), (("n", present_),))
+    outputs = [alias(column(value, "v"), "x"), column("n", "v")]
+    rows = select([*([column(CELL, CELLS)] if node.keys else []), *outputs], subquery(counted, "v"))
+    if node.keys:
+        joined(rows, public_cells(node.keys, node.types), same(node.keys, CELLS, "v"))
+    query = _by_value(rows, exp.Sum(this=column("n")), node.keys)
+    some = exp.NEQ(this=exp.Sum(this=column("n")), expression=number(0))
+    query.set("having", exp.Having(this=some))
+    return query
+
+
+def _by_value(rows: exp.Select, number_of: exp.Expr, keys: tuple[str, ...]) -> exp.Select:
+    """How many rows there are for each cell and value; without keys there is one cell (FACT-SPEED-5)."""
+    cell = column(CELL) if keys else alias(cast(number(0), "BIGINT"), CELL)
+    listed = [cell, alias(cast(column("x"), "BIGINT"), "x"), alias(number_of, "n")]
+    return grouped(select(listed, subquery(rows, "y")), [*([column(CELL)] if keys else []), column("x")])
 
 
 def rows_in_cells(
@@ -117,6 +143,9 @@ def rows_in_cells(
     match node:
         case ToGrid() | OnDomain() | Again():
             source = gridded_rows(node)
+        case Weight() if form is Form.WINDOWS:  # rows are named once (Theorem FORM-1)
+            per_unit = PerUnit(Again(), keys, ())
+            source = weight_rows(WeightRows(node.input, WeightUnits(per_unit, node.mass, None, node.bits)), form)
         case Weight():
             source = weight(node, form)
         case WeightRows():

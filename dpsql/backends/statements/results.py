@@ -9,14 +9,23 @@ import numpy as np
 from dpsql.backends.base import Counts
 from dpsql.backends.statements.distinct import OUTPUTS, counted
 from dpsql.backends.statements.rows import CELL
+from dpsql.core.segments import Places
 from dpsql.statistics.base import Integers
 
 
 def counts_of(result: Any) -> Counts:
     """What a histogram's statement found."""
     cell, value, count = (integers(result.column(name)) for name in (CELL, "x", "n"))
-    order = np.lexsort((value, cell))
+    order = _by_cell(cell, value)
     return Counts(cell[order], value[order], count[order])
+
+
+def _by_cell(cell: Integers, value: Integers) -> Places:
+    """The order of cells, and of values in each: by one number for both, where that fits 64 bits."""
+    low, span = int(value.min(initial=0)), int(value.max(initial=0)) - int(value.min(initial=0)) + 1
+    if cell.dtype == object or value.dtype == object or (int(cell.max(initial=0)) + 1) * span >= 2**62:
+        return np.lexsort((value, cell))
+    return np.argsort(cell * span + (value - low))
 
 
 def matched_of(result: Any, cells: int) -> Integers:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpsql.plan.nodes import Expr, Scan
     from dpsql.policy.model import Policy
     from dpsql.policy.settings import EngineSettings
-    from dpsql.quote.indexed import Owned
+    from dpsql.quote.indexed import Owned, Use
     from dpsql.quote.model import ResponseStep, Step
     from dpsql.sql.parse import Tree
 
@@ -147,6 +147,9 @@ class Measuring(Protocol):
 
         heavy: indexes by which the same integers may be found sooner (Theorem INDEX-1).
         """
+
+    def uses(self, step: Step) -> tuple[Use, ...]:
+        """What indexes must be like so that `execute` makes use of them for this step."""
 
     def heavy_units(self, of: Owned, above: int, by: tuple[Expr, ...] = ()) -> HeavyUnits | None:
         """Every unit with more than so many rows; None where the backend keeps no index of such units.

@@ -378,21 +378,27 @@ class Weight:
     """Adds each row's integer weight: 2^bits, or ⌊mass · 2^bits / m⌋ for a unit with m > mass rows (WEIGHT-1).
 
     And one for each of these totals: 2^bits, or ⌊most · 2^bits / Σ|x|⌋ where the unit has more (TOTALS-1).
+    among: the rows of all units that may have more, where a list names them (INDEX-1).
     """
 
     input: Gridded
     mass: int | None
     bits: int
     totals: tuple[tuple[str, Tally], ...] = ()
+    among: Gridded | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """One row for each unit and key: its tallies and its number of rows."""
+    """One row for each unit and key: its tallies and its number of rows.
+
+    listed: so for each unit of a list; of all others together one row for each key, with NULL for the unit (INDEX-1).
+    """
 
     input: Gridded
     keys: tuple[str, ...]
     tallies: tuple[tuple[str, Tally], ...]
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

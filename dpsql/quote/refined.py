@@ -51,6 +51,32 @@ def refined(statement: Statement, *, complete: bool) -> Statement:
     return _refined(statement, complete)
 
 
+def told_apart(statement: Statement) -> Statement:
+    """The same integers for engines that move rows to group them: those of units that aren't listed stay in place.
+
+    Theorem INDEX-1, *In one look*: listed units are told apart and weighed, all others are one, at its full weight.
+    *In two looks*: where rows are read from one table, and would be grouped by more than their unit, the rows of
+    listed units are counted alone, by the unit. That is less work than a group for each of their keys.
+    """
+    if isinstance(statement, OnCells):
+        return replace(statement, input=_told_apart(statement.input))
+    return _told_apart(statement)
+
+
+def _told_apart(group: Group) -> Group:
+    weights: Weight | WeightUnits
+    match group.input:
+        case Weight(input=rows, totals=()) if group.keys and _is_read(rows):
+            return replace(group, input=replace(group.input, among=_of_listed(rows)))
+        case Weight(input=rows, mass=mass, bits=bits, totals=()):  # Theorem FORM-1 (b)
+            weights = WeightUnits(PerUnit(rows, group.keys, group.tallies, listed=True), mass, None, bits)
+        case WeightUnits(input=PerUnit() as per_unit):
+            weights = replace(group.input, input=replace(per_unit, listed=True))
+        case _:
+            raise AssertionError("nothing that an index refines: ask use_of")
+    return replace(group, input=weights)
+
+
 def refined_matching(matching: Matching, *, complete: bool) -> Matching:
     """Theorem INDEX-2. The same numbers of values: only what listed units have is told apart by unit."""
     every, listed = _apart(matching, complete)
@@ -76,9 +102,23 @@ def _apart(statement: Group | Histogram | Matching, complete: bool) -> tuple[ToG
     # Rows outside of the public cells may stay among all rows: they are dropped later. They don't count for a unit.
     gridded = rows.input if isinstance(rows, OnDomain) else rows
     assert isinstance(gridded, ToGrid)
-    few = replace(_over(gridded, _listed), sparse=True)
-    listed = replace(rows, input=few) if isinstance(rows, OnDomain) else few
-    return _every_row(gridded, complete), listed
+    return _every_row(gridded, complete), _of_listed(rows, sparse=True)
+
+
+def _of_listed(rows: Gridded, *, sparse: bool = False) -> Gridded:
+    """The rows of listed units alone."""
+    gridded = rows.input if isinstance(rows, OnDomain) else rows
+    assert isinstance(gridded, ToGrid)
+    few = replace(_over(gridded, _listed), sparse=sparse)
+    return replace(rows, input=few) if isinstance(rows, OnDomain) else few
+
+
+def _is_read(rows: Gridded) -> bool:
+    """Are rows as they are read, so that a second look costs no more than that?"""
+    gridded = rows.input if isinstance(rows, OnDomain) else rows
+    assert isinstance(gridded, ToGrid)
+    parts = list(parts_of(gridded.input))
+    return all(isinstance(p, Filter | Project) or (isinstance(p, Scan) and not p.links) for p in parts)
 
 
 def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:

@@ -24,13 +24,14 @@ class Indexed:
 
     file: Path | None  # None: the ledger is in memory, and so is the index
     above: int
-    tables: tuple[tuple[str, int | None], ...]  # None: units of a type that no index lists
+    tables: tuple[tuple[str, int | None], ...]  # None: no index lists them
 
     def __str__(self) -> str:
         lines = [] if self.file is None else [f"{'written':<9} {self.file}"]
         lines.append(f"{'serves':<9} limits of {self.above:,} rows and more")
         for name, units in self.tables:
-            counted = "not indexed: only units that are whole numbers or text are" if units is None else ""
+            what = "not indexed: only units that are whole numbers or text are, and on Spark no more than a million"
+            counted = what if units is None else ""
             listed = f"{units:,} unit{'' if units == 1 else 's'} with more than {self.above:,} rows"
             lines.append(f"{'table':<9} {name}: {counted or listed}")
         return "\n".join(lines)

@@ -27,7 +27,7 @@ from dpsql.backends.base import Measuring
 from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Expr, Link
-from dpsql.quote.indexed import Need, Owned, uses_of
+from dpsql.quote.indexed import Need, Owned
 from dpsql.quote.model import Step
 from dpsql.store.archive import from_bytes, to_bytes
 
@@ -59,7 +59,7 @@ class UnitIndexes:
         self._kept: dict[Counted, Bound] = {}
         self._read: dict[Counted, Bound] = {}
         self._missed: Counter[Counted] = Counter()
-        self._unlisted: set[Owned] = set()
+        self._unlisted: dict[Counted, int] = {}  # of what no list was made, and down to how many rows
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
@@ -73,19 +73,21 @@ class UnitIndexes:
         return fit[0] if fit else None
 
     def missed(self, need: Need) -> int:
-        """How often an index was missing, this time among them; 0 for units that no index lists."""
+        """How often an index was missing, this time among them; 0 where none can be made."""
         with self._lock:
-            if need.of in self._unlisted:
+            if _half(need) <= self._unlisted.get(need.counted, 0):
                 return 0
             if len(self._missed) >= MANY:
                 self._missed.clear()
             self._missed[need.counted] += 1
             return self._missed[need.counted]
 
-    def never(self, of: Owned) -> None:
-        """Remember that these units are none that an index lists."""
+    def never(self, counted: Counted, above: int) -> None:
+        """Remember that no list of these is made: units of a kind that has none, or too many with so few rows."""
         with self._lock:
-            self._unlisted.add(of)
+            if len(self._unlisted) >= MANY:
+                self._unlisted.clear()
+            self._unlisted[counted] = max(above, self._unlisted.get(counted, 0))
 
     def keep(self, one: Bound) -> None:
         """Keep an index in memory, in the place of what was kept of the same kind; the oldest of too many go."""
@@ -125,6 +127,11 @@ class UnitIndexes:
         return {}
 
 
+def _half(need: Need) -> int:
+    """Down to how many rows an engine looks, so that somewhat smaller limits are served as well."""
+    return max(1, need.limit // 2)
+
+
 class Indexing:
     """The indexes of the data that one query is about, for its steps; and what they find for later queries."""
 
@@ -139,7 +146,7 @@ class Indexing:
         self._bind(of)
         found = rows.heavy_units(of, above, by)
         if found is None:
-            self._indexes.never(of)
+            self._indexes.never((of, by), above)
         else:
             self._found.append(found)
         return found
@@ -156,7 +163,7 @@ class Indexing:
         they for statements over some of the rows, from the second on that could make use of them.
         """
         used: dict[HeavyUnits, None] = {}
-        for use in uses_of(step):
+        for use in rows.uses(step):
             known = [self._known(need) for need in use.needs]
             missing = next((need for need, one in zip(use.needs, known, strict=True) if one is None), None)
             enough = 1 if use.whole else 2
@@ -174,7 +181,7 @@ class Indexing:
         return next((one for one in self._found if one.serves(need)), None) or self._indexes.find(need, to)
 
     def _look_down(self, need: Need, rows: Measuring) -> HeavyUnits | None:
-        return self.look_for(need.of, max(1, need.limit // 2), rows, need.by)
+        return self.look_for(need.of, _half(need), rows, need.by)
 
     def keep(self, *, write: bool = False) -> Path | None:
         """Keep what was found, now that the data turned out to be the same as before; write: in the file, too."""

@@ -97,6 +97,9 @@ class Double:
         (tally,) = step.tallies
         return Exact({tally: np.array([CITIES[city] for city in step.cells.column("k0").to_pylist()])})
 
+    def uses(self, step: Any) -> tuple[()]:
+        return ()
+
     def heavy_units(self, of: Any, above: int, by: Any = ()) -> None:
         return None
 

@@ -5,12 +5,14 @@ All of it is asked of a cluster with two workers (spark_cluster.py), which is st
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import date
 from decimal import Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -20,18 +22,22 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from privacy import test_unit_index as indexes
 from privacy.test_neighbours import seen_of, within_claims
 from spark_cluster import example, mortal, policy, spark
 from spark_suites import EVERYTHING, RELATIONS, SUITES
 from sqlglot import exp
+from support import cursor_of
 from two_engines import Engines, engines
 
 import dpsql
 from benchmarks.spark import Shape, shape
 from dpsql.backends.base import Deadline, engine_failed
 from dpsql.backends.duckdb.public import PublicDatabase
+from dpsql.backends.duckdb.run import execute as duckdb_execute
+from dpsql.backends.listed import HeavyUnits, Listed
 from dpsql.backends.spark import backend
-from dpsql.backends.spark.conform import conform, differences, probes
+from dpsql.backends.spark.conform import conform, differences, differing_orders, probes
 from dpsql.backends.spark.queries import SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
@@ -40,6 +46,10 @@ from dpsql.backends.spark.sources import test_of as condition_of
 from dpsql.backends.spark.values import Value
 from dpsql.core.types import BIGINT, decimal
 from dpsql.explain.show import show
+from dpsql.plan.nodes import Statement
+from dpsql.quote.model import Step
+from dpsql.quote.refined import told_apart
+from dpsql.session import Engine
 
 KINDS = {
     "Scan", "Link", "Filter", "Project", "Join", "Mark", "Union", "GroupUnits", "Windows", "PublicTable", "Given",
@@ -231,8 +241,8 @@ class _Planned(Exception):
     """In the place of a result."""
 
 
-def planned(opened: Engines, sql: str, limits: dict[str, Any]) -> list[Shape]:
-    """What the plans of a query's statements move. Nothing is run."""
+def planned(opened: Engines, sql: str, limits: dict[str, Any], *, indexed: bool = False) -> list[Shape]:
+    """What the plans of a query's statements move; indexed: by way of a list of heavy units. Nothing is run."""
     connection, found = opened.spark._connection, list[Shape]()
 
     def plan(text: str, parameters: Any, until: Any = None) -> Any:
@@ -242,8 +252,12 @@ def planned(opened: Engines, sql: str, limits: dict[str, Any]) -> list[Shape]:
     with pytest.MonkeyPatch.context() as patch, opened.spark.measuring(None) as rows:
         patch.setattr(connection, "arrow", plan)
         for step in opened.session.explain(sql, epsilon=1, delta="1e-6", **limits).steps:
+            assert isinstance(step, Step)
+            one = pa.table({"unit": pa.array([7], pa.int64()), "rows": pa.array([99], pa.int64())})
+            needs = [need for use in rows.uses(step) for need in use.needs] if indexed else []
+            lists = [HeavyUnits(need.of, need.limit, one, False, 1000) for need in needs]
             with pytest.raises(_Planned):
-                rows.execute(step, {})
+                rows.execute(step, {}, lists)
     return found
 
 
@@ -277,6 +291,117 @@ def test_where_units_have_very_many_groups_tasks_pass_on_no_more_than_may_be_kep
     assert moved == ["k0, k1", "Final", "unit", "Partial", "unit, k0, k1"]  # the last step is first
 
 
+# ---------------------------------------------------------------- an index of heavy units
+
+INDEXED: dict[str, tuple[int, int, int]] = {
+    "rows": (1, 2, 1),
+    "public keys": (2, 2, 4),
+    "join": (2, 3, 4),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_with_a_list_of_heavy_units_no_rows_of_others_are_moved(name: str, events: Engines) -> None:
+    """Files are read once; where there are keys and one table, twice, of which one look is at listed units alone."""
+    sql, limits, _ = SHAPES[name]
+    assert planned(events, sql, limits, indexed=True) == [Shape(*INDEXED[name])]
+
+
+def crowd(name: str) -> list[indexes.Row]:
+    return indexes.CROWD + (indexes.HEAVY if name == "with" else [])
+
+
+@pytest.fixture(scope="module")
+def crowds(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    """A table with a heavy unit, and one without it."""
+    described = {
+        "budget": {"epsilon": 10**6, "delta": 0},
+        "privacy": {"limits_share": 0, "max_rows": indexes.N},
+        "tables": {name: {"unit": "id", "columns": indexes.COLUMNS} for name in ("with", "without")},
+    }
+    tables = {name: indexes.table(crowd(name)) for name in ("with", "without")}
+    with engines(described, tables, tmp_path_factory.mktemp("crowds"), url) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("sql", "limits"),
+    [
+        ('SELECT k, COUNT(*), SUM(v) FROM "{}" GROUP BY k', {}),
+        (
+            'SELECT k, AVG(v), COUNT(*) FROM "{}" WHERE v > -9 GROUP BY k',
+            {"max_rows": 5, "max_rows_per_group": indexes.N},
+        ),
+        ('SELECT COUNT(*), SUM(v) FROM "{}" WHERE v <> 4', {}),
+    ],
+)
+def test_with_an_index_one_unit_moves_integers_by_its_claim_and_no_more(
+    sql: str, limits: dict[str, Any], crowds: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are DuckDB's without a list. A list without the heaviest unit would break the claim; a list that is too
+    long for Spark is left alone.
+    """
+    found, short, cursor = [], [], cursor_of(crowds.session)
+    with crowds.spark.measuring(None) as way, closing(cursor):
+        for name in ("with", "without"):
+            (step,) = crowds.session.explain(sql.format(name), epsilon=1, **limits).steps
+            assert isinstance(step, Step)
+            (use,) = way.uses(step)
+            lists = [one for n in use.needs if (one := way.heavy_units(n.of, n.limit, n.by)) is not None]
+            assert len(lists) == len(use.needs) and lists[0].total == len([r for r in crowd(name) if r[0] is not None])
+            found.append(indexes.columns(step, way.execute(step, {}, lists)))
+            assert found[-1] == indexes.columns(step, duckdb_execute(step, cursor))
+            if name == "with":
+                cut = [replace(one, units=one.units.slice(1)) for one in lists]
+                short.append(indexes.columns(step, way.execute(step, {}, cut)))
+        monkeypatch.setattr("dpsql.backends.spark.heavy_units.UNITS", -1)
+        assert way.heavy_units(use.needs[0].of, use.needs[0].limit) is None
+        assert indexes.columns(step, way.execute(step, {}, lists)) == found[-1]
+    assert Fraction(9, 10) < indexes.share(step, *found) <= 1 < indexes.share(step, short[0], found[1])
+
+
+def test_an_engine_keeps_a_list_and_believes_its_file_for_the_same_data_alone(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of a query is the same with a list and without."""
+    told = list[Statement]()
+
+    def watched(statement: Statement) -> Statement:
+        told.append(statement)
+        return told_apart(statement)
+
+    monkeypatch.setattr("dpsql.store.unit_index.LARGE", 0)
+    monkeypatch.setattr(Listed, "helps", True)
+    monkeypatch.setattr("dpsql.backends.spark.run.told_apart", watched)
+    file = tmp_path / "t.parquet"
+
+    def written_at(second: int, rows: list[indexes.Row]) -> None:
+        pq.write_table(indexes.table(rows).rename_columns(["person", "k", "v"]), file)
+        os.utime(file, (second, second))
+
+    def asked(sql: str) -> int:
+        with Engine.open(described, ledger=tmp_path / "l.sqlite") as engine, engine.session() as session:
+            session.query(sql, epsilon=1, max_rows=3, fresh=True)
+            used = len(told)
+            if sql == every:
+                before = show(session.explain(some, epsilon=1, max_rows=3))
+                engine.index(steward=True, above=3)
+                assert before == show(session.explain(some, epsilon=1, max_rows=3))
+            told.clear()
+            return used
+
+    every, some = "SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE v < 5"
+    described = policy(tmp_path, {"kind": "spark", "url": url}, v={"min": -5, "max": 9})
+    written_at(10**9, crowd("with"))
+    assert asked(every) == 1  # what it found itself
+    assert (tmp_path / "l.sqlite.index").stat().st_mode & 0o777 == 0o600
+    assert asked(some) == 1  # by the file
+    written_at(10**9 + 9, crowd("without") + indexes.SAME)
+    with Engine.open(described, ledger=tmp_path / "l.sqlite") as engine:
+        engine.refresh(steward=True)
+    assert asked(some) == 0  # it speaks of other data
+
+
 # ---------------------------------------------------------------- conformance
 
 
@@ -284,6 +409,10 @@ def test_every_probe_of_every_function_is_the_same_on_both(different: list[tuple
     assert different == []
     called = {str(call.this) for p in probes() for call in p.form.find_all(exp.Anonymous)}
     assert set(SPELLINGS) <= called
+
+
+def test_the_first_and_the_last_row_of_every_order_are_the_same_on_both(connection: Connection) -> None:
+    assert differing_orders(connection, PublicDatabase(()).apart) == []
 
 
 def test_an_engine_that_answers_otherwise_is_refused(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

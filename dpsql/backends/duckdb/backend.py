@@ -38,10 +38,11 @@ from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
 from dpsql.policy.model import Policy
 from dpsql.policy.settings import EngineSettings
+from dpsql.quote.indexed import uses_of
 from dpsql.sql.as_sql import as_sql
 
 if TYPE_CHECKING:
-    from dpsql.quote.indexed import Owned
+    from dpsql.quote.indexed import Owned, Use
     from dpsql.quote.model import ResponseStep, Step
 
 __all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
@@ -69,6 +70,10 @@ class Steps:
     def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements."""
         return execute(step, self.cursor, given, heavy)
+
+    def uses(self, step: Step) -> tuple[Use, ...]:
+        """What all of its statements need that indexes refine."""
+        return uses_of(step)
 
     def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
         """Look for heavy units."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.backends.spark.expressions import Expressions
+from dpsql.backends.spark.first import first_or_last
 from dpsql.backends.spark.values import MAX_ROWS, MOST, Value, lacks, spark_type, value, width
 from dpsql.core.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, decimal
 
@@ -26,9 +27,7 @@ def aggregate(write: Expressions, node: exp.Expr, *, grouped: bool, over: Over =
     if isinstance(node, exp.Filter):
         where, call = write(node.expression.this).text, node.this
     if not isinstance(call, exp.Count | exp.CountIf | exp.Sum | exp.Max | exp.Min | exp.LogicalAnd | exp.LogicalOr):
-        if isinstance(call, exp.First | exp.Last):
-            raise lacks("FIRST, LAST, ARG_MAX and ARG_MIN within a unit", "use MIN or MAX, or a window: ROW_NUMBER")
-        return None
+        return first_or_last(call, where, write, over) if isinstance(call, exp.First | exp.Last) else None
     if isinstance(call, exp.CountIf):
         test = write(call.this).text
         return Value(over(f"COUNT({_kept('1', _both(where, test))})"), BIGINT, 0, MAX_ROWS, 1)

@@ -100,9 +100,36 @@ def differences(connection: Connection, local: Local) -> list[tuple[Probe, str]]
     return found
 
 
+def differing_orders(connection: Connection, local: Local) -> list[str]:
+    """The types by whose order FIRST and LAST take another row on Spark than on DuckDB, of all rows and of some."""
+    table = rows()
+    uploads = uploaded(connection, table, _KINDS, dealt_out=True)
+    columns: dict[str, exp.Expr] = {}
+    for name, kind in TYPES.items():
+        for end, desc in ((exp.First, True), (exp.Last, True), (exp.First, False)):
+            if desc and kind in ("HUGEINT", "UBIGINT", "DECIMAL(38,10)"):
+                continue
+            keys = [exp.Ordered(this=exp.column(name, quoted=True), desc=desc, nulls_first=end is exp.First)]
+            keys.append(exp.Ordered(this=exp.column(PLACE, quoted=True), desc=False, nulls_first=False))
+            taken = end(this=exp.Order(this=exp.column(PLACE, quoted=True), expressions=keys))
+            there = exp.Not(this=exp.Is(this=exp.column(name, quoted=True), expression=exp.Null()))
+            few = exp.Filter(this=taken.copy(), expression=exp.Where(this=there))
+            columns |= {f"{name} {len(columns)}": taken, f"{name} {len(columns) + 1}": few}
+    query = exp.select(*(exp.alias_(e, name, quoted=True) for name, e in columns.items()), copy=False).from_(PROBE)
+    text = write(query, {PROBE: Table(uploads.view, columns_of(list(_KINDS.items())))})
+    try:
+        theirs = connection.arrow(text.sql, text.parameters)
+    finally:
+        connection.drop(uploads.view)
+    ours = local(query, {PROBE: table}, 60)
+    differ = [name for i, name in enumerate(columns) if ours.column(i).to_pylist() != theirs.column(i).to_pylist()]
+    return sorted({f"an order of {TYPES[name.split()[0]]}" for name in differ})
+
+
 def conform(connection: Connection, local: Local) -> None:
     """Refuse a Spark that computes anything else than DuckDB, or that adds up integers past their type in silence."""
     different = sorted({probe.about for probe, _ in differences(connection, local)})
+    different += differing_orders(connection, local)
     largest = pa.table({"v": pa.array([2**63 - 1] * 4, pa.int64())})
     view = connection.view(largest, {"v": "`v`"}, dealt_out=True)
     for text in ("SUM(v)", "MAX(v + 1)", "MAX(CAST(v AS INT))", "MAX(v div (v - v))"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from dpsql.backends.spark.casts import cast
@@ -207,6 +208,15 @@ def _pi(write: Expressions, arguments: Sequence[Value]) -> Value:
     return Value("PI()", DOUBLE, 3, 4)
 
 
+def _times(factor: float) -> Spelling:
+    """A double times a constant, as DuckDB has it: Spark divides by 180 first, which rounds otherwise."""
+
+    def spelling(write: Expressions, arguments: Sequence[Value]) -> Value:
+        return Value(f"(CAST({arguments[0].text} AS DOUBLE) * CAST('{factor!r}' AS DOUBLE))", DOUBLE)
+
+    return spelling
+
+
 NUMBERS: Mapping[str, Spelling] = {
     "abs": _absolute,
     "sign": _sign,
@@ -222,6 +232,8 @@ NUMBERS: Mapping[str, Spelling] = {
     "log10": _log10,
     "pow": _power,
     "pi": _pi,
+    "degrees": _times(180 / math.pi),
+    "radians": _times(math.pi / 180),
     "bit_count": _bit_count,
     "xor": _exclusive_or,
     "signbit": _signbit,

@@ -138,6 +138,7 @@ _PROBES = {
     "LOG10": "LOG10(d); LOG(i)",
     "POWER": "POWER(d, 2); POWER(2, n); POWER(d, 0.5)",
     "PI": "PI()",
+    "DEGREES RADIANS": "DEGREES(d); DEGREES(n); RADIANS(d); RADIANS(n)",
     "BIT_COUNT": "BIT_COUNT(n); BIT_COUNT(i); BIT_COUNT(k)",
     "SIGNBIT": "SIGNBIT(d)",
     "ISNAN ISINF ISFINITE": "ISNAN(d); ISINF(d); ISFINITE(d); ISFINITE(f); ISINF(day); ISFINITE(at)",

@@ -21,11 +21,12 @@ from dpsql.backends.spark.values import Value, common, lacks, name_of, value
 from dpsql.backends.statements.bounding import HEAVY, VOTERS
 from dpsql.backends.statements.rows import CELLS
 from dpsql.core.types import BIGINT, BOOLEAN, NULL, VARCHAR
+from dpsql.quote.refined import LISTED
 
 SPELLINGS = {**NUMBERS, **TEXTS, **MOMENTS}
 ROW = "dpsql row"  # where a row is: its file and its place there
 HASH, XOR = "hash", "xor"
-ONE_EACH = (HEAVY, VOTERS, CELLS)  # a row has at most one match in these: they are grouped by what it is joined by
+ONE_EACH = (HEAVY, VOTERS, CELLS, LISTED)  # a row has at most one match in these: each value is there once
 
 CLAUSES = {
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "distinct", "kind", "hint",

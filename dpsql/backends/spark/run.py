@@ -11,8 +11,9 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.backends.base import Codes, Deadline, Exact
-from dpsql.backends.listed import HeavyUnits
+from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.backends.spark.forms import form_of
+from dpsql.backends.spark.heavy_units import heavy_units, is_short, unit_type
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
@@ -26,8 +27,11 @@ from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, Statement, parts_of
-from dpsql.quote.indexed import Owned
+from dpsql.quote.candidates import UNIT
+from dpsql.quote.indexed import Owned, Use, use_of
 from dpsql.quote.model import ResponseStep, Step
+from dpsql.quote.refined import LISTED as LISTED_UNITS
+from dpsql.quote.refined import told_apart
 
 Tables = Mapping[str, Table]
 
@@ -57,6 +61,8 @@ def _statement(step: Step, tables: Tables) -> Text:
 
 
 def _rendered(statement: Statement, tables: Tables) -> exp.Select:
+    if LISTED_UNITS in tables:
+        return render(told_apart(statement), Form.FEW)  # Theorem INDEX-1, In one look
     skewed = any(table.skewed for table in tables.values())
     form = form_of(statement, {name: table.rows for name, table in tables.items()}, skewed)
     return _placed(render(statement, form), tables)
@@ -107,10 +113,10 @@ class Steps:
     until: Deadline | None
 
     def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
-        """Run a step's statements, all of them in the plain way."""
-        kinds = _givens(step)
-        with self._given({name: (given[name], of) for name, of in kinds.items()}) as tables:
-            exact = self._tallied(step, tables) if step.tallies else Exact({})
+        """Run a step's statements; the main one by way of listed units, where indexes serve all that it needs."""
+        named = {name: (given[name], of) for name, of in _givens(step).items()}
+        with self._given(named) as tables:
+            exact = self._main(step, tables, heavy) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
             spectra = {h.spectrum: counts_of(self._asked(h, cells, tables)) for h in step.histograms}
             matched = {
@@ -121,9 +127,14 @@ class Steps:
             }
         return replace(exact, tallies={**exact.tallies, **matched}, spectra=spectra)
 
+    def uses(self, step: Step) -> tuple[Use, ...]:
+        """What the main statement needs; distinct values are found without a list."""
+        use = use_of(step.statement) if step.tallies else None
+        return () if use is None else (use,)
+
     def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
-        """None: Spark has no index of units."""
-        return None
+        """Look for heavy units."""
+        return heavy_units(of, above, by, self.tables, self._run)
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""
@@ -137,6 +148,15 @@ class Steps:
         with self._given(lists) as tables:
             result = self._run(write(render_codes(step.statement), tables))
         return Codes(tuple(integers(result.column(name)).astype(np.uint32) for name, _, _ in step.statement.columns))
+
+    def _main(self, step: Step, tables: Tables, heavy: Sequence[HeavyUnits]) -> Exact:
+        use = next(iter(self.uses(step)), None) if heavy else None
+        listed = None if use is None else listed_for(use, heavy)
+        kind = None if use is None else unit_type(use.needs[0].of, tables)
+        if listed is None or kind is None or not is_short(listed):
+            return self._tallied(step, tables)
+        with self._given({LISTED_UNITS: (listed.units, {UNIT: kind.sql})}) as known:
+            return self._tallied(step, {**tables, **known})
 
     def _tallied(self, step: Step, tables: Tables) -> Exact:
         statement, cells = step.statement, step.cells

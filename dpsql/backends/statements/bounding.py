@@ -21,7 +21,7 @@ from dpsql.backends.statements.pieces import (
     subquery,
     table,
 )
-from dpsql.backends.statements.rows import ROWS_READ, gridded_rows
+from dpsql.backends.statements.rows import CELLS, ROWS_READ, gridded_rows, public_cells
 from dpsql.backends.statements.tallies import WEIGHT, magnitude, own_tally, total_weight
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
@@ -35,6 +35,7 @@ from dpsql.plan.nodes import (
     WeightUnits,
 )
 from dpsql.quote.candidates import UNIT
+from dpsql.quote.refined import LISTED
 from dpsql.sql.gridded import cast, number
 from dpsql.statistics.tally import Tally
 
@@ -72,8 +73,9 @@ def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
         above.append(exp.GT(this=size, expression=_wide(most)))
         share = exp.IntDiv(this=_wide(most * 2**node.bits), expression=size.copy())
         weights.append((total_weight(name), _where(above[-1], cast(share, "BIGINT"), whole_weight(node.bits))))
+    counted = node.among or node.input  # Theorem INDEX-1: nobody else is above the limit
     heavy = grouped(
-        select([column(UNIT), *(alias(w, name) for name, w in weights)], subquery(gridded_rows(node.input), "c")),
+        select([column(UNIT), *(alias(w, name) for name, w in weights)], subquery(gridded_rows(counted), "c")),
         [column(UNIT)],
         _any([one.copy() for one in above]),
     )
@@ -82,7 +84,7 @@ def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
     query = select([every("r"), *whole], subquery(gridded_rows(rows), "r"))
     if form is Form.FEW:
-        query.set("hint", exp.Hint(expressions=[exp.Anonymous(this="BROADCAST", expressions=[column("h")])]))
+        query.set("hint", _broadcast("h"))
     return joined(query, subquery(heavy, "h"), equal(UNIT, "r", "h"), "LEFT")
 
 
@@ -142,12 +144,39 @@ def by_unit(rows: exp.Select) -> exp.Select:
 
 
 def _per_unit(node: PerUnit, form: Form = Form.JOINS) -> exp.Select:
+    if node.listed:
+        return _listed_apart(node)
     keys = [column(name) for name in (UNIT, *node.keys)]
     tallies = [alias(own_tally(t), name) for name, t in node.tallies]
     tallies += [alias(magnitude(t), _size(name)) for name, t in node.tallies if t.most is not None]
     input_ = gridded_rows(node.input)
     rows = subquery(by_unit(input_) if form is Form.WINDOWS and node.keys else input_, "o")
     return grouped(select([*keys, alias(count(), ROWS), *tallies], rows), [k.copy() for k in keys])
+
+
+def _listed_apart(node: PerUnit) -> exp.Select:
+    """Theorem INDEX-1, *In one look*. What each listed unit has, and all others together, whose unit is NULL.
+
+    The list is at every place. Rows outside of the public cells are left out when they are grouped: they are so by
+    these very keys, so that all rows of a group are outside or none is.
+    """
+    cells = node.input if isinstance(node.input, OnDomain) and node.input.keys == node.keys else None
+    rows = gridded_rows(node.input if cells is None else cells.input)
+    keys = [column(UNIT, LISTED), *(column(name, "o") for name in node.keys)]
+    tallies = [alias(own_tally(t), name) for name, t in node.tallies]
+    query = select([*keys, alias(count(), ROWS), *tallies], subquery(rows, "o"))
+    query.set("hint", _broadcast(LISTED))
+    joined(query, table(LISTED, LISTED), equal(UNIT, "o", LISTED), "LEFT")
+    grouped(query, [key.copy() for key in keys])
+    if cells is None:
+        return query
+    whole = select([every("d")], subquery(query, "d"))
+    return joined(whole, public_cells(cells.keys, cells.types), same(cells.keys, CELLS, "d"), "SEMI")
+
+
+def _broadcast(name: str) -> exp.Hint:
+    """That every task gets all of this table."""
+    return exp.Hint(expressions=[exp.Anonymous(this="BROADCAST", expressions=[column(name)])])
 
 
 def _cap(node: CapGroups, form: Form) -> exp.Select:
@@ -261,13 +290,19 @@ def _unit_weights(node: WeightUnits, form: Form) -> exp.Select:
     for name, tally in per_unit.tallies:
         if tally.most is not None:
             scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak, "HUGEINT"))
-    first = [alias(one.first(node.bits), f"p_{one.name}") for one in scales]
+
+    def only_listed(weight: exp.Expr) -> exp.Expr:
+        # Theorem INDEX-1: whoever isn't listed has the full weight.
+        others = exp.Is(this=column(UNIT), expression=exp.Null())
+        return _where(others, whole_weight(node.bits), weight) if per_unit.listed else weight
+
+    first = [alias(only_listed(one.first(node.bits)), f"p_{one.name}") for one in scales]
     rows = select([exp.Star(), *first], subquery(units(node.input, form), "q"))
     limited = [one for one in scales if one.most is not None]
     if not limited:
         made = [alias(column(f"p_{one.name}"), one.name) for one in scales]
         return select([exp.Star(), *made], subquery(rows, "y"))
-    weights = [alias(one.then(node.bits), one.name) for one in scales]
+    weights = [alias(only_listed(one.then(node.bits)), one.name) for one in scales]
     if form is not Form.JOINS:
         # Without keys a unit has one row: what is there is the sum.
         sums = [alias(_of_unit(one.whole) if per_unit.keys else one.part, f"s_{one.name}") for one in limited]

@@ -1,4 +1,4 @@
-"""Keys whose hashes were made equal: no cap lets more of them through, in whichever way it is written (CAP-1, CAP-2).
+"""Keys whose hashes were made equal: no cap lets more of them through, in whichever way it is written (CAP-1 to CAP-3).
 
 The engine's hash is public and can be inverted: whoever writes rows can give one person a thousand keys of one hash,
 under every secret (FACT-HASH-3).
@@ -7,7 +7,9 @@ under every secret (FACT-HASH-3).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +21,9 @@ from source_kinds import KINDS
 from support import cursor_of, sampled
 
 import dpsql
+from dpsql.backends.duckdb import many_rows, run
 from dpsql.backends.duckdb.dialect import text_of
+from dpsql.backends.duckdb.many_rows import Sizes
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.statements.ranked import fits
 from dpsql.backends.statements.render import render
@@ -42,6 +46,15 @@ LIMITS: list[dict[str, Any]] = [
     {"max_groups": 3, "max_rows": 7, "mechanism": "gaussian"},
     {"max_groups": 4, "max_rows": 2**31, "mechanism": "gaussian"},
 ]
+WAYS: dict[str, bool | Sizes] = {
+    "by unit and key": False,
+    "sorted": True,
+    "uncut apart": Sizes(few=-1, shares=0),
+    "uncut apart, in parts": Sizes(few=-1, capped=40, shares=0),
+    "sorted in parts": Sizes(few=-1, capped=40, shares=10**9),
+    "as many as there are": Sizes(few=-1, capped=100),
+}
+"""How a cap is written: as one statement, by a sort or not; or as several, whatever the number of rows."""
 
 
 def unhashed(y: int) -> int:
@@ -96,12 +109,16 @@ def capped(session: dpsql.Session, sql: str, limits: dict[str, Any]) -> Step:
     return step
 
 
-def integers(session: dpsql.Session, step: Step, rows: Sequence[Row] | None, *, ranks: bool) -> dict[Any, Any]:
-    """What the statement finds for each key, written in one way or the other; None: of the session's own rows."""
-    cursor = cursor_of(session)
+def integers(session: dpsql.Session, step: Step, rows: Sequence[Row] | None, way: str) -> dict[Any, Any]:
+    """What the statement finds for each key, written in one way or another; None: of the session's own rows."""
+    cursor, how = cursor_of(session), WAYS[way]
     if rows is not None:
         cursor.register("t", table(rows))
-    _, found = cursor.rows(text_of(render(step.statement, ranks=ranks)))
+    if isinstance(how, Sizes):
+        result = many_rows.capped(step.statement, {"t"}, cursor, how)
+        found = [tuple(int(v) if isinstance(v, Decimal) else v for v in row.values()) for row in result.to_pylist()]
+    else:
+        _, found = cursor.rows(text_of(render(step.statement, ranks=how)))
     cursor.close()
     keys = len(step.checked.keys)
     return {row[:keys]: row[keys:] for row in found}
@@ -111,15 +128,15 @@ def person(keys: Sequence[tuple[int | None, int | None]], rows: int = 2) -> list
     return [(EVIL, a, b, float(i)) for a, b in keys for i in range(rows)]
 
 
-@pytest.mark.parametrize("ranks", [False, True])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.sample(2)
-def test_a_thousand_keys_of_one_hash_are_cut_like_any_others(limits: dict[str, Any], ranks: bool) -> None:
+@pytest.mark.sample(6)
+def test_a_thousand_keys_of_one_hash_are_cut_like_any_others(limits: dict[str, Any], way: str) -> None:
     with opened() as session:
         step = capped(session, QUERIES[0], limits)
-        others = integers(session, step, CROWD, ranks=ranks)
+        others = integers(session, step, CROWD, way)
         for keys in (clashing(1000), [*clashing(40), *((a, 0) for a in range(10**6, 10**6 + 40))]):
-            found = integers(session, step, [*CROWD, *person(keys)], ranks=ranks)
+            found = integers(session, step, [*CROWD, *person(keys)], way)
             mine = [key for key in found if key not in others or found[key] != others[key]]
             assert len(mine) == limits["max_groups"]
             assert set(others) <= set(found)
@@ -128,7 +145,7 @@ def test_a_thousand_keys_of_one_hash_are_cut_like_any_others(limits: dict[str, A
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("sql", QUERIES)
 @pytest.mark.sample(2)
-def test_both_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[str, Any]) -> None:
+def test_all_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[str, Any]) -> None:
     dice = Random(8)
     some = [None, 0, 1, 2, 3]
     odd: list[Row] = [
@@ -140,19 +157,26 @@ def test_both_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[
         )
         for _ in range(400)
     ]
+    odd += [(50, 1, 1, 5.0), (50, 1, 1, 1.0), (51, None, 2, 1.0), (51, 2, 2, None), (51, None, 2, 5.0)]  # few rows
     clash = clashing(12)
     people = [[], person(clash), person([*clash, (3, None), (None, None), (1, 2)], rows=3), person([(5, 5)], rows=90)]
     with opened() as session:
         step = capped(session, sql, limits)
         for rows in ([], CROWD, *([*odd, *rows] for rows in people)):
-            assert integers(session, step, rows, ranks=True) == integers(session, step, rows, ranks=False)
+            expected, *others = (integers(session, step, rows, way) for way in WAYS)
+            assert all(found == expected for found in others)
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("kind", sampled(KINDS, 4))
-@pytest.mark.sample(2)
-def test_nobody_moves_what_gets_noise_by_more_than_is_claimed(kind: str, adjacency: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [None, Sizes(few=-1, shares=0), Sizes(few=-1, capped=40, shares=0)])
+@pytest.mark.sample(4)
+def test_nobody_moves_what_gets_noise_by_more_than_is_claimed(
+    kind: str, adjacency: str, sizes: Sizes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Exactly, for each source, with people whose keys clash."""
+    if sizes is not None:
+        monkeypatch.setattr(run, "capped", partial(many_rows.capped, sizes=sizes))
     people = [person(clashing(30)), person([(a, 0) for a in range(100, 140)]), person([(1, 1)])]
     step: Step | None = None
     found: list[list[Vector]] = []
@@ -175,7 +199,7 @@ def test_nobody_moves_what_gets_noise_by_more_than_is_claimed(kind: str, adjacen
 def vectors(session: dpsql.Session, step: Step) -> list[Vector]:
     """What gets noise, for each measurement of a step: by column and key."""
     cursor = cursor_of(session)
-    exact = execute(step, cursor)
+    exact = execute(step, cursor, again={"t"})
     cursor.close()
     keys = [tuple(row.values()) for row in exact.cells.to_pylist()]
     made = [m.statistic.columns([exact.tallies[t] for t in m.statistic.tallies]) for m in step.measurements]

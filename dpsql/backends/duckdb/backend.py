@@ -66,10 +66,11 @@ class Steps:
     """A cursor on the private engine, for the steps of one query."""
 
     cursor: Cursor
+    again: frozenset[str]  # tables that are cheap to read more than once
 
     def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements."""
-        return execute(step, self.cursor, given, heavy)
+        return execute(step, self.cursor, given, heavy, self.again)
 
     def uses(self, step: Step) -> tuple[Use, ...]:
         """What all of its statements need that indexes refine."""
@@ -97,6 +98,8 @@ class DuckDB:
         self.schema = read_schema(self._private, located)
         self.public = PublicDatabase(located, aside)
         self.twin = TwinDatabase(self.public, self.schema)
+        cheap = (one for one in located if one.object is not None or one.table.kind in ("parquet", "duckdb"))
+        self._again = frozenset(one.table.name.lower() for one in cheap)  # text would be parsed each time
         self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
 
     @property
@@ -149,7 +152,7 @@ class DuckDB:
         cursor = self.cursor()
         cursor.until = until
         try:
-            yield Steps(cursor)
+            yield Steps(cursor, self._again)
         finally:
             cursor.close()
 

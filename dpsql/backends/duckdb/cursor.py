@@ -89,6 +89,11 @@ class Cursor:
         with suppress(duckdb.Error), self._watched():
             self._connection.unregister(name)
 
+    def drop(self, name: str) -> None:
+        """Remove a temporary table of this cursor's, if there is one. Never fails, as above."""
+        with suppress(duckdb.Error), self._watched():
+            self._connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+
     def close(self) -> None:
         """Close the cursor. Never fails."""
         with suppress(duckdb.Error):

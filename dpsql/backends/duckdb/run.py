@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
+from dpsql.backends.duckdb.many_rows import capped, texts_in_parts
 from dpsql.backends.listed import HeavyUnits, Listed, listed_for
 from dpsql.backends.statements.distinct import render_matching
 from dpsql.backends.statements.render import render, render_histogram
@@ -31,19 +32,24 @@ FEW = 1_000  # cells
 
 
 def execute(
-    step: Step, cursor: Cursor, given: Mapping[str, Any] | None = None, heavy: Sequence[HeavyUnits] = ()
+    step: Step,
+    cursor: Cursor,
+    given: Mapping[str, Any] | None = None,
+    heavy: Sequence[HeavyUnits] = (),
+    again: Set[str] = frozenset(),
 ) -> Exact:
     """Run a step's statements. Whatever fails, fails with one and the same message (attack 9).
 
     given: public values that they take as constants, by the names under which they read them. heavy: indexes; where
-    they serve all that a statement needs, it looks at listed units only (Theorems INDEX-1, INDEX-2).
+    they serve all that a statement needs, it looks at listed units only (Theorems INDEX-1, INDEX-2). again:
+    tables that are cheap to read more than once, so that many rows may be measured in parts.
     """
     named = dict(given or {})
     with one_message():
         try:
             for name, values in named.items():
                 cursor.register(name, values)
-            exact = _tallied(step, _listed(step.statement, heavy), cursor) if step.tallies else Exact({})
+            exact = _tallied(step, _listed(step.statement, heavy), cursor, again) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
             found = {h.spectrum: _counted(h, cells, _listed(h, heavy), cursor) for h in step.histograms}
             matched = {m.tally: _matched(m, cells, _listed(m, heavy), cursor) for m in step.matchings}
@@ -77,17 +83,24 @@ def _listed(statement: Statement | Histogram | Matching, heavy: Sequence[HeavyUn
     return None if use is None else listed_for(use, heavy)
 
 
-def _tallied(step: Step, listed: Listed | None, cursor: Cursor) -> Exact:
+def _tallied(step: Step, listed: Listed | None, cursor: Cursor, again: Set[str]) -> Exact:
     cells = step.cells
     text = statement_text(step) if listed is None else _indexed_text(step, complete=listed.complete)
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:
-        result = _run(text, None, cursor, listed)
+        result = capped(step.statement, again, cursor) if listed is None else None
+        if result is None:
+            result = _run(text, None, cursor, listed)
         keys = [name for name in result.column_names if name.startswith("k")]
         return Exact({t: integers(result.column(f"t{i}")) for i, t in enumerate(step.tallies)}, result.select(keys))
     few = cells is None or cells.num_rows <= FEW
-    found = _rows(text, cells, cursor, listed) if few else _columns(_run(text, cells, cursor, listed))
-    order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
-    return Exact({tally: found[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
+    texts = texts_in_parts(step.statement, again, cursor) if listed is None else []
+    whole: list[Integers] = []
+    for one in texts or [text]:
+        found = _rows(one, cells, cursor, listed) if few else _columns(_run(one, cells, cursor, listed))
+        order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
+        tallies = [found[f"t{i}"][order] for i in range(len(step.tallies))]
+        whole = [a + b for a, b in zip(whole, tallies, strict=True)] if whole else tallies  # Theorem PARTS-1
+    return Exact(dict(zip(step.tallies, whole, strict=True)))
 
 
 def _counted(histogram: Histogram, cells: Any, listed: Listed | None, cursor: Cursor) -> Counts:

@@ -58,10 +58,10 @@ def _by_row(tally: Tally) -> bool:
     return tally.kind in ("rows", "present", "total") or (tally.kind in ("units", "votes") and tally.where is None)
 
 
-def render_ranked(group: Group) -> exp.Select:
-    """The tallies of each key, from a statement that fits."""
+def render_ranked(group: Group, among: str | None = None) -> exp.Select:
+    """The tallies of each key, from a statement that fits. among: of the units in this table alone."""
     assert fits(group), "what a unit has in a group is needed as a whole"
-    made = _Ranked(group)
+    made = Ranked(group, among)
     keys = [column(k) for k in group.keys]
     tallies = [alias(made.tally(name, t), name) for name, t in group.tallies]
     query = grouped(select([*keys, *tallies], subquery(made.weighed(), "v")), [k.copy() for k in keys])
@@ -72,10 +72,11 @@ def render_ranked(group: Group) -> exp.Select:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class Ranked:
     """The parts of one such statement."""
 
     group: Group
+    among: str | None = None
 
     @property
     def weight(self) -> WeightUnits | None:
@@ -109,7 +110,11 @@ class _Ranked:
         A clash is a row whose key isn't that of the row before it, though the hash is: peers stand side by side, so
         that there is one exactly where keys differ, in whatever order they come.
         """
-        rows = select([exp.Star(), alias(self._hash(), HASH)], subquery(gridded_rows(self.per_unit.input), "o"))
+        read = gridded_rows(self.per_unit.input)
+        if self.among is not None:
+            read = select([every("a")], subquery(read, "a"))
+            joined(read, table(self.among), equal(UNIT, "a", self.among), "SEMI")
+        rows = select([exp.Star(), alias(self._hash(), HASH)], subquery(read, "o"))
         by_hash = [column(HASH)]
         before = _over(exp.Lag(this=column(HASH)), by_hash)
         keys = [(column(k), _over(exp.Lag(this=column(k)), by_hash)) for k in self.group.keys]

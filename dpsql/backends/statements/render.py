@@ -53,14 +53,21 @@ def render(statement: Statement, form: Form = Form.JOINS, *, ranks: bool = False
     match statement:
         case Group():
             query = render_ranked(statement) if ranks and fits(statement) else _group(statement, form)
-            if statement.keys and form is Form.JOINS:  # elsewhere they are sorted when they have arrived
-                order = [exp.Ordered(this=column(k), nulls_first=False) for k in statement.keys]
-                query.set("order", exp.Order(expressions=order))
+            if form is Form.JOINS:  # elsewhere they are sorted when they have arrived
+                return in_order(query, statement.keys)
             return query
         case OnCells():
             return _on_cells(statement, form)
         case _:
             assert_never(statement)
+
+
+def in_order(query: exp.Select, keys: tuple[str, ...]) -> exp.Select:
+    """A query in the order of its keys, if it has any."""
+    if keys:
+        order = [exp.Ordered(this=column(k), nulls_first=False) for k in keys]
+        query.set("order", exp.Order(expressions=order))
+    return query
 
 
 def _on_cells(node: OnCells, form: Form) -> exp.Select:

@@ -99,7 +99,7 @@ def _tallied(step: Step, listed: Listed | None, cursor: Cursor, again: Set[str])
         found = _rows(one, cells, cursor, listed) if few else _columns(_run(one, cells, cursor, listed))
         order = np.argsort(found[CELL], kind="stable") if cells is not None else slice(None)
         tallies = [found[f"t{i}"][order] for i in range(len(step.tallies))]
-        whole = [a + b for a, b in zip(whole, tallies, strict=True)] if whole else tallies  # Theorem PARTS-1
+        whole = [_added(a, b) for a, b in zip(whole, tallies, strict=True)] if whole else tallies
     return Exact(dict(zip(step.tallies, whole, strict=True)))
 
 
@@ -138,6 +138,11 @@ def _register(cells: Any, listed: Listed | None, cursor: Cursor) -> None:
         cursor.register(CELLS, cells.append_column(CELL, column(np.arange(cells.num_rows, dtype=np.int64))))
     if listed is not None:
         cursor.register(LISTED, listed.units.select([UNIT]))
+
+
+def _added(some: Integers, more: Integers) -> Integers:
+    """Theorem PARTS-1. Sums of two parts: what fits 64 bits in each need not fit them in both."""
+    return _exact([a + b for a, b in zip(some.tolist(), more.tolist(), strict=True)])
 
 
 def _exact(values: list[int]) -> Integers:

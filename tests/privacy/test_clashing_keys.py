@@ -157,6 +157,7 @@ def test_all_ways_to_write_a_cap_find_the_same_integers(sql: str, limits: dict[s
         )
         for _ in range(400)
     ]
+    odd += [(50, 1, 1, 5.0), (50, 1, 1, 1.0), (51, None, 2, 1.0), (51, 2, 2, None), (51, None, 2, 5.0)]  # few rows
     clash = clashing(12)
     people = [[], person(clash), person([*clash, (3, None), (None, None), (1, 2)], rows=3), person([(5, 5)], rows=90)]
     with opened() as session:

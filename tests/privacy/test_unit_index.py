@@ -207,10 +207,13 @@ def test_with_an_index_one_unit_moves_integers_by_no_more_than_is_claimed(
 
 def test_told_apart_in_one_look_at_the_rows_units_have_the_same_integers(tmp_path: Path) -> None:
     """As statements for Spark have it (told_apart), here in DuckDB. A list may name more units than it must."""
-    asked = {sql: limits for sql, limits in QUERIES.items() if "DISTINCT" not in sql}
+    compared = 0
     with opened(CROWD + HEAVY, "Arrow", tmp_path / "a") as session, closing(cursor_of(session)) as cursor:
-        for sql, limits in asked.items():
+        for sql, limits in QUERIES.items():
             step = planned(session, sql, **limits)
+            if step.histograms or step.matchings:  # these have no list there
+                continue
+            compared += 1
             (use,) = uses_of(step)
             found = listed_for(use, indexes_of(step, cursor))
             assert found is not None and found.units.num_rows
@@ -218,6 +221,7 @@ def test_told_apart_in_one_look_at_the_rows_units_have_the_same_integers(tmp_pat
                 units = pa.table({"unit": [*found.units["unit"].to_pylist(), *more]})
                 exact = in_one_look(step, units, cursor)
                 assert columns(step, exact) == columns(step, execute(step, cursor)), sql
+    assert compared > 10
 
 
 def in_one_look(step: Step, units: pa.Table, cursor: Any) -> Exact:
@@ -486,9 +490,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[HeavyUnits | None]:
     """By which index each statement was measured; tables may be small, and units heavy."""
     seen: list[HeavyUnits | None] = []
 
-    def watched(step: Any, cursor: Any, given: Any, heavy: Sequence[HeavyUnits]) -> Any:
+    def watched(step: Any, cursor: Any, given: Any, heavy: Sequence[HeavyUnits], again: Any) -> Any:
         seen.extend(heavy or (None,))
-        return execute(step, cursor, given, heavy)
+        return execute(step, cursor, given, heavy, again)
 
     monkeypatch.setattr(duckdb_backend, "execute", watched)
     monkeypatch.setattr(Listed, "helps", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import golden_files
 import pytest
 import sqlglot
 from sqlglot import exp
@@ -11,7 +12,6 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.writer import QUICK, writer
-from tests import golden_files
 
 TPCH = sorted((Path(__file__).parent.parent / "tpch").glob("q*.sql"))
 UNUSUAL = [

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import date
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -43,10 +44,12 @@ from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import test_of as condition_of
+from dpsql.backends.spark.sources import uploaded
 from dpsql.backends.spark.values import Value
 from dpsql.core.types import BIGINT, decimal
 from dpsql.explain.show import show
 from dpsql.plan.nodes import Statement
+from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step
 from dpsql.quote.refined import told_apart
 from dpsql.session import Engine
@@ -354,10 +357,20 @@ def test_with_an_index_one_unit_moves_integers_by_its_claim_and_no_more(
             if name == "with":
                 cut = [replace(one, units=one.units.slice(1)) for one in lists]
                 short.append(indexes.columns(step, way.execute(step, {}, cut)))
+        with monkeypatch.context() as patch:
+            patch.setattr("dpsql.backends.spark.run.uploaded", partial(_uploaded, uploaded))
+            assert indexes.columns(step, way.execute(step, {}, lists)) == found[-1]
         monkeypatch.setattr("dpsql.backends.spark.heavy_units.UNITS", -1)
         assert way.heavy_units(use.needs[0].of, use.needs[0].limit) is None
         assert indexes.columns(step, way.execute(step, {}, lists)) == found[-1]
     assert Fraction(9, 10) < indexes.share(step, *found) <= 1 < indexes.share(step, short[0], found[1])
+
+
+def _uploaded(upload: Any, connection: Connection, table: Any, kinds: Mapping[str, str]) -> Table:
+    """To a server that takes no lists of units."""
+    if list(kinds) == [UNIT]:
+        raise engine_failed()
+    return upload(connection, table, kinds)  # type: ignore[no-any-return]  # what it was
 
 
 def test_an_engine_keeps_a_list_and_believes_its_file_for_the_same_data_alone(

@@ -19,6 +19,7 @@ from support import Connect
 import dpsql
 from dpsql.backends.spark.backend import Spark
 from dpsql.backends.spark.conform import probes, written
+from dpsql.backends.spark.first import first_or_last
 from dpsql.backends.spark.forms import FEW
 from dpsql.backends.spark.letters import LOWER, UPPER
 from dpsql.backends.spark.patterns import java
@@ -26,8 +27,9 @@ from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reference import reference
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.sources import columns_of
-from dpsql.backends.spark.values import lacks
+from dpsql.backends.spark.values import Value, lacks
 from dpsql.core.grid import Grid
+from dpsql.core.types import DOUBLE, FLOAT
 from dpsql.sql.gridded import gridded
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +116,18 @@ def test_what_spark_would_fail_on_or_mean_otherwise_is_refused(text: str, monkey
     with pytest.raises(dpsql.SQLError) as refused:
         written([probe])
     assert refused.value.code == "not-on-backend"
+
+
+def test_the_first_of_floats_is_refused_whose_zeros_duckdb_makes_positive() -> None:
+    call = parse_one("FIRST(f ORDER BY d)", dialect="duckdb")
+    assert isinstance(call, exp.First)
+
+    def known(node: exp.Expr) -> Value:
+        return Value(node.name, FLOAT if node.name == "f" else DOUBLE)
+
+    with pytest.raises(dpsql.SQLError) as refused:
+        first_or_last(call, None, known, str)
+    assert refused.value.code == "not-on-backend" and "DOUBLE" in str(refused.value)
 
 
 def test_a_text_that_is_cut_twice_is_written_so_that_it_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

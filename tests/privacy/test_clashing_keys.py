@@ -44,6 +44,7 @@ QUERIES = [
 LIMITS: list[dict[str, Any]] = [
     {"max_groups": 1, "max_rows": 3, "mechanism": "laplace"},
     {"max_groups": 3, "max_rows": 7, "mechanism": "gaussian"},
+    {"max_groups": 3, "max_rows": 2, "mechanism": "gaussian"},
     {"max_groups": 4, "max_rows": 2**31, "mechanism": "gaussian"},
 ]
 WAYS: dict[str, bool | Sizes] = {

@@ -95,8 +95,29 @@ def attach(connection: Connection, one: Located) -> None:
     with _opening(one):
         if one.table.kind == "duckdb":
             connection.execute(f"ATTACH {literal(str(one.files[0]))} AS {_place(one)} (READ_ONLY)")
+            _refuse_computed(connection, one)
         elif one.table.kind == "parquet":
             _same_schemas(connection, one)
+
+
+def _refuse_computed(connection: Connection, one: Located) -> None:
+    """Theorem SCAN-1: rows are records. What is computed whenever it is read isn't always the same."""
+    *schema, name = (one.table.table or "").split(".")
+    place = [_held(one), ".".join(schema).lower() or "main", name.lower()]
+    here = "WHERE database_name = ? AND schema_name.lower() = ?"
+    views = connection.execute(f"SELECT view_name FROM duckdb_views() {here} AND view_name.lower() = ?", place)
+    what = "a view" if views.fetchall() else ""
+    columns = connection.execute(
+        f"SELECT column_name FROM duckdb_columns() {here} AND table_name.lower() = ? AND is_generated", place
+    ).fetchall()
+    if what or columns:
+        what = what or f"a table with a generated column, {columns[0][0]}"
+        raise DataError(
+            f"tables.{one.table.name}: {one.table.table} of {one.table.source} is {what}: "
+            "its rows are computed anew whenever it is read",
+            code="unreadable",
+            hint=f"make a table of them: CREATE TABLE … AS SELECT * FROM {one.table.table}",
+        )
 
 
 def create_view(connection: Connection, one: Located, proven: Proven = NOTHING) -> None:

@@ -22,6 +22,8 @@ def first_or_last(
     # Without an order the value is a constant, which every row has (`analyze/per_unit.py`).
     inner, order = (call.this.this, call.this.expressions) if isinstance(call.this, exp.Order) else (call.this, [])
     x = write(inner)
+    if x.type.name == "FLOAT":  # of which DuckDB's FIRST makes 0.0 where it is -0.0
+        raise lacks("FIRST, LAST, ARG_MAX or ARG_MIN of a FLOAT", "take it as a DOUBLE: CAST(x AS DOUBLE)")
     parts = [part for one in order for part in _placed(one, write(one.this))]
     place = f"STRUCT({', '.join(parts)})" if parts else "1"
     if where is not None:

@@ -24,8 +24,8 @@ from dpsql.sql.gridded import cast, number
 from dpsql.sql.trees import copied, nodes_of
 
 UNITS = 2**20  # at most so many are listed,
-LONGEST = 200  # none of more characters than that,
-BYTES = 2**25  # and no more than so much is sent
+LONGEST = 40  # none of more characters than that,
+BYTES = 2**25  # and no more than so much is fetched or sent
 HEAVY = "heavy"
 
 Tables = Mapping[str, Table]
@@ -57,9 +57,10 @@ def heavy_units(
     if kind is None:
         return None
     text = write(_statement(of, above, by, kind), tables)
-    found = run(Text(f"{text.sql}\nLIMIT {UNITS + 2}", text.parameters, text.columns))
+    most = min(UNITS, BYTES // (4 * LONGEST)) if kind.is_text else UNITS  # four bytes a character
+    found = run(Text(f"{text.sql}\nLIMIT {most + 2}", text.parameters, text.columns))
     heavy = found.filter(found.column(HEAVY))
-    if found.num_rows > UNITS + 1 or heavy.column(UNIT).null_count:
+    if found.num_rows > most + 1 or heavy.column(UNIT).null_count:
         return None
     total = sum(int(rows) for rows in found.column(ROWS).to_pylist())
     units = {UNIT: as_arrow(heavy.column(UNIT), kind), ROWS: heavy.column(ROWS).cast(pa.int64())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
 from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
+from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, Statement, parts_of
 from dpsql.quote.candidates import UNIT
@@ -155,7 +156,13 @@ class Steps:
         kind = None if use is None else unit_type(use.needs[0].of, tables)
         if listed is None or kind is None or not is_short(listed):
             return self._tallied(step, tables)
-        with self._given({LISTED_UNITS: (listed.units, {UNIT: kind.sql})}) as known:
+        with ExitStack() as stack:
+            try:
+                known = stack.enter_context(self._given({LISTED_UNITS: (listed.units, {UNIT: kind.sql})}))
+            except (
+                DataError
+            ):  # a server that takes no list so long: how long it is must not decide whether a query fails
+                known = {}
             return self._tallied(step, {**tables, **known})
 
     def _tallied(self, step: Step, tables: Tables) -> Exact:

@@ -27,12 +27,17 @@ STRINGS = {
     "sql/nodes.py": "RR_COUNT and RR_FREQUENCY: estimates from rows that leave one by one, which are no aggregates",
     "plan/estimates.py": "the same",
     "backends/spark/aggregates.py": "how Spark writes what statements add up, and the range of that",
+    "backends/spark/first.py": "the same, of FIRST and LAST",
+    "sql/writer.py": "how sqlglot writes BOOL_AND and BOOL_OR, with casts that nobody wrote",
     "explain/inspect.py": "words for people: what DESCRIBE says that may be asked of a column",
 }
 NODES = {
     "analyze/relations.py": "which values of a unit's own rows a per-unit MIN, MAX or ANY_VALUE can show",
     "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
     "backends/spark/aggregates.py": STRINGS["backends/spark/aggregates.py"],
+    "backends/spark/first.py": STRINGS["backends/spark/first.py"],
+    "backends/spark/conform.py": "which row is first and last on a server, by each type's order",
+    "quote/statements.py": "units that have a row outside of a range: BOOL_OR of their own rows, and how it is counted",
     "sql/names.py": "DuckDB has a name of its own for a column that is COUNT(*)",
     "sql/rewrite/ordered_set.py": "the grammar of WITHIN GROUP, before any aggregate is looked at",
     "sql/trees.py": "sqlglot writes BOOL_AND and BOOL_OR with casts that nobody wrote",

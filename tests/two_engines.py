@@ -67,8 +67,8 @@ class Engines:
             self.session.query(sql, **{**asked, "fresh": True})  # an answer that is known measures nothing
         return self.statements - before
 
-    def _executed(self, step: Any, cursor: Any, given: Any, heavy: Any) -> Exact:
-        exact = execute(step, cursor, given, heavy)
+    def _executed(self, step: Any, cursor: Any, given: Any, heavy: Any, again: Any) -> Exact:
+        exact = execute(step, cursor, given, heavy, again)
         self.execute(step, given, exact)
         return exact
 

@@ -9,12 +9,13 @@ steps, which take noisy values as constants, are given the same ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -33,7 +34,9 @@ from dpsql import quoting
 from dpsql import run as loop
 from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb import backend as duckdb_backend
+from dpsql.backends.duckdb import many_rows, run
 from dpsql.backends.duckdb.heavy_units import heavy_units
+from dpsql.backends.duckdb.many_rows import Sizes
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.listed import HeavyUnits
 from dpsql.explain.explanation import Explanation
@@ -144,9 +147,14 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
 INDEXED: list[str] = []  # the steps that an index refined
 
 
-def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits]) -> Exact:
+DIVIDED: list[str] = []  # the steps that were measured in parts
+FEW = Sizes(few=-1, counted=10, capped=20, shares=0)
+
+
+def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits], again: Set[str]) -> Exact:
     """A step's integers by way of an index, wherever one serves; the same as in the plain way (Theorem INDEX-1)."""
     plain = execute(step, cursor, given)
+    in_parts(step, cursor, given, again, plain)
     lists = [heavy_units(need.of, need.limit, cursor, need.by) for use in uses_of(step) for need in use.needs]
     found = [one for one in lists if one is not None]
     if not found:
@@ -158,6 +166,26 @@ def in_both_ways(step: Step, cursor: Any, given: Any, heavy: Sequence[HeavyUnits
         assert how_often(counts) == how_often(exact.spectra[spectrum]), f"with an index {spectrum} is another"
     INDEXED.append(step.name)
     return exact
+
+
+def in_parts(step: Step, cursor: Any, given: Any, again: Set[str], plain: Exact) -> None:
+    """Compare with the integers of a few units at a time (Theorems PARTS-1, CAP-3)."""
+    seen: list[bool] = []
+
+    def watched(measure: Any, statement: Any, tables: Any, rows: Any) -> Any:
+        found = measure(statement, tables, rows, FEW)
+        seen.append(found is not None and len(found) > 0)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "capped", partial(watched, many_rows.capped))
+        patch.setattr(run, "texts_in_parts", partial(watched, many_rows.texts_in_parts))
+        exact = execute(step, cursor, given, (), again)
+    if any(seen):
+        DIVIDED.append(step.name)
+        for tally, counted in plain.tallies.items():
+            assert list(map(int, counted)) == list(map(int, exact.tallies[tally])), f"in parts {tally} is another"
+        assert repr(plain.cells and plain.cells.to_pylist()) == repr(exact.cells and exact.cells.to_pylist())
 
 
 def how_often(counts: Counts) -> list[tuple[int, int, int]]:
@@ -352,7 +380,7 @@ def test_no_person_moves_the_answer_to_a_random_query_by_more_than_is_claimed(
     with capsys.disabled():
         near = sum(s > Fraction(9, 10) for s in attained)
         print(f"\nseed {SEED}: {len(attained)} pairs of steps, {near} within a tenth of their claim")
-        print(f"{len(INDEXED)} steps by way of an index")
+        print(f"{len(INDEXED)} steps by way of an index, {len(DIVIDED)} in parts")
         print("pairs of answers: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
     if failures:
         place, adjacency, limits, query, found, world, neighbour = failures[0]

@@ -67,6 +67,7 @@ def _relations(folder: Path, url: str) -> Iterator[Engines]:
 
 _MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "median": ("SELECT kind, MEDIAN(day) FROM orders GROUP BY kind", {}),
+    "median by group": ("SELECT kind, MEDIAN(day) FROM orders GROUP BY kind", {"max_rows": 6, "max_rows_per_group": 2}),
     "private keys": ("SELECT amount, COUNT(*) FROM orders GROUP BY amount", {"max_groups": 3}),
     "distinct": ("SELECT kind, COUNT(DISTINCT day) FROM orders GROUP BY kind", {"max_rows": 5}),
     "values in lists": ("SELECT COUNT(*) FROM (SELECT DISTINCT kind, day FROM orders) AS d", {"max_rows": 5}),

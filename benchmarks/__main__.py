@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accuracy, cases, events, goals, machine, others, small, speed, tpch, unit_index
+from benchmarks import accuracy, cases, corpus, events, goals, machine, others, small, speed, tpch, unit_index
 from benchmarks.cases import Case
 from benchmarks.data import FOLDER, Data
 from benchmarks.report import report, rows_of
@@ -80,6 +80,7 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
         "opened": {},
         "speed": [],
         "accuracy": [],
+        "corpus": {},
         "small": {},
     }
     if (why := unit_index.missing()) is not None:
@@ -109,6 +110,8 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
 
     try:
         _run(given, only, results, asked, timed, compared)
+        if "accuracy" in given.parts and given.runs:
+            results["corpus"] = corpus.measured(only, given.quick, say)
     except KeyboardInterrupt:
         results["not_measured"]["what would have come then"] = "it was stopped"
     results["seconds"] = time.time() - begun

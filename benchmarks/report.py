@@ -10,7 +10,7 @@ Results = Mapping[str, Any]
 
 def report(results: Results) -> str:
     """The whole page."""
-    parts = (_facts, _goals, _speed, _peers, _growth, _errors, _small)
+    parts = (_facts, _goals, _speed, _peers, _growth, _errors, _corpus, _small)
     return "\n".join(line for part in parts for line in part(results)) + "\n"
 
 
@@ -212,6 +212,34 @@ def _errors(results: Results) -> Iterator[str]:
             for column, one in list(e["columns"].items())[:8]
         )
         yield from table(("", "RMSE", "noise", "bias", "held", "groups shown", "runs"), rows)
+
+
+CORPUS = """\
+Each answer from a new ledger, no limit named where the case isn't about a named one. *Error*: the root mean square
+error to that of the best fixed limit. *Width*: the half width of 95% intervals to 1.96 times that error. Median, and
+where the worst tenth begins. *Open*: values without a 95% interval of two ends. *Ledgers*: those with fewer than half
+of their intervals right. Cases of the set *judge* are kept apart from whoever changes how limits are chosen.
+"""
+
+
+def _corpus(results: Results) -> Iterator[str]:
+    found = results.get("corpus")
+    if not found:
+        return
+    yield "## Default answers on the corpus"
+    yield ""
+    yield CORPUS
+    heads = ("error", "worst tenth", "width", "worst tenth", "held", "open", "ledgers")
+    yield from table(("", *heads), ([name, *_judged(one)] for name, one in found["totals"].items()))
+    rows = ([one["case"], one["set"], *_judged(one["summary"])] for one in found["cases"])
+    yield from table(("case", "set", *heads), rows)
+
+
+def _judged(one: Mapping[str, Any]) -> list[str]:
+    times = [one[name] for name in ("error", "worst_error", "width", "worst_width")]
+    held = "–" if one["held"] is None else f"{one['held']:.1%} of {one['intervals']:,}"
+    parts = ["–" if one[name] is None else f"{one[name]:.1%}" for name in ("open", "bad_ledgers")]
+    return ["–" if value is None else number(value) for value in times] + [held, *parts]
 
 
 def _small(results: Results) -> Iterator[str]:

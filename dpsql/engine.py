@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +108,7 @@ class Shared:
         self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
         self.recent = PlanCache()
         self._recall: Recall | None = None
+        self._rehearsed: tuple[object, set[Hashable]] | None = None
         try:
             versions = self.ledger.recognise([one.source for one in self.guarded])
         except LedgerError as error:
@@ -294,6 +295,13 @@ class Shared:
             self._recall = Recall(self.public, self._public_state)
         promises = self.promises(versions)
         return Catalog(self.policy, self.schema, promises, self._recall, self.twin.types, self.unlisted)
+
+    def rehearsed(self) -> set[Hashable]:
+        """The shapes of answers that went well in rehearsals with public tables as they are; rehearsals add to it."""
+        state = (self.public, self._public_state())
+        if self._rehearsed is None or self._rehearsed[0] != state:
+            self._rehearsed = (state, set())
+        return self._rehearsed[1]
 
     def _public_state(self) -> object:
         """What public tables say follows from this: the same files, not written since, and the same objects."""

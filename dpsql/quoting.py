@@ -12,19 +12,23 @@ from fractions import Fraction
 from dpsql.accounting.view import View
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
+from dpsql.analyze.checked import Checked
 from dpsql.answer.rehearse import rehearse
 from dpsql.core.errors import Error, PrivacyError
 from dpsql.engine import Shared
 from dpsql.options import Request
 from dpsql.plan.build import build
+from dpsql.plan.set_counts import counted_sets
 from dpsql.quote.ask import asked, with_policy
-from dpsql.quote.bounds import Stored, with_automatic
+from dpsql.quote.bounds import with_automatic
 from dpsql.quote.goal import Goal
+from dpsql.quote.learned import Lookup
 from dpsql.quote.limits import analyze_seeded
-from dpsql.quote.model import Quote
+from dpsql.quote.model import Ask, Quote
+from dpsql.quote.notes import standing
 from dpsql.quote.plan_cache import Rests, key_of
-from dpsql.quote.stages import Statement, quote_of, require_chosen, require_known
-from dpsql.sql.bind import bind
+from dpsql.quote.stages import Learning, Statement, learning, quote_of, require_chosen, require_known
+from dpsql.sql.bind import Bound, bind
 from dpsql.sql.inspection import inspection
 from dpsql.sql.parameters import spots, written
 from dpsql.sql.parse import Tree, parse
@@ -85,10 +89,17 @@ class Quoting:
             engine.recent.put(key, quote, rests)
         return quote
 
+    def learning(self, text: str, queries: Sequence[str], ask: Ask) -> Learning:
+        """How to learn the counts of units which these queries would buy, as far as they aren't stored."""
+        catalog, stored = self._engine.catalog(), self._stored()
+        trees = [parse(query) for query in queries]
+        statements = [self._statement(tree, Limits(), catalog, stored) for tree in trees]
+        return learning(text, statements, ask, catalog, stored)
+
     def _known(self, versions: Mapping[str, str]) -> tuple[object, ...]:
         """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's: it
         finds other releases, or names the spends of its ranges otherwise."""
-        return (*self._engine.known(versions), self._view.naming)
+        return (*self._engine.known(versions), self._view.naming, self._view.has_learned)
 
     def together(self, sql: str, request: Request, *, relying: bool = True) -> Quote:
         """The quote of a batch: releases of its statements merged, and one price."""
@@ -101,7 +112,7 @@ class Quoting:
         return self._priced(written(sql, values), trees, request, catalog, stored, relying=relying)
 
     def _priced(
-        self, sql: str, trees: Sequence[Tree], request: Request, catalog: Catalog, stored: Stored, *, relying: bool
+        self, sql: str, trees: Sequence[Tree], request: Request, catalog: Catalog, stored: Lookup, *, relying: bool
     ) -> Quote:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
         engine = self._engine
@@ -115,18 +126,42 @@ class Quoting:
             quote = quote_of(sql, analyzed, ask, catalog, stored)
         else:
             quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
-        rehearse(quote, engine.backend)
+        quote = replace(quote, notes=tuple(standing(part.plan, catalog) for part in quote.parts))
+        rehearse(quote, engine.backend, engine.rehearsed())
         return quote
 
-    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Stored) -> Statement:
+    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Lookup) -> Statement:
         """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
         engine = self._engine
         bound = bind(tree, catalog.columns, catalog.unlisted)
-        plan = build(bound, engine.policy)
         limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
-        seeded, limits = analyze_seeded(plan, limits, catalog)
+        seeded, limits = self._analyzed(bound, limits, catalog)
         checked = with_automatic(seeded, limits, catalog, stored)
         return Statement(checked, limits, engine.twin.describe(tree))
+
+    def _analyzed(self, bound: Bound, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
+        """The plan with everything known of it. Where values of set operations aren't public, they are only counted.
+
+        Which of the two it is follows from the SQL, the policy and the schema: a list of private values has those that
+        many people share, so that its length says little.
+        """
+        policy, counted = self._engine.policy, counted_sets(bound.root)
+        if counted is None:
+            return analyze_seeded(build(bound, policy), limits, catalog)
+        # Theorem SETCOUNT-1: both forms ask the same; neither rests on a row.
+        try:
+            listed = analyze_seeded(build(bound, policy), limits, catalog)
+            if not any(release.private_keys for release in listed[0].releases):
+                return listed
+        except PrivacyError as refused:
+            try:
+                return analyze_seeded(build(replace(bound, root=counted), policy), limits, catalog)
+            except Error:
+                raise refused from None
+        try:
+            return analyze_seeded(build(replace(bound, root=counted), policy), limits, catalog)
+        except Error:
+            return listed
 
     def _accurate(
         self,
@@ -136,7 +171,7 @@ class Quoting:
         checked: Sequence[Statement],
         request: Request,
         catalog: Catalog,
-        stored: Stored,
+        stored: Lookup,
     ) -> Quote:
         """The quote with the least ε that is accurate enough."""
         policy = self._engine.policy

@@ -8,8 +8,10 @@ stored release answers. What fails before that is lost, and paid again (Theorem 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 from dpsql.accounting.account import Receipt, Spend
 from dpsql.accounting.claims import Overtaken
@@ -25,6 +27,7 @@ from dpsql.core.hold import Hold, Late
 from dpsql.core.stoppable import stoppable
 from dpsql.engine import Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
+from dpsql.quote.spare import counted_units, with_spare_rows
 from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
 from dpsql.store.flight import claim_of
@@ -47,11 +50,25 @@ def run(quote: Quote, data: Data, payer: Payer, *, fresh: bool = False) -> list[
         try:
             return [replace(a, cost=lost + a.cost) for a in _flight(quote, data, payer, fresh, [])]
         except Overtaken:
-            raise LedgerError(
-                "others took this release over twice: it was measured too late, and nothing of it was shown",
-                code="release-busy",
-                hint="it stays charged; ask again when the machine has less to do: what they record is free",
-            ) from None
+            raise _overtaken() from None
+
+
+def measure(quote: Quote, data: Data, payer: Payer) -> list[Receipt]:
+    """Pay for what isn't stored yet of a quote without parts, measure and record it: the receipts of what was paid."""
+    for _ in range(2):
+        paid: list[Stage] = []
+        with suppress(Overtaken):
+            known = _released(quote, data, payer, False, paid)
+            return [known[stage].receipt for stage in paid]
+    raise _overtaken()
+
+
+def _overtaken() -> LedgerError:
+    return LedgerError(
+        "others took this release over twice: it was measured too late, and nothing of it was shown",
+        code="release-busy",
+        hint="it stays charged; ask again when the machine has less to do: what they record is free",
+    )
 
 
 def stored(quote: Quote, data: Data, payer: Payer) -> list[Answer] | None:
@@ -62,26 +79,34 @@ def stored(quote: Quote, data: Data, payer: Payer) -> list[Answer] | None:
 
 def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> list[Answer]:
     """Answer each part of a quote; `paid` is told what was paid for."""
-    ledger = payer.engine.ledger
-    known, receipts = payer.reserve(quote, data, fresh)
-    paid += [stage for stage in quote.stages if stage not in known]
-    with ledger.working(receipts):
-        measured = _measured(list(zip(paid, receipts, strict=True)), known, data, payer)
-        for stage, one in zip(paid, payer.in_time(measured) if paid else (), strict=True):
-            kept = keep(one.stage, data.versions, one.noisy)
-            known[stage] = replace(one, receipt=ledger.record(one.receipt, kept))
+    known = _released(quote, data, payer, fresh, paid)
     answers = _answers(quote, known, paid, payer.engine, payer.view)
     for stage in paid:
         _store_answers(quote, known[stage], answers, payer)
     return answers
 
 
-def _measured(paid: Sequence[tuple[Stage, Receipt]], known: Known, data: Data, payer: Payer) -> Iterator[Released]:
+def _released(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> dict[Stage, Released]:
+    """What each stage of a quote released, now or earlier; `paid` is told what was paid for."""
+    ledger = payer.engine.ledger
+    known, receipts = payer.reserve(quote, data, fresh)
+    paid += [stage for stage in quote.stages if stage not in known]
+    with ledger.working(receipts):
+        measured = _measured(quote, list(zip(paid, receipts, strict=True)), known, data, payer)
+        for stage, one in zip(paid, payer.in_time(measured) if paid else (), strict=True):
+            kept = keep(one.stage, data.versions, one.noisy)
+            known[stage] = replace(one, receipt=ledger.record(one.receipt, kept))
+    return known
+
+
+def _measured(
+    quote: Quote, paid: Sequence[tuple[Stage, Receipt]], known: Known, data: Data, payer: Payer
+) -> Iterator[Released]:
     """Measure what was paid for, one stage after another, while the data stay the same."""
     engine, found = payer.engine, dict(known)
     until, indexing = payer.deadline(), engine.indexing(data)
     for stage, receipt in paid:
-        settled = stage.settled(found)
+        settled = with_spare_rows(stage.settled(found), {**quote.counts, **counted_units(found)})
         noisy = _measure(settled, engine, until, indexing)
         engine.check_unchanged(data)
         indexing.keep()
@@ -128,12 +153,23 @@ def _store_answers(quote: Quote, released: Released, answers: Sequence[Answer], 
 class Payer:
     """Who pays: an analyst, with a quota where the policy has one for him."""
 
-    def __init__(self, engine: Shared, analyst: str, share: Share = "open", hold: Hold | None = None) -> None:
-        """share: whose releases answer him. hold: when he is answered; None: as soon as the answer is there."""
+    def __init__(
+        self,
+        engine: Shared,
+        analyst: str,
+        share: Share = "open",
+        hold: Hold | None = None,
+        note: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """share: whose releases answer him. hold: when he is answered; None: as soon as the answer is there.
+
+        note: what the ledger notes beside each spend.
+        """
         self.engine = engine
         self.analyst = analyst
         self.view = View(engine.ledger, analyst, share)
         self._hold = hold
+        self._note = note
         self.charged: Receipt | None = None
         """The last spend: what was paid for, also where it was interrupted or failed afterwards."""
         self.paying = False
@@ -175,7 +211,7 @@ class Payer:
             wanted = [stage for stage in quote.stages if stage not in known]
             if wanted:
                 engine.backend.check_running()
-            told = {"untested": untested} if untested else {}
+            told = {**self._note, **({"untested": untested} if untested else {})}
             scope = self.view.scope
             claims = {s: own_claim(claim_of(s, data.versions), scope) if s in asked else b"" for s in wanted}
             return [Spend(s.cost, {**s.note, **told}, claims[s]) for s in wanted]

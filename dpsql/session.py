@@ -8,7 +8,7 @@ The first line, up to the quote, is quoting.py; the second is run.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -31,8 +31,10 @@ from dpsql.backends.base import Backend
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.core.hold import Hold
+from dpsql.core.steward import STEWARD
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
+from dpsql.learn import EPSILON, Learned, learn
 from dpsql.options import Number, Request, asks
 from dpsql.policy.model import Policy, parse_epsilon
 from dpsql.quote.model import Quote
@@ -118,6 +120,15 @@ class Engine(Shared):
         """
         require_steward(steward, "index", "an index reads rows, and names units")
         return index(self, above)
+
+    def learn(self, *, steward: bool = False, epsilon: Number = EPSILON, columns: Sequence[str] = ()) -> Learned:
+        """The steward's act: pay once for the histograms by which everybody's queries choose limits for nothing.
+
+        steward: must be True; what is learned is private, and costs. epsilon: the most that it costs, for the data as
+        they are now. columns: of these, table.column, what sums need, too.
+        """
+        require_steward(steward, "learn", "learning spends the budget for everybody")
+        return learn(self, epsilon, columns)
 
     def __repr__(self) -> str:
         return f"<Engine: {_about_engine(self)}>"
@@ -450,5 +461,11 @@ def checked_analyst(name: str | None) -> str:
             "an analyst's name is a text of 1 to 100 printable characters, and not *",
             code="analyst",
             hint='for instance analyst="marketing"',
+        )
+    if name.strip() == STEWARD:
+        raise PrivacyError(
+            f"{STEWARD} is the steward's own name in the ledger, and no analyst has it",
+            code="analyst",
+            hint="choose another name",
         )
     return name.strip()

@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONGEST = ("test_spark", "test_quality", "test_browser", "test_scan", "test_unit_index", "test_attacks",
+           "test_accuracy_corpus",
            "test_neighbours", "test_moments_end_to_end", "test_distinct", "test_pages", "test_versions",
            "test_postgres", "test_refresh", "test_random_neighbours", "test_walks", "test_crash", "test_disk",
            "test_random")  # fmt: skip

@@ -58,6 +58,9 @@ _CUT = re.compile(r" cuts | is cut\b|outside of the range|is low by about")
 _CHOSEN = re.compile(r"^(\w+): at most [\d,]+ rows from the exact one", re.MULTILINE)
 _LOW = re.compile(r" \(low by about [^)]*\)")
 _GAP = re.compile(r" {2,}")
+_CELL = re.compile(r"\S+(?: \S+)*")
+_HALVES, _RANGES = "± 95%", "95% interval"
+"""Headings of errors. Which of them a column has may be the noise's choice: they are compared as one."""
 _PICTURE = re.compile(r"[┌█▒▇\u2801-\u28ff]")
 
 
@@ -225,14 +228,14 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = ()
     cut: bool = False
-    """Does ± depend on what is cut?"""
+    """Does ± depend on what is cut, or on ends that were chosen?"""
     chosen: frozenset[str] = frozenset()
-    """Columns whose values were chosen by their ranks, and have no ±."""
+    """Columns whose values were chosen by their ranks."""
 
     def cells(self) -> dict[tuple[str, ...], list[tuple[str, str]]]:
         """By the keys of each row, its noisy values with their ±."""
         noisy = [i for i, name in enumerate(self.head[1:]) if name.startswith("±")]
-        near = [i for i, name in enumerate(self.head) if name in self.chosen]
+        near = [i for i, name in enumerate(self.head) if name in self.chosen and i + 1 not in noisy]
         plain = [i for i in range(len(self.head)) if i not in noisy and i - 1 not in noisy and i not in near]
         return {
             (*(row[i] for i in plain), *(() if plain else (str(n),))): [
@@ -251,9 +254,8 @@ def parts(text: str) -> Iterator[str | Table]:
         line = lines[at]
         if at + 1 < len(lines) and re.fullmatch("─+", lines[at + 1]) and line.strip():
             table, at = _table(lines, at)
-            yield replace(
-                table, chosen=frozenset(_CHOSEN.findall(text)), cut=bool(_CUT.search(text)) or "(low by" in text
-            )
+            chosen = frozenset(_CHOSEN.findall(text))
+            yield replace(table, chosen=chosen, cut=bool(_CUT.search(text) or chosen) or "(low by" in text)
         elif _PICTURE.search(line):
             while at < len(lines) and "error bars" not in lines[at] and (_PICTURE.search(line) or lines[at][:1] == " "):
                 at += 1
@@ -265,15 +267,35 @@ def parts(text: str) -> Iterator[str | Table]:
 
 
 def _table(lines: Sequence[str], at: int) -> tuple[Table, int]:
-    found = Table(tuple(_GAP.split(_LOW.sub("", lines[at]).strip())))
+    names = _GAP.split(_LOW.sub("", lines[at]).strip())
+    found = Table(tuple(_HALVES if name == _RANGES else name for name in names))
+    head = lines[at]
     at += 2
     while at < len(lines):
-        cells = tuple(_GAP.split(lines[at].strip()))
-        if len(cells) != len(found.head) and lines[at] != "…":
+        cells = _cells(lines[at], head)
+        if cells is None and lines[at] != "…":
             break
+        cells = cells or ("…",)
         found = replace(found, rows=(*found.rows, cells))
+        if any(name == _HALVES and " to " in cell for name, cell in zip(names, cells, strict=False)):
+            found = replace(found, head=(*found.head, f"two ends under {_HALVES}"))  # like no table that is printed
         at += 1
     return found, at
+
+
+def _cells(line: str, head: str) -> tuple[str, ...] | None:
+    """The cells of a row, each of which begins or ends where its heading does; some are empty. None: it is no row."""
+    names = list(_CELL.finditer(head))
+    cells = list(_CELL.finditer(line))
+    if len(cells) == len(names):
+        return tuple(cell[0] for cell in cells)
+    at = {}
+    for cell in cells:
+        below = [i for i, name in enumerate(names) if cell.start() == name.start() or cell.end() == name.end()]
+        if len(below) != 1 or below[0] in at:
+            return None
+        at[below[0]] = cell[0]
+    return tuple(at.get(i, "") for i in range(len(names))) if len(at) > 1 else None
 
 
 def difference(shown: str, found: str) -> str | None:

@@ -32,7 +32,7 @@ def _put(sources: list[Any]) -> None:
 
 
 @contextmanager
-def _seeded(text: str) -> Iterator[None]:
+def seeded(text: str) -> Iterator[None]:
     """Noise, secrets of caps and of ledgers from a generator of this seed; ids and names of files stay unique."""
     draw = Random(text)
     before = [getattr(module, name) for module, name in _TAKEN]
@@ -54,12 +54,12 @@ class Seeding:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         if item.get_closest_marker("true_noise"):
             return (yield)
-        with _seeded(f"{self._seed} {item.nodeid}"):
+        with seeded(f"{self._seed} {item.nodeid}"):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[None]:
         if request.scope == "function":
             return (yield)
-        with _seeded(f"{self._seed} {request.node.nodeid} {fixturedef.argname} {getattr(request, 'param', '')}"):
+        with seeded(f"{self._seed} {request.node.nodeid} {fixturedef.argname} {getattr(request, 'param', '')}"):
             return (yield)

@@ -37,6 +37,7 @@ class Service(NamedTuple):
 SERVICES = {
     "chromium": Service("Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "npm": Service("npm", ("npm",), "npm"),
+    "node": Service("Node.js", ("node",), "nodejs"),
     "java": Service("Java 17", ("java",), "openjdk-17-jre-headless"),
     "jdk": Service("Java's compiler", ("javac",), "default-jdk-headless"),
     "pgjdbc": Service("Postgres' JDBC driver", ("postgresql.jar",), "libpostgresql-jdbc-java"),

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Two queries, one of people and one of rows, and the errors of one of them."""
     out = tmp_path_factory.mktemp("benchmark")
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--rows", "2000", "--cases", "Q3,Q6"]
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--rows", "2000", "--cases", "Q3,Q6,tiny"]
     asked = [*command, "--parts", "events,accuracy", "--runs", "1", "--data", str(out / "data"), "--out", str(out)]
     subprocess.run(asked, cwd=ROOT, check=True, capture_output=True)
     assert (out / "results.md").read_text(encoding="utf-8").startswith("# Results\n")
@@ -51,6 +51,12 @@ def test_errors_and_intervals_are_those_of_the_answers(results: dict[str, Any]) 
             assert one["of_cells"] == 20 and 0 <= one["held"] <= one["intervals"] <= 20 * one["runs"]
             assert one["rmse"] >= 0
     assert [e["case"] for e in results["accuracy"]] == ["Q3"]
+
+
+def test_the_corpus_is_judged(results: dict[str, Any]) -> None:
+    (case,) = results["corpus"]["cases"]
+    assert case["case"] == "tiny" and case["summary"]["intervals"] > 0 and case["summary"]["error"] > 0
+    assert "| tiny | build | " in report(results) and "| counts | " in report(results)
 
 
 def test_the_machine_and_its_load_are_told(results: dict[str, Any]) -> None:

@@ -14,6 +14,11 @@ import pyarrow as pa
 import pytest
 
 import dpsql
+from dpsql.aggregates import quantile
+from dpsql.answer.text_table import plain_table
+from dpsql.quote.spare import rows_cut
+from dpsql.remote.wire import pack, unpack
+from dpsql.statistics.ranks import Extreme
 
 N = 4_000
 RNG = np.random.default_rng(5)
@@ -148,7 +153,12 @@ def test_types_are_duckdbs() -> None:
         connection.register("t", TABLE)
         expected = connection.sql(sql).to_arrow_table().schema
     assert [str(f.type) for f in answer.to_arrow().schema] == [str(f.type) for f in expected]
-    assert set(answer.intervals().values()) == {None}
+    intervals = answer.intervals()
+    assert [name for name, found in intervals.items() if found is None] == ["g", "h", "j", "l"]
+    kinds: dict[str, type] = {"c": datetime, "d": date, "e": datetime, "f": float}
+    for name, kind in kinds.items():
+        for ends in intervals[name] or []:
+            assert ends is not None and [type(end) for end in ends] == [kind, kind] and ends[0] <= ends[1]
 
 
 def test_the_median_of_ten_thousand_is_off_by_two_ranks_at_most_on_average() -> None:
@@ -373,11 +383,112 @@ def test_answers_say_what_was_chosen() -> None:
         again = session.query("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 1", epsilon=1)
         plain_ = session.query("SELECT k, COUNT(*), MEDIAN(i) FROM t GROUP BY k", epsilon=1)
         replayed = session.replay(winner.receipt.id)
-    assert extremes.notes[0] == "MAX and MIN: approximate, a value that a few rows lie beyond"
-    assert [note.split(":")[0] for note in extremes.notes[1:]] == ["min(i)", "max(i)"]
+    nobody = "rows of t whose id is NULL are left out"
+    assert extremes.notes[:2] == (nobody, "MAX and MIN: approximate, a value that a few rows lie beyond")
+    assert [note.split(":")[0] for note in extremes.notes[2:4]] == ["min(i)", "max(i)"]
+    unknown = "too little is known of what limits cut to say how many rows it is from the exact one"
+    assert plain_.notes[:2] == (nobody, f"median(i): {unknown}")  # the policy buys no counts of units
+    assert as_json(plain_)["ranks"] == {"median(i)": None}
+    with opened("row") as session:
+        plain_ = session.query("SELECT k, COUNT(*), MEDIAN(i) FROM t GROUP BY k", epsilon=1)
     off = ceil(plain_.ranks["median(i)"])
-    assert plain_.notes == (f"median(i): at most {off:,} rows from the exact one, in each row with 95%",)
+    assert f"median(i): at most {off:,} rows from the exact one, in each row with 95%" in plain_.notes
     assert as_json(plain_)["ranks"] == {"median(i)": off}
     for one in (winner, again, replayed):
-        assert one.notes == ("the winners were chosen: the counts or sums behind them were not released",)
+        assert one.notes[:2] == (
+            nobody,
+            "the winners were chosen: the counts or sums behind them were not released",
+        )
         assert as_json(one)["receipt"]["notes"] == list(one.notes)
+
+
+# ---------------------------------------------------------------- intervals
+
+
+CHOSEN = "SELECT k, MEDIAN(i) AS m, QUANTILE_CONT(x, 0.9) AS q, MIN(d) AS first, MAX(seen) AS last FROM t GROUP BY k"
+
+
+def test_each_group_has_intervals_in_the_type_of_its_column() -> None:
+    with opened("row") as session:
+        answer = session.query(CHOSEN, epsilon=20)
+        again = session.replay(answer.receipt.id)
+    intervals = answer.intervals()
+    assert again.intervals() == intervals and again.notes == answer.notes
+    for name, kind in {"m": float, "q": float, "first": date, "last": datetime}.items():
+        place = answer.columns.index(name)
+        for row, ends in zip(answer.rows, intervals[name] or [], strict=True):
+            assert ends is not None and type(ends[0]) is type(ends[1]) is kind
+            assert ends[0] <= row[place] <= ends[1]
+    groups = answer.table["k"].to_pylist()
+    held = []
+    for k, *values in plain("SELECT k, MEDIAN(i), QUANTILE_CONT(x, 0.9), MIN(d), MAX(seen) FROM t GROUP BY k"):
+        for name, value in zip(("m", "q", "first", "last"), values, strict=True):
+            low, high = (intervals[name] or [])[groups.index(k)] or (value, value)
+            held.append(low <= value <= high)
+    assert sum(held) >= 8  # of 12, each of which fails in one of 20 answers at most
+
+
+def test_ends_travel_in_files_and_in_the_type_of_their_column() -> None:
+    with opened("row") as session:
+        answer = session.query(CHOSEN, epsilon=20)
+    table = answer.to_arrow(intervals=True)
+    for name in ("first", "last"):
+        for end in ("low", "high"):
+            assert table.schema.field(f"{name}_{end}").type == table.schema.field(name).type
+    assert str(table.schema.field("q_low").type) == "double"
+    assert " to 2024-12-31" not in plain_table(answer).splitlines()[0] and "2024-01-01 to" in plain_table(answer)
+    (remote,) = unpack(pack([answer]))
+    assert remote.intervals() == answer.intervals()
+
+
+def test_a_stored_release_without_ends_answers_for_free_and_without_an_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sql, offered = "SELECT MEDIAN(i) AS m, MAX(x) AS last FROM t", Extreme.quantities
+    with opened("row", epsilon=10) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(quantile.Chosen, "interval_needs", lambda *_: ())
+            patch.setattr(Extreme, "quantities", lambda self: dict(list(offered(self).items())[:1]))
+            old = session.query(sql, epsilon=1)
+        assert set(old.intervals().values()) == {None}
+        again = session.query("SELECT MAX(x) AS last, MEDIAN(i) AS m FROM t", epsilon=1)
+        assert again.cost.epsilon == 0 and again.rows == [old.rows[0][::-1]]
+        assert set(again.intervals().values()) == {None}
+        new = session.query(sql, epsilon=2)
+        assert new.cost.epsilon == 2 and None not in new.intervals().values()
+        assert session.query(sql, epsilon=2).intervals() == new.intervals()
+
+
+def test_the_greatest_value_of_few_rows_names_a_quantile_instead() -> None:
+    with opened("row") as session:
+        few = session.query("SELECT MAX(x) AS most, MIN(i) AS least, COUNT(*) AS n FROM t WHERE i < 3", epsilon=3)
+        many = session.query("SELECT MAX(x) AS most, MEDIAN(i) AS m, COUNT(*) AS n FROM t", epsilon=500)
+        uncounted = session.query("SELECT MAX(x) AS most FROM t WHERE i < 3", epsilon=1)
+    most, least = few.advice
+    assert most.startswith("most may be off by ") and most.endswith("ask for quantile(x, 0.99) instead")
+    assert least.startswith("least may be off by ") and least.endswith("ask for quantile(i, 0.01) instead")
+    assert set(few.advice) <= set(few.notes)
+    assert many.advice == uncounted.advice == ()
+
+
+def test_what_limits_cut_is_in_the_interval_of_a_median() -> None:
+    """30 units have 40 rows each of 100, and the limit keeps few of them."""
+    ids = np.concatenate([np.arange(3000), np.repeat(np.arange(3000, 3030), 40)])
+    values = np.concatenate([np.arange(3000) % 50, np.full(1200, 100)])
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 1000, "delta": 0},
+            "privacy": {"limits_share": 0.2},
+            "tables": {"t": {"unit": "id", "columns": {"i": {"min": 0, "max": 100}}}},
+        }
+    )
+    data = pa.table({"id": ids, "i": values})
+    with dpsql.connect(policy, sources={"t": data}, ledger=":memory:") as session:
+        quote = session.explain("SELECT MEDIAN(i) AS m FROM t", epsilon=10)
+        answer = session.query("SELECT MEDIAN(i) AS m FROM t", epsilon=10)
+    (noisy,) = answer.noisy
+    spare = next(q for q in noisy.step.estimates if q.kind == "spare")
+    cut = rows_cut(noisy.bias)
+    assert noisy.estimate(noisy.step.estimates[spare]).floats[0] == ceil(cut)
+    (ends,) = answer.intervals()["m"] or [None]
+    assert ends is not None and ends[0] <= np.median(values) <= ends[1] and quote.price == answer.cost

@@ -103,7 +103,7 @@ def test_where_counts_are_small_it_is_too_large_and_says_so(session: dpsql.Sessi
     assert plain(sql) == [(0.0,)]
     found = [session.query(sql, epsilon=0.1, fresh=True) for _ in range(20)]
     assert 0.5 < np.mean([answer.rows[0][0] for answer in found]) <= log2(7)
-    assert all("too large" in note for answer in found for note in answer.notes) and found[0].notes
+    assert all(any("too large" in note for note in answer.notes) for answer in found)
     assert found[0].intervals() == {"e": None}
 
 

@@ -127,7 +127,7 @@ def test_how_many_groups_there_are_is_a_count_of_distinct_values(
     answer = session.query(sql, epsilon=10**6)
     assert answer.rows == plain.execute(sql).fetchall()
     assert right is None or answer.rows == [(right,)]
-    assert answer.notes == ()
+    assert answer.lists == ()
     if value is not None:
         counted = session.explain(f"SELECT COUNT(DISTINCT {value}) FROM people", epsilon=1)
         ours, theirs = (q.steps[0].measurements for q in (session.explain(sql, epsilon=1), counted))
@@ -194,8 +194,8 @@ def test_a_batch_has_lists_and_counts_from_one_release(session: dpsql.Session) -
     quote = session.explain_batch(batch, epsilon=5)
     assert len(quote.steps) == 1 and len(quote.steps[0].measurements) == 1
     counts, listed = session.batch(batch, epsilon=5)
-    assert len(counts.rows) == len(CITIES) + 1 and counts.notes == ()
-    assert [city for (city,) in listed.rows] == CITIES[5:25] and len(listed.notes) == 1
+    assert len(counts.rows) == len(CITIES) + 1 and counts.lists == ()
+    assert [city for (city,) in listed.rows] == CITIES[5:25] and len(listed.lists) == 1
 
 
 def test_the_next_list_of_the_same_groups_is_free_and_the_same(session: dpsql.Session) -> None:
@@ -244,7 +244,7 @@ def test_private_keys_are_listed_by_their_threshold(session: dpsql.Session) -> N
     (step,) = session.explain("SELECT DISTINCT name FROM people", epsilon=10, delta="1e-6").steps
     assert step.selection is not None
     assert len(step.measurements) == 1
-    assert f"is above {step.selection.threshold - 1}:" in answer.notes[0]
+    assert f"is above {step.selection.threshold - 1}:" in answer.lists[0] and answer.lists[0] in answer.notes
 
 
 def test_groups_are_missed_and_empty_ones_listed_no_more_often_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     "core", "options", "mechanisms", "policy", "accounting", "statistics", "aggregates", "sql", "plan", "analyze",
-    "quote", "backends", "release", "explain", "answer", "store", "engine", "quoting", "refresh", "run", "session",
-    "remote", "dbapi", "jobs", "steward", "server", "cli",
+    "bounds", "quote", "backends", "release", "explain", "answer", "store", "engine", "quoting", "refresh", "run",
+    "learn", "session", "remote", "dbapi", "jobs", "steward", "server", "cli",
 )  # fmt: skip
 """From the bottom to the top: each imports from those before it alone, and from itself."""
 

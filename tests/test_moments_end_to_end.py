@@ -20,6 +20,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.analyze.ownership import nullable_promise
 from dpsql.answer.intervals import intervals
 from dpsql.answer.tables import noisy_table
+from dpsql.answer.text_table import plain_table
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.model import Step
@@ -314,3 +315,33 @@ def test_every_new_aggregate_is_explained_and_listed(session: dpsql.Session) -> 
     for name, recipe in RECIPES.items():
         assert name in shown or recipe.tells_presence  # which nobody can call
     assert "COUNT_IF" in shown and "ANY_VALUE" in shown
+
+
+# ---------------------------------------------------------------- why there is none
+
+
+def test_many_rows_whose_variance_noise_hides_are_too_noisy_and_not_too_few() -> None:
+    generator = np.random.default_rng(8)
+    count = 20_000
+    x = generator.normal(50, 1, count)
+    data = pa.table({"id": np.arange(count) % 500, "x": x, "y": x + generator.normal(0, 1, count)})
+    columns = {"x": {"min": 0, "max": 100_000}, "y": {"min": 0, "max": 100_000}}
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 100, "delta": 0},
+            "privacy": {"limits_share": 0, "max_rows": 40},
+            "tables": {"t": {"unit": "id", "columns": columns}},
+        }
+    )
+    hidden = "NULL where noise hides how values vary; narrower ranges or a larger ε help"
+    with dpsql.connect(policy, sources={"t": data}, ledger=":memory:") as session:
+        sql = "SELECT x > 1000 AS far, CORR(y, x) AS c, AVG(x) AS m, COUNT(x) AS n FROM t GROUP BY x > 1000"
+        answers = [session.query(sql, epsilon=1, fresh=True) for _ in range(20)]
+        found = next(one for one in answers if None in [row[1] for row in one.rows if row[0] is False])
+        again = session.replay(found.receipt.id)
+    near = next(line for line in plain_table(found).splitlines() if line.startswith("false"))
+    assert "too noisy" in near and "too few" not in near
+    assert f"c: {hidden}" in found.notes and found.notes == again.notes
+    assert any("too few" in plain_table(one) for one in answers)  # of the group that nobody is in
+    without = [one for one in answers if all("too noisy" not in line for line in plain_table(one).splitlines())]
+    assert all(hidden not in " ".join(one.notes) for one in without)

@@ -75,6 +75,27 @@ def test_another_key_column_error_price_or_value_far_away_is_one(was: str, becom
     assert difference(TABLE, TABLE.replace(was, becomes)) is not None
 
 
+BOUNDS = """\
+plan                n     95% interval       age   ± 95%
+────────────────────────────────────────────────────────
+pro    at least 1,900                      38.15    0.36
+free            1,828   1,700 to 2,100   too few
+cost ε = 0.5
+"""
+
+
+def test_a_row_of_a_table_may_have_empty_cells() -> None:
+    assert difference(BOUNDS, BOUNDS.replace("1,828", "1,851")) is None
+    assert difference(BOUNDS, BOUNDS.replace("38.15", "42.15")) is not None
+    assert difference(BOUNDS, BOUNDS.replace("1,700 to 2,100", "4,700 to 5,100")) is not None
+
+
+def test_which_heading_errors_have_is_the_noises_choice_but_two_ends_stand_under_their_own() -> None:
+    ranges = TABLE.replace("  ± 95%     age", "95% interval     age").replace("       9", "  980 to 998")
+    assert difference(TABLE.replace("± 95%     age", "95% interval     age"), TABLE) is None
+    assert ranges != TABLE and difference(TABLE.replace("      9 ", " 9 to 12 "), TABLE) is not None
+
+
 def test_dots_stand_for_lines_that_are_left_out_and_for_no_others() -> None:
     assert difference("a\n…\nc\n", "a\nb\nc\n") is None and difference("a\n…\n", "a\nb\nc\n") is None
     assert difference("a\n…\nd\n", "a\nb\nc\n") is not None and difference("a\n", "a\nb\n") is not None

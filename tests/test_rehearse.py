@@ -5,13 +5,21 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from support import WHOLE
 
 import dpsql
+from dpsql.aggregates.noisy import Noisy
+from dpsql.answer import finish as finishing
+from dpsql.answer import rehearse
+from dpsql.answer.stand_ins import stand_ins
+from dpsql.core.errors import EngineError
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.policy.model import Policy
+from dpsql.quote.model import Quote
 from dpsql.sql.functions import FUNCTIONS
 
 
@@ -169,6 +177,58 @@ def test_a_statement_that_is_no_query_is_refused_wherever_it_stands(session: dps
     for ask in (session.explain, session.query, session.batch, session.explain_batch):
         with pytest.raises(dpsql.SQLError):
             ask(sql, epsilon=1)
+
+
+# ---------------------------------------------------------------- the whole way
+
+
+def failing(*given: object, **named: object) -> str:
+    raise EngineError("Made Up Error: it can't be shown")
+
+
+@pytest.mark.parametrize("step", ["finish", "encode", "html_table"])
+def test_what_fails_on_the_way_to_a_rendered_answer_is_refused_before_payment(
+    session: dpsql.Session, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before, sql = session.budget.spent, f"SELECT k, AVG(n) AS {step} FROM t GROUP BY k"
+    with monkeypatch.context() as broken:
+        broken.setattr(f"dpsql.answer.rehearse.{step}", failing)
+        for ask in (session.query, session.explain):
+            with pytest.raises(dpsql.SQLError, match="it can't be shown"):
+                ask(sql, epsilon=1)
+    assert session.budget.spent == before
+    assert session.query(sql, epsilon=1).rows
+
+
+def test_an_answer_of_one_shape_is_rehearsed_once(session: dpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsed: list[str] = []
+    real = finishing.finish
+
+    def counting(index: int, quote: Quote, *rest: Any, **named: Any) -> Any:
+        rehearsed.append(quote.text)
+        return real(index, quote, *rest, **named)
+
+    monkeypatch.setattr(rehearse, "finish", counting)
+    sql = "SELECT k, AVG(n) AS once FROM t WHERE s = '{}' GROUP BY k"
+    for n, epsilon in (("x", 1), ("x", 2), ("y", 1)):
+        session.explain(sql.format(n), epsilon=epsilon)
+    assert 0 < len(rehearsed) <= 3 and len(set(rehearsed)) == 1
+    session.explain(sql.format("x").replace("AVG(n)", "SUM(n)"), epsilon=1)
+    assert len(set(rehearsed)) == 2
+
+
+def test_stand_ins_are_empty_and_far_off_too(session: dpsql.Session) -> None:
+    quote = session.explain("SELECT s, COUNT(*), SUM(n) FROM t GROUP BY s", epsilon=1, delta=1e-6)
+    public = session._engine.public
+    tables = [known[quote.main].noisy[0] for known in stand_ins(quote, public)]
+    assert all(isinstance(one, Noisy) for one in tables)
+    counts = [one.count for one in tables if isinstance(one, Noisy)]
+    assert counts == [2, 0, 2]  # a key and NULL, or no key at all
+    numbers = [
+        n for one in tables if isinstance(one, Noisy) for group in one.columns for c in group for n in c.tolist()
+    ]
+    widths = [m.noise.width for m in quote.steps[0].measurements if not isinstance(m.noise, NoisyMax)]
+    assert max(numbers) > 50 * min(widths) and min(numbers) < -50 * min(widths)
 
 
 # ---------------------------------------------------------------- ranges that no float likes

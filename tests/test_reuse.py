@@ -75,6 +75,18 @@ def test_the_same_release_is_free_whatever_is_done_with_it(session: dpsql.Sessio
     assert spent(session) == 1
 
 
+def test_having_on_keys_is_free_after_all_groups_and_not_the_other_way_round(session: dpsql.Session) -> None:
+    some = session.query(f"{BY_KEY} HAVING k <> 'b'", epsilon=1)
+    every = session.query(BY_KEY, epsilon=1)
+    assert [row[0] for row in some.rows] == ["a", "c"] and not every.receipt.reused and spent(session) == 2
+    again = session.query(
+        "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k HAVING k = 'b' AND n > -1e9", epsilon=1
+    )
+    assert again.receipt.id == every.receipt.id and again.rows == [row for row in every.rows if row[0] == "b"]
+    assert spent(session) == 2 and again.intervals()["n"] is not None
+    assert session.query(f"{BY_KEY} HAVING k <> 'b'", epsilon=1).receipt.id == some.receipt.id
+
+
 def test_a_repeat_shows_the_very_numbers_and_the_very_intervals(session: dpsql.Session) -> None:
     first = session.query(BY_KEY, epsilon=1)
     second = session.query(BY_KEY, epsilon=1)
@@ -108,12 +120,21 @@ def test_an_average_comes_from_a_sum_and_a_count_of_two_queries(session: dpsql.S
 
 
 def test_filters_of_two_queries_are_not_mixed_up(session: dpsql.Session) -> None:
-    many = session.query("SELECT COUNT(*) FILTER (WHERE w > 2) FROM t", epsilon=4).rows[0][0]
-    few = session.query("SELECT COUNT(*) FILTER (WHERE w < 2) FROM t", epsilon=4).rows[0][0]
+    """A FILTER that all aggregates of a query have is a condition on its rows: these stand beside another one each."""
+    many = session.query("SELECT COUNT(*) FILTER (WHERE w > 2), SUM(v) FROM t", epsilon=4).rows[0][0]
+    few = session.query("SELECT COUNT(*) FILTER (WHERE w < 2), SUM(v) FROM t", epsilon=4).rows[0][0]
+    assert many > 2 * few
+    before = spent(session)
     both = "SELECT COUNT(*) FILTER (WHERE w < 2), COUNT(*) FILTER (WHERE w > 2) FROM t"
-    assert session.query(both, epsilon=4).rows == [(few, many)]
-    assert spent(session) == 8
+    assert session.query(both, epsilon="0.1").rows == [(few, many)] and spent(session) == before
     assert not session.query("SELECT COUNT(*) FILTER (WHERE w = 2) FROM t", epsilon="0.1").receipt.reused
+
+
+def test_a_filter_that_all_aggregates_share_is_a_condition_on_rows(session: dpsql.Session) -> None:
+    first = session.query("SELECT COUNT(*) FILTER (WHERE w > 2), SUM(v) FILTER (WHERE w > 2) FROM t", epsilon=4)
+    again = session.query("SELECT COUNT(*), SUM(v) FROM t WHERE w > 2", epsilon=4)
+    assert again.receipt.reused and again.rows == first.rows
+    assert not session.query("SELECT COUNT(*), SUM(v) FROM t WHERE w > 1", epsilon="0.1").receipt.reused
 
 
 def test_the_better_of_two_draws_is_taken(session: dpsql.Session) -> None:

@@ -120,12 +120,12 @@ def test_programs_get_neither_separators_nor_short_dates(months: dpsql.Answer, t
 
 
 def shown(values: list[Any], ends: list[tuple[float, float] | None] | None, style: Style) -> list[list[str]]:
-    return [column.cells for column in Source("v", values, ends, True, False).shown(style)]
+    return [column.cells for column in Source("v", values, ends, True, None).shown(style)]
 
 
 def test_an_error_in_units_is_no_narrower_than_the_error() -> None:
     assert shown([2_905_714], [(2_864_232.0, 2_947_196.0)], NARROW[-1]) == [["2,906k ± 42k"]]
-    assert shown([2_905_714], [(2_864_712.0, 2_906_716.0)], NARROW[-1]) == [["2,906k (2,865k to 2,907k)"]]
+    assert shown([2_905_714], [(2_864_712.0, 2_906_716.0)], NARROW[-1]) == [["2,906k (2,864k to 2,907k)"]]
     assert shown([1.25], [(1.13, 1.37)], NARROW[-1]) == [["1.2 ± 0.2"]]
 
 
@@ -156,7 +156,11 @@ def test_whoever_reads_arrow_streams_reads_an_answer(months: dpsql.Answer) -> No
     assert polars.DataFrame(months).equals(months.pl()) and list(months.df().columns) == months.columns
 
 
-def test_a_notebook_shows_error_bars_and_all_that_is_to_be_said(session: dpsql.Session) -> None:
+def test_a_notebook_shows_error_bars_and_all_that_is_to_be_said(connect: Connect) -> None:
+    columns = {**POLICY["tables"]["f"]["columns"], "delay": {"min": 0, "max": 50}}  # a third of the values lie above
+    session = connect(
+        {"f": TABLE}, {"privacy": {"limits_share": 0.2}, "tables": {"f": {"unit": "row", "columns": columns}}}
+    )
     html = session.query("SELECT MEDIAN(dist) AS m, AVG(delay) AS d FROM f", epsilon=1)._repr_html_()
     assert "± 95%" in html and re.search(r'title="95%: [\d.]+ to [\d.]+"', html)
     assert "outside of the range of" in html and "the range of AVG(f.delay)" in html and "cost ε = 1" in html

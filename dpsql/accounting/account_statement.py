@@ -11,6 +11,7 @@ from dpsql.accounting.filters import Zcdp
 from dpsql.accounting.pld import INSTALL, composed, is_installed
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
+from dpsql.core.steward import STEWARD
 
 GROUPS = (1, 2, 5)
 NO_FIGURE = "no PLD figure: a release doesn't say what noise it had, or had noise that only ρ adds up"
@@ -47,7 +48,7 @@ def statement(
     names = sorted({e.analyst for e in current} | {n for n in quotas if n != "*"})
     analysts = [_line(account, n, [e for e in current if e.analyst == n], quotas.get(n)) for n in names]
     if "*" in quotas:
-        others = [e for e in current if e.analyst not in quotas]
+        others = [e for e in current if e.analyst not in quotas and e.analyst != STEWARD]
         analysts.append(_line(account, "everybody else", others, quotas["*"]))
     texts = dict.fromkeys(" ".join(str(e.note.get("sql", "")).split()) for e in current)
     queries = [

@@ -101,6 +101,7 @@ class State:
         self.period = ""  # the latest of all spends
         self.spends: dict[str, int] = {}  # the place of each, in the order in which they were made
         self.owners: dict[str, str] = {}  # who spent each
+        self.payers: set[str] = set()  # all of them
         self.claimed: set[str] = set()  # the spends of claimed releases that are not released
         self.released: set[str] = set()
         self.answered: set[str] = set()
@@ -196,6 +197,7 @@ class State:
             self.claimed.add(receipt)
         self.spends[receipt] = self.count + 1
         self.owners[receipt] = self._by[text]
+        self.payers.add(self._by[text])
 
     def _released(self, text: str, receipt: str | None) -> None:
         if receipt not in self.spends or receipt in self.released:  # Theorem FLIGHT-1: once for each spend

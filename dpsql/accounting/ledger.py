@@ -271,7 +271,7 @@ class Ledger:
     def stored(self, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
         """What was released under this key, the newest first, each with the id of the spend that paid for it.
 
-        owner: what this analyst paid for, alone.
+        owner: what this analyst paid for, or the steward for everybody, alone.
         """
         return stored.releases(self._journal, key, owner)
 
@@ -284,6 +284,11 @@ class Ledger:
         """Who paid for the spend with this very id; None where there is none."""
         with self._journal.looking() as state:
             return state.owners.get(id)
+
+    def has_spends_of(self, analyst: str) -> bool:
+        """Has this analyst ever spent anything?"""
+        with self._journal.looking() as state:
+            return analyst in state.payers
 
     def ids(self) -> tuple[str, ...]:
         """The ids of all spends, in the order in which they were made."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.steward import STEWARD
 from dpsql.policy.model import Policy
 
 
@@ -35,7 +36,9 @@ def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:
 
 
 def quota(policy: Policy, analyst: str) -> Quota | None:
-    """The part of the budget that this analyst may spend; None: all of it."""
+    """The part of the budget that this analyst may spend; None: all of it, as the steward may."""
+    if analyst == STEWARD:
+        return None
     quotas = policy.budget.analysts
     if analyst in quotas and analyst != "*":
         return Quota(analyst, quotas[analyst])

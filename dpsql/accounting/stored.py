@@ -15,6 +15,7 @@ from typing import Literal
 from dpsql.accounting.events import Event, Item, State
 from dpsql.accounting.journal import Journal, Writer
 from dpsql.core.frozen import dataclass
+from dpsql.core.steward import STEWARD
 
 LARGEST = 64 << 20
 """Bytes. Larger tables aren't kept, nor is what became of them: asking again costs again."""
@@ -55,7 +56,7 @@ def record(
 def releases(journal: Journal, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
     """The newest tables stored under this key, the last first, each with the id of the spend that paid for it.
 
-    owner: those that this analyst paid for, alone.
+    owner: those alone that this analyst paid for, or the steward for everybody.
     """
     with journal.looking() as state:
         if key not in state.stored_by_key:
@@ -81,7 +82,7 @@ def places(state: State, key: bytes, owner: str | None = None) -> Sequence[int]:
     found = state.stored_by_key.get(key, ())
     if owner is None:
         return found
-    return [place for place in found if state.owners[state.stored[place - 1].receipt] == owner]
+    return [place for place in found if state.owners[state.stored[place - 1].receipt] in (owner, STEWARD)]
 
 
 def of_receipt(journal: Journal, receipt: str) -> list[Kept]:

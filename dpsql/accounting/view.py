@@ -10,6 +10,7 @@ from dpsql.accounting.account import Account, Entry, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.core.errors import LedgerError
+from dpsql.core.steward import STEWARD
 
 Share = Literal["open", "all", "own"]
 """open: everybody's releases answer, and everybody knows whose they are, as for people who read the ledger's file;
@@ -51,6 +52,15 @@ class View:
         """What was released under this key, the newest first, each with the id of the spend that paid for it."""
         found = self._ledger.stored(key, self._analyst if self._share == "own" else None)
         return found if self._share == "open" else [(self._called(id), kept) for id, kept in found]
+
+    @property
+    def has_learned(self) -> bool:
+        """Has the steward ever paid for histograms for everybody?"""
+        return self._ledger.has_spends_of(STEWARD)
+
+    def is_learned(self, id: str) -> bool:
+        """Whether the steward paid for the spend that `stored` calls so."""
+        return self._ledger.owner(self._others.get(id, id)) == STEWARD
 
     def stored_at(self, keys: Sequence[bytes]) -> tuple[tuple[int, ...], ...]:
         """For each key the places of what `stored` finds: while they are the same, it finds the same."""

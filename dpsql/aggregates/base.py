@@ -138,6 +138,10 @@ class Recipe(Form):
         """The quantities it is made of."""
         raise NotImplementedError
 
+    def interval_needs(self, call: Call) -> tuple[Quantity, ...]:
+        """The quantities that only its interval needs: a stored release that lacks them answers without one."""
+        return ()
+
     def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
         """Linear combinations whose variance is its error, each scaled so that errors of two aggregates compare."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpsql.aggregates.base import Call, Rational
-from dpsql.aggregates.loss import Loss
+from dpsql.aggregates.clipping_bias import ClippingBias
 from dpsql.core.exact import Integers, plus, times
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.base import Noise
@@ -67,7 +67,7 @@ class Noisy:
     step: ReleaseFacts
     cells: Any  # an Arrow table with k0, k1, …; None without keys
     columns: tuple[tuple[Integers, ...], ...]
-    loss: Loss | None = None  # what is known of what was cut before; None: nothing
+    bias: ClippingBias | None = None  # what is known of what was cut before; None: nothing
 
     @property
     def count(self) -> int:

@@ -21,7 +21,7 @@ _DAY = 86_400_000_000  # microseconds
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Recipe):
-    """A value that was chosen near the exact one. It has no interval: how far off it is depends on the data."""
+    """A value that was chosen near the exact one, and the ends of an interval around it (Theorem QUANTILE-2)."""
 
     name: str
     about: str
@@ -47,6 +47,21 @@ class Chosen(Recipe):
             if q in extremes
             else Quantity("quantile", call.value, call.where, at=q)
             for q in call.at
+        )
+
+    def interval_needs(self, call: Call) -> tuple[Quantity, ...]:
+        """The ends that are chosen beside it, and how many cut rows they hold; of MIN and MAX one end is the range's.
+
+        A list of values has no interval, nor has one of two truth values.
+        """
+        if call.listed or call.type is None or call.type.is_boolean:
+            return ()
+        wanted = {"least": ("upper",), "greatest": ("lower",), "quantile": ("lower", "upper", "spare")}
+        at = {"least": Fraction(0), "greatest": Fraction(1)}
+        return tuple(
+            Quantity(kind, call.value, call.where, at=at.get(need.kind, need.at))
+            for need in self.needs(call)
+            for kind in wanted.get(need.kind, ())
         )
 
     def contrasts(self, call: Call) -> list[dict[Quantity, Fraction]]:
@@ -96,7 +111,8 @@ def _typed(value: Rational, type_: Type, between: bool) -> Arrow:
         unit = _DAY if type_.is_date else 1
         zone = "UTC" if type_.has_zone else None
         times = [datetime(1970, 1, 1) + timedelta(microseconds=n * unit) for n in whole]
-        return pa.array(times, pa.timestamp("us")).cast(pa.timestamp("us", zone)) if zone else pa.array(times)
+        typed = pa.array(times, pa.timestamp("us"))  # also where there is none: DuckDB couldn't tell what NULL is
+        return typed.cast(pa.timestamp("us", zone)) if zone else typed
     if type_.is_boolean:
         return pa.array([n > 0 for n in value.rounded()], pa.bool_())
     if type_.is_integer and not between:

@@ -15,26 +15,30 @@ from dpsql.analyze.ownership import Ownership
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
-from dpsql.plan.nodes import Release
 from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import Place, refuse
 
 
 @dataclass(frozen=True, slots=True)
-class TotalLimit:
-    """How much one unit may add to a sum over all groups, Σ|x|, and in one of them (None: no such limit).
-
-    Of one argument, as the plan has it, with one FILTER; it bounds nothing else (Theorem TOTALS-1).
-    """
+class SumScale:
+    """How much of one sum counts as one row in a unit's size (Theorem SIZE-1)."""
 
     argument: exp.Expr
     where: exp.Expr | None
-    clipped: Bounds | None  # the query's own bounds on its values
-    most: Fraction
-    peak: Fraction | None = None
-    counted: Release | None = dataclasses.field(default=None, compare=False)  # the histogram of totals that chose it,
-    first: int = dataclasses.field(default=0, compare=False)  # whose bucket 0 ends at 2^first
-    peaks: Release | None = dataclasses.field(default=None, compare=False)  # that of what units have in one group
+    clipped: Bounds | None  # the query's own bounds on its values (contribution_bounds_per_row)
+    unit: Fraction  # Σ|x| of this much weighs as one row
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimit:
+    """The most that one unit's rows may add up to: rows counted, plus Σ|x|/unit of each sum.
+
+    Rows are counted once for each FILTER under which there is a number of rows, of values or an average, and once more
+    where they lack one of several of these. A lone sum counts no rows.
+    """
+
+    most: Fraction  # in rows
+    scales: tuple[SumScale, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,10 @@ class Limits:
     min_units: int | None = None
     public_keys: bool = False  # the query wants no key to be selected privately
     chosen: frozenset[str] = frozenset()  # those of them that nobody named: the query's first stage chooses them
-    totals: tuple[TotalLimit, ...] = ()  # in the place of max_rows for these sums, where that is chosen
+    size: SizeLimit | None = None  # in the place of max_rows, where that is chosen
     ends: tuple[tuple[str, int], ...] = ()  # of those that are chosen: how large the steward lets each of them be
     typical: Typical | None = None  # where they were chosen, and keys are private
+    one_vote: bool = False  # of a histogram (AUTO-2): max_rows is a unit's vote, and tells nothing of its rows
 
     def most(self, name: str) -> int | None:
         """How large a limit that is chosen may be."""
@@ -91,13 +96,18 @@ class Bounding:
     cap: int | None
     contribution: Contribution
     chosen: frozenset[str] = frozenset()  # which of these limits nobody named
-    totals: tuple[TotalLimit, ...] = ()  # sums that are bounded by themselves, whatever the mass
+    size: SizeLimit | None = None  # in the place of the mass: all that weighs rows rests on one weight of each unit
     typical: Typical | None = None
+
+    @property
+    def rows(self) -> Fraction | None:
+        """How many rows one unit counts for, at most: its mass, or its size in rows; None: no row is weighed."""
+        return self.contribution.mass if self.size is None else self.size.most
 
     @property
     def weighted(self) -> bool:
         """Do rows have weights?"""
-        return self.mass is not None or self.peak is not None or bool(self.totals)
+        return self.mass is not None or self.peak is not None or self.size is not None
 
     @property
     def enforced(self) -> bool:
@@ -123,10 +133,11 @@ def bound(
     """Bound what is measured: rows (counts and sums), units per group, or both.
 
     own_keys: the keys are functions of the unit alone, so that a unit is in one group. table: as the query names it.
+    Where a size is limited (ask may_have_size), it bounds all that weighs rows, and rows_counted is False.
     """
     found = _bound(owner, limits, keyed, own_keys, rows_counted, units_counted, replace, table)
-    found = dataclasses.replace(found, totals=limits.totals)
-    enforced = {"max_rows": found.mass if found.mass is not None or not found.totals else 0, "max_groups": found.cap}
+    found = dataclasses.replace(found, size=limits.size)
+    enforced = {"max_rows": found.mass if limits.size is None else 0, "max_groups": found.cap}
     names = frozenset(n for n, limit in enforced.items() if limit is not None and n in limits.chosen)
     return found.of_chosen(names, limits.typical)
 

@@ -13,6 +13,7 @@ from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.ownership import Ownership, Promises, nullable_promise
 from dpsql.analyze.public import Describe, Schema
 from dpsql.analyze.variables import KeyColumn, Variables, over_variables
+from dpsql.analyze.widths import AUTOMATIC_WIDTH, span_of, width_of
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
@@ -23,7 +24,7 @@ from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Seed
 
-Ranges = Mapping[tuple[str, str], tuple[Fraction, Fraction] | None]
+Ranges = Mapping[tuple[object, object], tuple[Fraction, Fraction] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Catalog:
     """Conditions and keys by their ids, each with what was known of its columns: total forms, once made."""
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
-    isn't named has its public seed range."""
+    isn't named has its public seed range. Of wide values by `value_key`: the released range."""
 
     def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
         """The total form of a condition or a key: rows are analyzed for an answer, and for each count of units."""
@@ -103,9 +104,9 @@ def column_of(catalog: Catalog, table: Table, name: str, type_text: str, plan: s
     nullable = said is None or said.nullable or nullable_promise(table, name) not in verified
     if said is not None and said.share is not None and type_.is_numeric:
         known = automatic_range(table.name, said, Seed.of(type_), catalog.ranges, nullable)
-    else:
-        known = declared_range(table.name, said, type_, nullable)
-    return KeyColumn(table.name, said, Scalar(plan_column(plan), type_, known))
+        return KeyColumn(table.name, said, Scalar(plan_column(plan), type_, known), width=AUTOMATIC_WIDTH)
+    value = Scalar(plan_column(plan), type_, declared_range(table.name, said, type_, nullable))
+    return KeyColumn(table.name, said, value, width=span_of(value))
 
 
 def narrowed_columns(columns: Mapping[str, KeyColumn], condition: Expr | None) -> dict[str, KeyColumn]:
@@ -124,7 +125,8 @@ def computed(
         there = columns[e.name]
         return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
     value = replace(scalar(e, known), sql=plan_column(name))
-    column = KeyColumn("", None, value, closed=closed_columns([e], columns), made=over_variables(e, columns))
+    closed, made = closed_columns([e], columns), over_variables(e, columns)
+    column = KeyColumn("", None, value, closed=closed, made=made, width=width_of(e, columns))
     return column if column.made is not None else variables.add(column)
 
 

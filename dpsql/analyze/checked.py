@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.aggregates.base import Recipe
-from dpsql.analyze.bounding import Bounding, Limits, PerGroup, TotalLimit, bound
+from dpsql.analyze.bounding import Bounding, Limits, PerGroup, SizeLimit, SumScale, bound
 from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.cells import Lister
 from dpsql.analyze.combination import combination
@@ -28,23 +29,41 @@ from dpsql.analyze.refusals import (
     not_public,
     second_alone,
     unlisted,
+    written_argument,
 )
 from dpsql.analyze.relations import known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
-from dpsql.analyze.variables import over_variables
-from dpsql.core.errors import PrivacyError, SQLError
+from dpsql.analyze.variables import facts_over_variables, over_variables
+from dpsql.analyze.widths import WideValue, is_wide
+from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
+from dpsql.core.ranges import Range
 from dpsql.core.types import Type
-from dpsql.plan.nodes import Aggregate, Plan, Relation, Release, Winners, expressions_of, scanned
+from dpsql.plan.nodes import (
+    Aggregate,
+    Filter,
+    GroupUnits,
+    Plan,
+    Relation,
+    Release,
+    Winners,
+    expressions_of,
+    scanned,
+    unit_of,
+)
 from dpsql.plan.owners import units, ways
+from dpsql.plan.unconditional import unconditional
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.google import Bounds
 from dpsql.sql.nodes import aggregate_form
-from dpsql.sql.refuse import refuse
+from dpsql.sql.refuse import refuse, shown
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.times import as_number
 from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Automatic
+
+SEED_ROWS = 2**20  # of one unit, where nobody names a limit: where the search for a range starts (Theorem AUTO-2)
+FALLBACK_ROWS = 16  # and where none is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +78,7 @@ class Argument:
     kind: Type | None = None  # of a date or time that is counted as a number: what it was
     distinct: bool = False  # are its different values counted?
     second: Scalar | None = None  # the other value of a pair
+    wide: tuple[WideValue, ...] = ()  # those of its values whose ranges are found automatically (Theorem AUTO-2)
 
     @property
     def values(self) -> tuple[Scalar, ...]:
@@ -69,23 +89,33 @@ class Argument:
         """Is a value chosen by its rank?"""
         return self.recipe.ranked
 
-    def total_limit(self, totals: Sequence[TotalLimit]) -> TotalLimit | None:
-        """What bounds one unit's total of it; None: nothing does, or it isn't made of a sum."""
-        if not self.recipe.summed or self.clip is not None:
+    @property
+    def sized(self) -> bool:
+        """Is it a number of rows or of values, or made of a sum of numbers and of these, so that it can be sized?"""
+        if self.clip is not None or self.distinct or self.second is not None:
+            return False
+        if self.recipe.counted:
+            return True
+        value = self.value
+        if not self.recipe.summed or value is None or self.kind is not None:  # dates are no amounts
+            return False
+        return isinstance(value.range.low, Fraction) and isinstance(value.range.high, Fraction)
+
+    def scale(self, size: SizeLimit) -> SumScale | None:
+        """How much of its sum counts as one row of a unit's size; None: it has no sum."""
+        if not self.recipe.summed or self.units:
             return None
         mine = (self.call.argument, self.call.where, self.call.bounds)
-        return next((t for t in totals if (t.argument, t.where, t.clipped) == mine), None)
+        found = next((s for s in size.scales if (s.argument, s.where, s.clipped) == mine), None)
+        assert found is not None and found.unit > 0, "a sum without a scale has no size"
+        return found
 
     @property
-    def total_text(self) -> str:
-        """The sum of which one unit has a total, in words."""
+    def sum_text(self) -> str:
+        """What it adds up, in words."""
         assert self.call.argument is not None
         where = "" if self.call.where is None else f" where {as_sql(self.call.where)}"
-        return f"total of {as_sql(self.call.argument)}{where}".replace('"', "")
-
-    def total_alone(self, totals: Sequence[TotalLimit]) -> bool:
-        """Is it nothing but a sum that is bounded by one unit's total? Then its rows need no limit."""
-        return self.recipe.one_number and self.total_limit(totals) is not None
+        return f"{as_sql(self.call.argument)}{where}".replace('"', "")
 
     @property
     def recipe(self) -> Recipe:
@@ -109,6 +139,7 @@ class CheckedRelease:
     min_units: int | None
     unlisted: Unlisted | None  # why the keys aren't public, where they are not
     winners: Winners | None = None  # only these keys need to leave
+    wider: Cells | None = None  # the cells without what HAVING says of keys, where it leaves some out
     once: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What others made of it and of nothing else: kept with it, and never with a changed copy of it."""
 
@@ -117,16 +148,19 @@ class CheckedRelease:
         return self.listed is None
 
     @property
-    def total_limits(self) -> dict[str, float]:
-        """By how much one unit's total is bounded in which sums, in words."""
-        found: dict[str, float] = {}
-        for argument in self.arguments:
-            limit = argument.total_limit(self.bounding.totals)
-            if limit is not None:
-                found[f"one unit's {argument.total_text}"] = _shown(limit.most)
-                if limit.peak is not None:
-                    found[f"one unit's {argument.total_text} in one group"] = _shown(limit.peak)
-        return found
+    def size_limit(self) -> dict[str, float]:
+        """What bounds one unit's size, if anything does: in words, and how large it may be."""
+        size = self.bounding.size
+        if size is None:
+            return {}
+        scaled = ((a, a.scale(size)) for a in self.arguments)
+        sums = dict.fromkeys((a.sum_text, scale.unit) for a, scale in scaled if scale is not None)
+        rows = any(not a.units and (a.recipe.counted or not a.recipe.one_number) for a in self.arguments)
+        if not rows and len(sums) == 1:
+            ((text, unit),) = sums
+            return {f"one unit's sum of |{text}|": _shown(size.most * unit)}
+        terms = [*(["rows"] if rows else []), *(f"|{text}| / {_shown(unit):,g}" for text, unit in sums)]
+        return {f"one unit's {' + '.join(terms)}": _shown(size.most)}
 
     @property
     def cells(self) -> int | None:
@@ -159,8 +193,36 @@ def _shown(limit: Fraction) -> float:
 
 
 def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
+    filtered = _with_shared_filter(release, limits)
+    if filtered is None:
+        return _checked_release(release, limits, catalog)
+    try:
+        checked = _checked_release(filtered, limits, catalog)
+    except Error:  # said of what was written: as a condition on rows it would be refused in other words
+        return _checked_release(release, limits, catalog)
+    # Where keys are selected privately, units without such a row count for it, too.
+    return checked if checked.listed is not None else _checked_release(release, limits, catalog)
+
+
+def _with_shared_filter(release: Release, limits: Limits) -> Release | None:
+    """A release in which the FILTER that all aggregates share is a condition on its rows; None: they share none.
+
+    The numbers are the same, and so are the groups: the condition doesn't narrow them. A unit then has only the rows
+    that count, so that its limits are chosen by these.
+    """
+    wheres = {a.where for a in release.aggregates}
+    condition = next(iter(wheres), None)
+    if len(wheres) != 1 or condition is None or release.winners is not None or limits.min_units is not None:
+        return None
+    if unit_of(release.input) is None or isinstance(release.input, GroupUnits):
+        return None  # a unit has one row there, mostly: nothing would be chosen by it
+    aggregates = tuple(replace(a, where=None) for a in release.aggregates)
+    return replace(release, input=Filter(release.input, condition, narrows=False), aggregates=aggregates)
+
+
+def _checked_release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
     # Theorem LIMITS-1: a limit that is chosen makes neither ranges nor keys, which follow from what was named.
-    most = None if "max_rows" in limits.chosen else limits.max_rows
+    most = None if "max_rows" in limits.chosen or limits.one_vote else limits.max_rows
     rows = known_relation(release.input, set(used_columns(release)), most, catalog)
     known, owner = rows.scalars, rows.owner
     # A released range never makes keys: their values follow from public ranges alone.
@@ -168,8 +230,12 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
     if catalog.ranges and release.keys:
         public = known_relation(release.input, set(used_columns(release)), most, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
-    arguments = tuple(_argument(a, held, rows) for a in release.aggregates)
+    unnamed = _Unnamed(release, held, rows, catalog) if most is None and not limits.one_vote else None
+    arguments = tuple(_ranged(a, held, rows, catalog, release.input, unnamed) for a in release.aggregates)
     listed, private = _cells(release, public, catalog)
+    wider = None
+    if release.kept and listed is not None:
+        wider, _ = _cells(replace(release, kept=()), public, catalog)
     if private is not None and release.listed_for is not None:
         raise not_listed(private, release.listed_for)
     if private is not None and limits.public_keys:
@@ -186,20 +252,39 @@ def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelea
         winners = None
     # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
     counted = _per_group(release, arguments, private, min_units) if winners is None else None
-    # Rows that are units of their own have no name by which their totals could be added up.
-    limits = limits if owner.unit is not None else replace(limits, totals=())
+    fits = limits.max_rows_per_group is None and _is_sized(arguments, owner, private, winners)
+    limits = limits if fits else replace(limits, size=None)
+    weighed = any(not a.units and a.clip is None for a in arguments)
     bounding = bound(
         owner,
         limits,
         keyed=bool(release.keys),
         own_keys=_own_keys(release, owner),
-        rows_counted=any(not a.units and a.clip is None and not a.total_alone(limits.totals) for a in arguments),
+        rows_counted=weighed and limits.size is None,
         units_counted=counted,
         replace=catalog.policy.privacy.adjacency == "replace_one",
         table=scanned(release.input).node,
     )
     checked = CheckedRelease(release, rows.relation, keys, listed, arguments, owner, bounding, min_units, private)
-    return replace(checked, winners=winners)
+    return replace(checked, winners=winners, wider=wider)
+
+
+def may_have_size(one: CheckedRelease) -> bool:
+    """Can one unit's size be bounded in a release, in the place of its rows (Theorem SIZE-1)?
+
+    Only where all that weighs rows is a number of rows or of values, a sum or an average, and keys are public. Units
+    may be counted beside them. Whether noisy conditions stand in the way is for the caller to ask.
+    """
+    return one.bounding.peak is None and _is_sized(one.arguments, one.owner, one.unlisted, one.winners)
+
+
+def _is_sized(
+    arguments: Sequence[Argument], owner: Ownership, private: Unlisted | None, winners: Winners | None
+) -> bool:
+    # Rows that are units of their own have no name by which their values could be added up.
+    if private is not None or winners is not None or owner.unit is None or owner.numbered:
+        return False
+    return all(a.units or a.sized for a in arguments) and not all(a.units for a in arguments)
 
 
 def _per_group(
@@ -311,9 +396,111 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     return Argument(call, value, where, False, clip, kind, second=_argument(other, held, rows).value)
 
 
+def _ranged(
+    call: Aggregate, held: frozenset[str], rows: Known, catalog: Catalog, relation: Relation, unnamed: _Unnamed | None
+) -> Argument:
+    """An argument with the ranges of its values: derived, or found."""
+    try:
+        return _with_wide(_argument(call, held, rows), relation, rows, catalog)
+    except PrivacyError as error:
+        if unnamed is None or error.code != "needs-range":
+            raise
+        seeded = unnamed.argument(call)
+        if seeded is None:
+            raise
+        return seeded
+
+
+@dataclass(frozen=True, slots=True)
+class _Unnamed:
+    """The rows of a release within which nobody limits one unit's rows: what is added up of them has no range yet.
+
+    Theorem AUTO-2: a value that is added up of any number of rows has a range as if these were SEED_ROWS, which is only
+    where the search for its own range starts.
+    """
+
+    release: Release
+    held: frozenset[str]
+    rows: Known
+    catalog: Catalog
+
+    def argument(self, call: Aggregate) -> Argument | None:
+        """The argument with wide values for all that lack a range; None where it has others that lack one."""
+        with suppress(PrivacyError):
+            first, last = (self._with_rows(n) for n in (FALLBACK_ROWS, SEED_ROWS))
+            if any(first.scalars[n].type != known.type for n, known in self.rows.scalars.items()):
+                return None
+            least = _argument(call, self.held, first)
+            whole = _with_wide(_argument(call, self.held, last), self.release.input, last, self.catalog, least)
+            lacking = [w for w in (call.argument, call.second) if w is not None and not self._has_range(w)]
+            if lacking and all(any(w.written is e for w in whole.wide) for e in lacking):
+                return whole
+        return None
+
+    def _with_rows(self, rows: int) -> Known:
+        return known_relation(self.release.input, set(used_columns(self.release)), rows, self.catalog)
+
+    def _has_range(self, written: exp.Expr) -> bool:
+        return scalar(written, self.rows.scalars).range.is_finite
+
+
+def _with_wide(
+    argument: Argument, relation: Relation, rows: Known, catalog: Catalog, least: Argument | None = None
+) -> Argument:
+    """The argument with those of its values whose derived ranges are wide, in the ranges that were found for them.
+
+    Values that are counted or chosen by rank have none; nor have those for which the query names a range. least: the
+    argument with the ranges that serve where none is found, if these aren't the derived ones.
+    """
+    call, recipe = argument.call, argument.recipe
+    if argument.value is None or recipe.counted or argument.ordered or argument.kind is not None:
+        return argument
+    if call.bounds is not None or argument.distinct:
+        return argument
+    values, wide = list(argument.values), []
+    for place, written in enumerate((call.argument, call.second)):
+        if written is None or not is_wide(written, values[place], rows.columns):
+            continue
+        text = shown(written_argument(call if place == 0 else replace(call, node=second_alone(call))))
+        low, high = values[place].range.low, values[place].range.high
+        assert isinstance(low, Fraction) and isinstance(high, Fraction)
+        end = (values if least is None else least.values)[place].range
+        assert isinstance(end.low, Fraction) and isinstance(end.high, Fraction)
+        otherwise = end.low, end.high
+        wide.append(WideValue(written, text, values[place].type, low, high, otherwise, named=least is None))
+        found = catalog.ranges.get(value_key(relation, written)) if catalog.ranges else None
+        if found is not None:  # Theorem AUTO-2: it narrows the derived range, and never leaves it
+            values[place] = _narrowed(values[place], Range(*found), f"{text}: automatic")
+    if not wide:
+        return argument
+    return replace(argument, value=values[0], second=values[1] if len(values) > 1 else None, wide=tuple(wide))
+
+
+def _narrowed(value: Scalar, found: Range, why: str) -> Scalar:
+    """The value in a range that was found for it; unless a FILTER leaves nothing of that."""
+    narrow = value.range.intersect(found)
+    if narrow.low == narrow.high:
+        return value
+    return replace(value, range=replace(narrow, nullable=value.nullable, why=(why,)))
+
+
+def value_key(relation: Relation, written: exp.Expr) -> tuple[object, object]:
+    """What a wide value is known by: the rows that it is found in, without conditions on noisy values, and itself."""
+    found = unconditional(relation)
+    return (relation if found is None else found.relation), written
+
+
 def _largest(recipe: Recipe) -> int:
     """What no double holds is no range; a variance is a square, and so is a product of two values."""
     return 10**150 if recipe.powers_of_values else 10**300
+
+
+def _is_total(condition: exp.Expr, known: Mapping[str, Scalar]) -> bool:
+    """Can a condition of HAVING be computed for a row, as it is over results?"""
+    try:
+        return scalar(condition, known).type.is_boolean
+    except Error:
+        return False
 
 
 def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | None, Unlisted | None]:
@@ -333,7 +520,8 @@ def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | Non
             )
     for key in release.keys:
         catalog.total(key, rows.scalars)  # what is wrong with it is told where it stands
-    lister = Lister(rows.facts, rows.variables, catalog.public)
+    kept = facts_over_variables([c for c in release.kept if _is_total(c, rows.scalars)], columns)
+    lister = Lister((*rows.facts, *kept), rows.variables, catalog.public)
     made = [over_variables(k, columns) for k in release.keys]
     cells, found = lister.cells([k for k in made if k is not None]) if None not in made else (None, [None] * len(made))
     if cells is not None and cells.count <= MAX_CELLS:

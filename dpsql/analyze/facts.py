@@ -19,7 +19,6 @@ from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import Scalar, comparable_constant, tighten
 from dpsql.sql.trees import rebuilt
 
-BOUNDARIES = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")  # date_diff counts those that lie between two moments
 _MIRRORED: dict[type[Expr], type[Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
@@ -137,21 +136,6 @@ def same_type(a: Scalar, b: Scalar) -> bool:
 
 
 # ---------------------------------------------------------------- moments
-
-
-def coarsened(e: Expr, covered: Callable[[Expr], bool]) -> Expr:
-    """The expression with DATE_DIFF taken of truncated moments, where these are fewer: the boundaries between are the
-    same."""
-
-    def rewrite(node: Expr) -> Expr:
-        if isinstance(node, exp.DateDiff) and node.args["unit"].name.upper() in BOUNDARIES and not covered(node):
-            unit = node.args["unit"].name
-            ends = {"this": truncated(unit, node.this), "expression": truncated(unit, node.expression)}
-            coarse = type(node)(**{**node.args, **ends})
-            return coarse if covered(coarse) else node
-        return rebuilt(node, rewrite)
-
-    return rewrite(e)
 
 
 def over_truncations(facts: Iterable[Expr], parts: Iterable[Expr]) -> Iterator[Expr]:

@@ -56,7 +56,7 @@ def joined_owner(node: Join, left: Ownership, private: Known | None, once: bool,
     own = left.own
     mine = {c.name for e in conjuncts(node.condition) for c in nodes_of(e, exp.Column)} & set(columns_of(node.left))
     if private is not None:
-        if node.kind == "inner" or _by_unit_alone(node, policy):
+        if node.kind == "inner" or by_unit_alone(node, policy):
             own |= private.owner.own
     elif once and mine <= own:
         own |= set(columns_of(node.right))  # what a column of the unit's own leads to
@@ -68,7 +68,7 @@ def joined_owner(node: Join, left: Ownership, private: Known | None, once: bool,
     return replace(left, rows=rows, promised=promised, own=own, unique=unique, ranks=ranks, why=why)
 
 
-def _by_unit_alone(node: Join, policy: Policy) -> bool:
+def by_unit_alone(node: Join, policy: Policy) -> bool:
     """Is the unit's equality the only condition? Then a unit's rows have all a match, or none (ATTACKS 42)."""
     assert not isinstance(node.right, PublicTable | Given)
     mine, theirs = (units(ways(side, policy)) for side in (node.left, node.right))

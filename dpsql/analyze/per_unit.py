@@ -23,7 +23,7 @@ from dpsql.sql.functions.base import Scalar, call, wrap
 from dpsql.sql.functions.casts import align, as_boolean, convert
 from dpsql.sql.gridded import cast, gridded, number, present
 from dpsql.sql.nodes import aggregate_form, is_aggregate
-from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.refuse import ends_to_name, refuse, shown
 from dpsql.sql.scalar import scalar, tighten
 from dpsql.sql.trees import copied
 
@@ -116,7 +116,7 @@ class _Call:
                     f"SUM and AVG of {shown(written)} within a unit need a range: floats are added up in fixed point",
                     written,
                     code="needs-range",
-                    hint=f"give it a min and a max in the policy, or clip it: SUM(CLIP({shown(written)}, 0, 500))"
+                    hint=f"give it a min and a max in the policy, or clip it: {_clipped_sum(value, written)}"
                     if not distinct
                     else f"cast it: SUM(DISTINCT CAST({shown(written)} AS DECIMAL(18, 3)))",
                 )
@@ -247,8 +247,14 @@ def _narrow(value: Scalar, written: Expr) -> Scalar:
         f"SUM within a unit of {value.type} could overflow, and nothing says how large {shown(written)} can be",
         written,
         code="needs-range",
-        hint=f"clip it: SUM(CLIP({shown(written)}, 0, 500)); or cast it: SUM(TRY_CAST({shown(written)} AS BIGINT))",
+        hint=f"cast it: SUM(TRY_CAST({shown(written)} AS BIGINT)); or clip it: {_clipped_sum(value, written)}",
     )
+
+
+def _clipped_sum(value: Scalar, written: Expr) -> str:
+    """What to write instead of the sum of a value that could be anything."""
+    low, high, meaning = ends_to_name(value.range)
+    return f"SUM(CLIP({shown(written)}, {low}, {high})){meaning}"
 
 
 def _rounded(end: Fraction, scale: int) -> Fraction:

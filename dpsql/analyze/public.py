@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analyze.domains import SUBQUERY, PublicEngine
 from dpsql.analyze.variables import KeyColumn, PublicColumn
+from dpsql.analyze.widths import span_of
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -59,7 +60,7 @@ class PublicFacts:
         found: dict[str, KeyColumn] = {}
         for i, (plan, column, type_) in enumerate(wanted):
             known = Scalar(plan_column(plan), type_, _range(answer, i, type_))
-            found[plan] = KeyColumn(name, None, known, PublicColumn(source, rows, column))
+            found[plan] = KeyColumn(name, None, known, PublicColumn(source, rows, column), width=span_of(known))
         return node, found
 
     def described(self, node: Given) -> tuple[tuple[str, str], ...]:

@@ -13,14 +13,14 @@ from sqlglot import exp
 from dpsql.aggregates import FORMS
 from dpsql.analyze.cells import Lister
 from dpsql.analyze.domains import MAX_CELLS, MAX_IMPLIED, SUBQUERY, Domain
-from dpsql.analyze.variables import KeyColumn
+from dpsql.analyze.variables import KeyColumn, over_variables
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value
 from dpsql.plan.nodes import Aggregate
 from dpsql.sql.functions.casts import as_number_hint
 from dpsql.sql.google import Bounds
-from dpsql.sql.refuse import Place, refuse, shown
+from dpsql.sql.refuse import Place, ends_to_name, refuse, shown
 from dpsql.sql.scalar import Scalar, scalar
 from dpsql.statistics.clipped import own_step
 
@@ -44,20 +44,25 @@ def no_condition(clause: str, written: exp.Expr, found: Scalar) -> SQLError:
 
 def no_number(call: Aggregate, value: Scalar) -> SQLError:
     """An aggregate of numbers over something else."""
-    text = shown(_written(call))
+    text = shown(written_argument(call))
     hint = as_number_hint(value.type, text)
     if value.type.is_text:
-        hint = f"write {_with(call, f'CLIP(TRY_CAST({text} AS DOUBLE), 0, 500)')}"
+        low, high, meaning = ends_to_name(Range())
+        hint = f"write {_with(call, f'CLIP(TRY_CAST({text} AS DOUBLE), {low}, {high})')}{meaning}"
     elif value.type.is_boolean:
         hint = f"write {_with(call, f'CAST({text} AS INTEGER)')}"
     return refuse(
-        SQLError, f"{call.function} takes a number, not {value.type.sql}", _written(call), code="type", hint=hint
+        SQLError,
+        f"{call.function} takes a number, not {value.type.sql}",
+        written_argument(call),
+        code="type",
+        hint=hint,
     )
 
 
 def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str, KeyColumn]) -> PrivacyError:
     """An aggregate over a value that one row could make as large as it likes."""
-    argument, written = call.argument, _written(call)
+    argument, written = call.argument, written_argument(call)
     assert argument is not None
     table = columns[argument.name].table if isinstance(argument, exp.Column) else ""
     named = f"{table}.{shown(argument)}" if table else shown(written)
@@ -69,10 +74,19 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     ways = [way for way in found if way is not None]
     part = _culprit(argument, known) if here else None
     logarithms = call.recipe is not None and call.recipe.above_zero
-    clipped, place = f"CLIP({shown(written, 200)}, {1 if logarithms else 0}, 500)", written
+    of, place = value.range, written
+    if logarithms:
+        of = Range(None, _before_logarithm(argument, known))
+    elif of.is_finite:  # these ends are too far apart
+        of = Range()
     if part is not None:
-        place, clipped, side = part, shown(_clipped(argument, part), 200), f": {shown(part)} has none"
-    ways.append(f"clip it in the query: {_with(call, clipped)}")
+        of, place, side = scalar(part, known).range, part, f": {shown(part)} has none"
+    first, last, meaning = ends_to_name(of)
+    clipped = f"CLIP({shown(written, 200)}, {first}, {last})"
+    if part is not None:
+        clipped = shown(_clipped(argument, part, exp.Var(this=first), exp.Var(this=last)), 200)
+    above = ", and low is above 0" if logarithms else ""
+    ways.append(f"clip it in the query: {_with(call, clipped)}{meaning}{above}")
     return refuse(
         PrivacyError,
         f"{call.function} needs a range above 0 for {named}"
@@ -84,7 +98,13 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     )
 
 
-def _written(call: Aggregate) -> exp.Expr:
+def _before_logarithm(argument: exp.Expr, known: Known) -> Value | None:
+    """The upper end of a value of which the logarithm is taken."""
+    inner = argument.this if isinstance(argument, exp.Ln) else None
+    return None if not isinstance(inner, exp.Expr) else scalar(inner, known).range.high
+
+
+def written_argument(call: Aggregate) -> exp.Expr:
     """The argument of an aggregate as the query writes it, which may name an expression of a subquery."""
     node = call.node.this if isinstance(call.node, exp.Filter) else call.node
     argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
@@ -123,8 +143,12 @@ def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]
         examples = {n: _example(known[n], low, high) for n in lacking}
         given = {n: replace(known[n], range=known[n].range.intersect(r)) for n, r in examples.items()}
         if lacking and _finite(argument, {**known, **given}):
-            lines = " and ".join(f"{n} = {{ min = {r.low}, max = {r.high} }}" for n, r in examples.items())
-            return f"give {' and '.join(lacking)} a min and a max in the policy: [tables.{table}.columns] {lines}"
+            ends = {n: ends_to_name(known[n].range)[:2] for n in lacking}
+            lines = " and ".join(f"{n} = {{ min = {first}, max = {last} }}" for n, (first, last) in ends.items())
+            above = ", with low above 0" if low > 0 and "min = low" in lines else ""
+            return (
+                f"give {' and '.join(lacking)} a min and a max in the policy: [tables.{table}.columns] {lines}{above}"
+            )
     return None
 
 
@@ -167,13 +191,14 @@ def _culprit(argument: exp.Expr, known: Known) -> exp.Expr | None:
         except Error:
             continue
         lacks = value.type.is_numeric and not value.range.is_finite
-        if lacks and _finite(_clipped(argument, part), known):
+        if lacks and _finite(_clipped(argument, part, exp.Literal.number(0), exp.Literal.number(500)), known):
             return part
     return None
 
 
-def _clipped(argument: exp.Expr, part: exp.Expr) -> exp.Expr:
-    clip = exp.Anonymous(this="CLIP", expressions=[part.copy(), exp.Literal.number(0), exp.Literal.number(500)])
+def _clipped(argument: exp.Expr, part: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
+    """The argument with a part of it between these ends, which are numbers or words."""
+    clip = exp.Anonymous(this="CLIP", expressions=[part.copy(), low, high])
     return argument.transform(lambda n: clip.copy() if n == part else n)
 
 
@@ -193,7 +218,7 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
     error = SQLError(
         f"no {value.type.sql} but 0 lies within these bounds",
         code="contribution-bounds",
-        hint="make them wider: (0, 500)",
+        hint=f"make them wider: from 0 to {float(step or 1):g} at least",
     )
     error.offsets = bounds.place
     raise error
@@ -201,7 +226,7 @@ def check_clip(bounds: Bounds, value: Scalar) -> None:
 
 def not_distinct(call: Aggregate) -> PrivacyError:
     """Anything but a count of distinct values."""
-    text = shown(_written(call), 40)
+    text = shown(written_argument(call), 40)
     shares = ", ".join(f"{float(share):g}" for share in call.at if FORMS[call.function].takes_shares)
     further = f", [{shares}]" if call.listed else f", {shares}" if shares else ""
     return refuse(
@@ -286,11 +311,43 @@ def unlisted(
     if name == unit and isinstance(key, exp.Column):
         why = f"{name} is the privacy unit: each group would be one person's"
         return Unlisted(key, why, "group by something that many people share", shared=False)
-    why, way = _unlisted_column(name, columns[name])
+    why, way = _unlisted_column(name, columns[name], _RangedKey(key, columns, lister))
+    if len(leaves) == 1 and columns[name].scalar.range.is_finite and not isinstance(key, exp.Column):
+        why = f"{shown(key)} can have more than {MAX_IMPLIED:,} values"
     return Unlisted(key, why, way)
 
 
-def _unlisted_column(name: str, column: KeyColumn) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class _RangedKey:
+    """A key without public values, of which some range of a column might make some."""
+
+    key: exp.Expr
+    columns: Mapping[str, KeyColumn]
+    lister: Lister
+
+    def is_public_with_range(self, name: str) -> bool:
+        """Would the key have public values if the policy gave this column a range?"""
+        made, variable = over_variables(self.key, self.columns), self.columns[name].made
+        if made is None or not isinstance(variable, exp.Column):
+            return False
+        example = _example(self.columns[name].scalar, 0, 100)
+        return self.lister.with_range(variable.name, example).domain(made) is not None
+
+
+def _range_needed(name: str, column: KeyColumn, ranged: _RangedKey) -> str:
+    """Which end of a column's range the policy lacks, and what would be public then."""
+    said, known = column.policy, column.scalar
+    ends = (None, None) if said is None else (said.min, said.max)
+    low, high = ("…" if end is None else str(end) for end in ends)
+    lacks = "a min and a max" if ends == (None, None) else "a min" if ends[0] is None else "a max"
+    line = f"[tables.{column.table}.columns] {name} = {{ min = {low}, max = {high} }}"
+    way = f"give {name} {lacks} in the policy: {line}"
+    if not ranged.is_public_with_range(name):
+        return f"{way}, and group by {_coarser(name, known)}"
+    return way if isinstance(ranged.key, exp.Column) else f"{way}; then the values of {shown(ranged.key)} are public"
+
+
+def _unlisted_column(name: str, column: KeyColumn, ranged: _RangedKey) -> tuple[str, str]:
     """Why a column has no public values, and what to write in the policy or in the query."""
     known, table = column.scalar, f"[tables.{column.table}.columns]"
     low, high, kind = known.range.low, known.range.high, known.type
@@ -303,9 +360,7 @@ def _unlisted_column(name: str, column: KeyColumn) -> tuple[str, str]:
     if not (kind.is_numeric or kind.is_date or kind.is_timestamp):
         return f"{name} is {kind}, whose values can't be listed", "group by another column"
     if low is None or high is None:
-        example = "2000-01-01, max = 2029-12-31" if not kind.is_numeric else "0, max = 100"
-        coarse = "" if kind.is_integer or kind.is_date else f", and group by {_coarser(name, known)}"
-        return why, f"give it a min and a max in the policy: {table} {name} = {{ min = {example} }}{coarse}"
+        return why, _range_needed(name, column, ranged)
     if kind.is_integer or kind.is_date:
         count = floor(known.range.span) + 1
         why = f"{name} can have {count:,} values, and at most {MAX_IMPLIED:,} are listed from a range"

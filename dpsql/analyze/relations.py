@@ -34,6 +34,7 @@ from dpsql.analyze.variables import (
     nullable_column,
     over_variables,
 )
+from dpsql.analyze.widths import width_of
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -311,7 +312,9 @@ class _Analyzer:
             whole = Scalar(plan_column(name), firm[0].type, hull, hard)
             closed = frozenset().union(*(p.never_keys for p in parts))
             origins = tuple(o for p, s in zip(parts, sides, strict=True) for o in _origin(p.made, s.facts))
-            columns[name] = self.variables.add(KeyColumn(parts[0].table, None, whole, origins=origins, closed=closed))
+            width = max((p.width for p in parts if p.width is not None), default=None)
+            column = KeyColumn(parts[0].table, None, whole, origins=origins, closed=closed, width=width)
+            columns[name] = self.variables.add(column)
         for one in sides[1:]:
             if first.unit is not None:
                 pair = {"left": sides[0].columns[first.unit].scalar, "right": one.columns[first.unit].scalar}
@@ -367,7 +370,9 @@ class _Analyzer:
             value = own_aggregate(call, known, bound)
             shown = replace(value, sql=plan_column(name))
             closed, origins = closed_columns([call], below.columns), _chosen(call, below)
-            columns[name] = self.variables.add(KeyColumn("", None, shown, origins=origins, closed=closed))
+            width = width_of(call, below.columns)
+            column = KeyColumn("", None, shown, origins=origins, closed=closed, width=width)
+            columns[name] = self.variables.add(column)
             made.append((name, value.sql))
         own_keys = all(_is_own(e, below.owner) for _, e in node.keys)
         own = {node.unit, *(n for n, e in node.keys if _is_own(e, below.owner))}
@@ -392,7 +397,8 @@ class _Analyzer:
         value = own_window(node.window, below.scalars, node.unit, self.rows_bound(below.owner), seen)
         made = replace(value, sql=plan_column(node.column))
         closed = closed_columns([node.window], below.columns)
-        columns = {**below.columns, node.column: self.variables.add(KeyColumn("", None, made, closed=closed))}
+        column = KeyColumn("", None, made, closed=closed, width=width_of(node.window, below.columns))
+        columns = {**below.columns, node.column: self.variables.add(column)}
         ranks = below.owner.ranks
         partition = node.window.args.get("partition_by") or []
         held = units(ways(node.input, self.catalog.policy))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -54,6 +55,7 @@ class KeyColumn:
     origins: tuple[Origin, ...] = ()  # its values are among theirs (or NULL, where its scalar may be)
     closed: frozenset[str] = frozenset()  # columns that may not be keys, and that it is made of
     made: Expr | None = None  # the expression over variables that it is
+    width: Fraction | None = None  # of the widest column that it is made of (widths.py); None: there is none
 
     @property
     def never_keys(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from math import ceil, floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
+from dpsql.answer.interval_text import Interval, Kind, Writer, half_width, kind_of, margins
 from dpsql.answer.render import CONFIDENCE, cut_mark, plain_value, printable
 from dpsql.core.errors import text_width
 from dpsql.core.frozen import dataclass
@@ -17,9 +18,9 @@ from dpsql.core.frozen import dataclass
 if TYPE_CHECKING:
     from dpsql.answer.model import Answer
 
-Interval = tuple[float, float] | None
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 ELLIPSIS = "…"
+HALF_WIDTHS, RANGES = f"± {CONFIDENCE:.0%}", f"{CONFIDENCE:.0%} interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,6 @@ class Style:
     figures: int = 6  # of a number without an error
     gap: int = 3  # spaces between columns
     joined: bool = False  # ± in the column of its value
-    ranges: bool = True  # the interval of a value that there is too little for
     units: bool = False  # thousands as k, millions as M, where the error is as large as that
     longest: int | None = None  # characters of a text
 
@@ -39,10 +39,10 @@ FULL = Style()
 NARROW = (
     Style(digits=1, figures=4),
     Style(digits=1, figures=4, gap=2),
-    Style(digits=1, figures=4, gap=2, joined=True, ranges=False),
-    Style(digits=1, figures=4, gap=2, joined=True, ranges=False, units=True),
-    Style(digits=1, figures=4, gap=2, joined=True, ranges=False, units=True, longest=24),
-    Style(digits=1, figures=4, gap=2, joined=True, ranges=False, units=True, longest=12),
+    Style(digits=1, figures=4, gap=2, joined=True),
+    Style(digits=1, figures=4, gap=2, joined=True, units=True),
+    Style(digits=1, figures=4, gap=2, joined=True, units=True, longest=24),
+    Style(digits=1, figures=4, gap=2, joined=True, units=True, longest=12),
 )
 """The wider first."""
 
@@ -54,8 +54,9 @@ class Shown:
     header: str
     cells: list[str]
     right: bool
-    noise: bool = False  # a ± column
-    hints: list[str] | None = None  # the interval behind each ±, in words
+    noise: bool = False  # a column of errors
+    hints: list[str] | None = None  # what each row's interval is, in words
+    ranges: bool = False  # both ends of intervals stand in it, not half their widths
 
     @property
     def width(self) -> int:
@@ -71,28 +72,52 @@ class Source:
     values: list[Any]
     ends: list[Interval] | None  # its intervals
     noisy: bool  # measured, and not a key
-    few: bool  # NULL is an average of next to nothing
+    empty: list[str] | None  # what stands for each NULL: too few rows, or too much noise
     mark: str = ""  # what is cut of it, in words, where that exceeds its noise
 
     def shown(self, style: Style) -> list[Shown]:
-        """The column as text, and its ± if it has one."""
-        say = _say(self, style)
-        cells = ["too few" if self.few and v is None else _short(say(v), style) for v in self.values]
+        """The column as text, and behind it its errors if it has some.
+
+        A value without one end of its interval reads "at least" or "at most": nobody takes a bound for an estimate.
+        Where one interval of a column is lopsided, both ends of all of them are shown, under a heading of their own.
+        """
+        writer = _writer(self, style)
+        ends = self.ends or [None] * len(self.values)
+        kinds = ["none" if self.ends is None else kind_of(v, w) for v, w in zip(self.values, ends, strict=True)]
+        nulls = self.empty or ["NULL"] * len(self.values)
+        cells = [
+            null if v is None else writer.interval(v, w) if kind in ONE_SIDED else _short(writer.say(v), style)
+            for v, w, kind, null in zip(self.values, ends, kinds, nulls, strict=True)
+        ]
         head = Shown(_short(printable(self.name), style), cells, any(map(_is_number, self.values)))
         if self.ends is None:
             return [head]
-        ends = [None if v is None and not style.ranges else w for v, w in zip(self.values, self.ends, strict=True)]
-        errors = [_error(v, w, say) for v, w in zip(self.values, ends, strict=True)]
-        hints = ["" if w is None else f"{say(w[0])} to {say(w[1])}" for w in self.ends]
+        ranges = "range" in kinds
+        errors = [_error(v, w, kind, ranges, writer) for v, w, kind in zip(self.values, ends, kinds, strict=True)]
+        hints = [self._hint(v, w, kind, writer) for v, w, kind in zip(self.values, ends, kinds, strict=True)]
         if style.joined:
-            return [_joined(head, errors, hints)]
+            return [_joined(head, errors, hints, ranges)]
         mark = f" ({self.mark})" if self.mark else ""
-        return [head, Shown(f"± {CONFIDENCE:.0%}{mark}", errors, True, True, hints)]
+        if errors and not any(errors):
+            return [replace(head, header=head.header + mark, hints=hints)]
+        return [
+            replace(head, hints=[h if kind in ONE_SIDED else "" for h, kind in zip(hints, kinds, strict=True)]),
+            Shown(f"{RANGES if ranges else HALF_WIDTHS}{mark}", errors, True, True, hints, ranges),
+        ]
+
+    def _hint(self, value: Any, interval: Interval, kind: Kind, writer: Writer) -> str:
+        """An interval in words, for whoever points at it."""
+        if interval is None or kind in ("none", "unknown"):
+            return ""
+        text = writer.interval(value, interval)
+        return f"{text} (measured: {writer.say(value)})" if kind in ONE_SIDED else text
+
+
+ONE_SIDED: tuple[Kind, ...] = ("at least", "at most")
 
 
 def sources(answer: Answer, limit: int | None) -> list[Source]:
     """The answer's columns, or so many rows of them."""
-    from dpsql.answer.intervals import Origin
     from dpsql.answer.model import values as python_values
 
     table = answer.table if limit is None else answer.table.slice(0, limit)
@@ -104,30 +129,52 @@ def sources(answer: Answer, limit: int | None) -> list[Source]:
         cells = intervals[name] if names[name] == 1 else None  # intervals go by name, which two columns may share
         ends = None if cells is None else cells[: len(values)]
         noisy = answer.origins[i] is not None or name in answer.missing or name in answer.ranks
-        few = ends is not None and isinstance(answer.origins[i], Origin)
-        found.append(Source(name, values, ends, noisy, few, cut_mark(answer, name)))
+        empty = _words_of_nulls(answer, i, values) if None in values and (ends is not None or i in answer.few) else None
+        found.append(Source(name, values, ends, noisy, empty, cut_mark(answer, name)))
     return found
 
 
+def _words_of_nulls(answer: Answer, column: int, values: Sequence[Any]) -> list[str] | None:
+    """What stands for a NULL in each row of a column; None where it is NULL."""
+    from dpsql.answer.hidden import FEW, nulls
+
+    if column in answer.few:
+        rows = answer.few[column]
+        return [FEW if i in rows else "NULL" for i in range(len(values))]
+    words = nulls(answer, column)
+    return None if words is None else words[: len(values)]
+
+
 def columns(found: Sequence[Source], style: Style = FULL) -> list[Shown]:
-    """Columns of text, each that has noise of its own followed by its ±."""
+    """Columns of text, each that has noise of its own followed by its errors."""
     return [one for source in found for one in source.shown(style)]
 
 
-def _joined(head: Shown, errors: Sequence[str], hints: list[str]) -> Shown:
-    """A column with its errors in it: 835 ± 11."""
-    left, right = max(map(text_width, head.cells), default=0), max(map(text_width, errors), default=0)
+def _joined(head: Shown, errors: Sequence[str], hints: list[str], ranges: bool) -> Shown:
+    """A column with its errors in it: 835 ± 11; of lopsided intervals both ends: 835 (810 to 920)."""
+    left = max((text_width(cell) for cell, error in zip(head.cells, errors, strict=True) if error), default=0)
     cells = []
     for value, error in zip(head.cells, errors, strict=True):
-        behind = "" if not error else f" ({error})" if " to " in error else f" ± {error}"
-        cells.append(padded(value, left, True) + padded(behind, right + 3, False))
-    return replace(head, header=f"{head.header} ±", cells=[c.rstrip() for c in cells], right=False, hints=hints)
+        behind = f" ({error})" if ranges else f" ± {error}"
+        cells.append(padded(value, left, True) + (behind if error else ""))
+    sign = "" if cells and not any(errors) else INTERVALS if ranges else " ±"
+    return replace(head, header=f"{head.header}{sign}", cells=cells, right=False, hints=hints, ranges=ranges)
 
 
-def _say(source: Source, style: Style) -> Callable[[Any], str]:
+INTERVALS = f" ({CONFIDENCE:.0%})"  # behind the name of a column with its intervals in it
+
+
+def _writer(source: Source, style: Style) -> Writer:
+    """How the values and the intervals of a column are written."""
+    halves = margins(source.values, source.ends)
+    decimals = None if source.ends is None else _decimals(source.values, halves, style)
+    unit, sign = _unit(halves) if style.units else (1.0, "")
+    return Writer(_say(source, style, decimals, (unit, sign)), decimals, unit)
+
+
+def _say(source: Source, style: Style, decimals: int | None, units: tuple[float, str]) -> Callable[[Any], str]:
     """How the values of a column are written: alike. Thousands are set apart in what was measured, not in keys."""
-    noisy, decimals = source.noisy, _decimals(source.values, source.ends, style)
-    unit, sign = _unit(source.ends) if style.units else (1.0, "")
+    noisy, (unit, sign) = source.noisy, units
     moments = [v for v in source.values if isinstance(v, datetime)]
     days = bool(moments) and all(v.time() == time(0) for v in moments)
     minutes = all(v.second == v.microsecond == 0 for v in moments)
@@ -156,35 +203,26 @@ def _say(source: Source, style: Style) -> Callable[[Any], str]:
     return say
 
 
-def _unit(ends: Sequence[Interval] | None) -> tuple[float, str]:
+def _unit(halves: Sequence[float]) -> tuple[float, str]:
     """The largest unit that the smallest error has ten of."""
-    halves = _halves(ends)
     return next(((unit, sign) for unit, sign in UNITS if halves and min(halves) >= 10 * unit), (1.0, ""))
-
-
-def _halves(ends: Sequence[Interval] | None) -> list[float]:
-    """Half the widths of intervals."""
-    return [(w[1] - w[0]) / 2 for w in ends or () if w is not None and isfinite(w[1] - w[0]) and w[1] > w[0]]
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _decimals(values: Sequence[Any], ends: Sequence[Interval] | None, style: Style) -> int | None:
+def _decimals(values: Sequence[Any], halves: Sequence[float], style: Style) -> int | None:
     """Decimals to show: as many as the smallest error has digits, 0 for integers; None without an error to go by."""
-    if ends is None:
-        return None
     if any(isinstance(v, int) for v in values):
         return 0
-    halves = _halves(ends)
     return min(max(style.digits - 1 - floor(log10(min(halves))), 0), 15) if halves else None
 
 
 def _number(value: float, decimals: int | None, noisy: bool, style: Style) -> str:
     comma = "," if noisy else ""
     if not isfinite(value):
-        return str(value)
+        return "unknown" if noisy else str(value)
     if decimals is not None:
         return f"{value:{comma}.{decimals}f}"
     if 10**style.figures <= abs(value) < 1e15:
@@ -192,16 +230,14 @@ def _number(value: float, decimals: int | None, noisy: bool, style: Style) -> st
     return f"{value:{comma}.{style.figures}g}"
 
 
-def _error(value: Any, interval: Interval, say: Callable[[Any], str]) -> str:
-    if interval is None:
-        return "" if value is None else "unknown"
-    low, high = interval
-    if value is not None and isfinite(high - low):
-        below, above = float(value) - low, high - float(value)
-        rounding = 1.0 if isinstance(value, int) else 1e-6 * (high - low)  # the interval is around the unrounded value
-        if abs(below - above) <= rounding:
-            return _rounded_up(max(below, above), say)
-    return f"{say(low)} to {say(high)}"
+def _error(value: Any, interval: Interval, kind: Kind, ranges: bool, writer: Writer) -> str:
+    """What stands in the column of errors; nothing where the value itself says it."""
+    if kind == "unknown":
+        return "unknown"
+    if kind not in ("half width", "range"):
+        return ""
+    half = None if ranges else half_width(value, interval)
+    return writer.interval(value, interval) if half is None else _rounded_up(half, writer.say)
 
 
 def _rounded_up(width: float, say: Callable[[Any], str]) -> str:

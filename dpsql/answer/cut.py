@@ -1,20 +1,21 @@
-"""What limits and ranges cut is part of every interval (Theorem CUT-1): how far they move what is shown, and which way.
+"""What limits cut, in intervals: how far the rows that may be missing from a cell can move what is shown (CUT-1).
 
-All of it is computed from noisy tables and released counts of units: post-processing (Theorem POST-1). In each cell a
-share t of the rows is lost, between none and t⁺. What else is added up there loses the same share of itself, give or
-take: up to twice as much, or nothing. Cells lose different shares, by assumption at most SKEW times what all lose
-together, and what single units make of that. A unit with values outside of a range has at most its width beyond it.
+All of it is computed from noisy tables and released counts of units: post-processing (Theorem POST-1). A limit cuts at
+most so much in all cells together, and any cell may have lost all of that. No cell has lost more than so many times
+what it kept. Nothing is assumed of how groups differ. The rows that are missing may have any values of the range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.aggregates.base import Rational
-from dpsql.aggregates.loss import Loss, Share
+from dpsql.aggregates import RECIPES
+from dpsql.aggregates.base import Call, Rational
+from dpsql.aggregates.clipping_bias import Clipping, ClippingBias
 from dpsql.aggregates.noisy import Noisy
 from dpsql.core.exact import Integers, plus
 from dpsql.core.frozen import dataclass
@@ -23,20 +24,15 @@ from dpsql.statistics.choices import CHOSEN
 
 Floats = NDArray[np.float64]
 
-SKEW = 3.0  # no group loses more than this many times the share that all lose together
-LUMPS = 2.0  # standard deviations of how many cut units a group happens to have
-
-ASSUMED = (
-    f"± holds what is cut, if no group loses more than {SKEW:g} times the share that all lose together, no unit has "
-    "far more than those that were counted, and a unit's values beyond a range are no more than its width"
-)
-
+CONFIDENCE = 0.95
 _BY_UNIT = ("units", "clipped")  # what is counted for each unit and group: only limits on groups cut it
+_STEPS = (0.25, 0.5, 1.0)  # of the rows that may be missing, at which an aggregate is looked at
+_MOST_CORNERS = 16  # ways in which the missing rows' values may lie at the ends of their ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moved:
-    """How far what is cut moves something in each cell: about, and at most down and up."""
+    """How far what is cut moves something in each cell: about, and at most down and up. Infinite: nobody knows."""
 
     about: Floats
     down: Floats  # ≥ 0
@@ -46,212 +42,291 @@ class Moved:
         return bool(np.any(self.down > 0) or np.any(self.up > 0))
 
 
-@np.errstate(all="ignore")  # a cell without an interval has no slopes
-def moved_by_cut(
-    noisy: Noisy,
-    quantities: Mapping[Quantity, Rational],
-    slopes: Sequence[tuple[Quantity, Floats]],
-    centre: Floats,
-    cells: NDArray[np.int64] | None = None,
-) -> Moved | None:
-    """How what is cut moves something with these slopes in each cell, and this value; None where nothing is cut.
+@dataclass(frozen=True, slots=True, eq=False)
+class Missing:
+    """The rows and units that may be missing from each cell of a table, and about which part of its rows are."""
 
-    cells: those that the slopes are of; None: all, in their order.
+    rows: Floats
+    units: Floats
+    share: float
+    share_of_units: float
+
+
+def missing_from(noisy: Noisy, noise: float, confidence: float, quantities: Mapping[Quantity, Rational]) -> Missing:
+    """What may be missing from each cell. noise: half of the width of the noise of a number of rows."""
+    bias = noisy.bias or ClippingBias()
+    kept = _rows_kept(noisy, quantities) + noise
+    rows = np.zeros(noisy.count)
+    for clipping in bias.rows:
+        rows = rows + _at_most(clipping, confidence, noise, kept)
+    units = np.zeros(noisy.count)
+    if bias.units is not None:
+        units = _at_most(bias.units, confidence, noise, kept)
+    kept_share = float(np.prod([1 - clipping.share for clipping in bias.rows]))
+    share = 1 / kept_share - 1 if kept_share > 0 else 0.0
+    of_units = 0.0 if bias.units is None else bias.units.share / max(1 - bias.units.share, 1e-9)
+    return Missing(rows, units, share, of_units)
+
+
+def _at_most(clipping: Clipping, confidence: float, noise: float, kept: Floats) -> Floats:
+    if not clipping.known:
+        return np.full(len(kept), np.inf)
+    return np.minimum(clipping.at_most(confidence, noise), np.maximum(kept, 0.0) * (clipping.times - 1))
+
+
+def _rows_kept(noisy: Noisy, quantities: Mapping[Quantity, Rational]) -> Floats:
+    """The rows (or units) that each cell shows; infinite where neither was measured."""
+    for kind in ("rows", "present", "units"):
+        for quantity in quantities:
+            if quantity.kind == kind and quantity.where is None:
+                return quantities[quantity].floats
+    return np.full(noisy.count, np.inf)
+
+
+# ---------------------------------------------------------------- one aggregate
+
+
+@np.errstate(all="ignore")  # a cell without an answer has no interval
+def moved_aggregate(
+    noisy: Noisy, aggregate: int, quantities: Mapping[Quantity, Rational], noise: float, confidence: float
+) -> Moved | None:
+    """How far what is cut moves one aggregate in each cell; None where nothing is cut.
+
+    It is computed again with the missing rows, for each way in which their values may lie at the ends of the range, or
+    at the mean. An average, a variance or a correlation is extreme at such a way, or close to it.
     """
-    loss = noisy.loss
-    if loss is None or not slopes:
+    bias = noisy.bias
+    if bias is None or not bias.cuts:
         return None
-    together: dict[Quantity, Floats] = {}
-    for quantity, slope in slopes:
-        together[quantity] = together[quantity] + slope if quantity in together else slope
-    count = len(next(iter(together.values())))
-    about, down, up = np.zeros(count), np.zeros(count), np.zeros(count)
-    for share, mine in _by_share(noisy, loss, together):
-        if share.most > 0:
-            one = _limited(loss, share, mine, quantities, noisy.count, centre, cells)
-            about, down, up = about + one.about, down + one.down, up + one.up
-    for one in _ranged(noisy, loss, together, quantities, cells):
-        about, down, up = about + one.about, down + one.down, up + one.up
-    found = Moved(*(np.where(np.isfinite(x), x, 0.0) for x in (about, down, up)))
+    call = noisy.step.calls[aggregate]
+    recipe = RECIPES[call.function]
+    needs = recipe.needs(call)
+    missing = missing_from(noisy, noise, confidence, quantities)
+    by_unit = all(q.kind in _BY_UNIT for q in needs)
+    amount = missing.units if by_unit else missing.rows
+    if not np.any(amount > 0):
+        return None
+    centre = recipe.spread(call, quantities).centre
+    if not np.isfinite(amount).all():
+        return _unknown(call, needs, centre)
+    ends = [centre]
+    for added in _additions(bias, aggregate, call, needs, quantities, amount):
+        ends.append(recipe.spread(call, _Added(quantities, added)).centre)
+    table = np.stack(ends)
+    low, high = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)
+    share = missing.share_of_units if by_unit else missing.share
+    grows = (
+        all(q.kind in ("rows", "present", "total", "units", "clipped", "distinct") for q in needs) and len(needs) == 1
+    )
+    about = centre * share if grows else np.zeros(noisy.count)
+    down, up = (np.where(np.isfinite(x), np.maximum(x, 0.0), 0.0) for x in (centre - low, high - centre))
+    return Moved(np.where(np.isfinite(about), about, 0.0), down, up)
+
+
+def _unknown(call: Call, needs: Sequence[Quantity], centre: Floats) -> Moved:
+    """Nobody knows how much is missing: a number of rows is a lower bound, and a sum of one sign a bound, too."""
+    nothing, anything = np.zeros(len(centre)), np.full(len(centre), np.inf)
+    down = any(_low(q) < 0 for q in needs) or len(needs) > 1
+    up = any(_high(q) > 0 for q in needs) or len(needs) > 1
+    return Moved(nothing, anything if down else nothing, anything if up else nothing)
+
+
+def _low(quantity: Quantity) -> float:
+    """The least that one row adds."""
+    if quantity.kind == "clipped" and quantity.clip is not None and quantity.value is None:
+        return float(quantity.clip.low)
+    if quantity.kind not in ("total", "clipped") or quantity.value is None:
+        return 0.0
+    if quantity.clip is not None:
+        return float(quantity.clip.low * quantity.value.grid.step)
+    return float(quantity.value.grid.low * quantity.value.grid.step)
+
+
+def _high(quantity: Quantity) -> float:
+    """The most that one row adds."""
+    if quantity.kind == "clipped" and quantity.clip is not None:
+        step = 1 if quantity.value is None else quantity.value.grid.step
+        return float(quantity.clip.high * step)
+    if quantity.kind != "total" or quantity.value is None:
+        return 1.0
+    return float(quantity.value.grid.high * quantity.value.grid.step)
+
+
+Point = Mapping[Value, Floats]
+"""Where the missing rows of each cell lie, relative to the range of each value: 0 its low end, 1 its high end."""
+
+
+def _additions(
+    bias: ClippingBias,
+    aggregate: int,
+    call: Call,
+    needs: Sequence[Quantity],
+    quantities: Mapping[Quantity, Rational],
+    amount: Floats,
+) -> Iterator[Mapping[Quantity, Floats]]:
+    """What the missing rows may add to each quantity."""
+    count = len(amount)
+    corners = [
+        {value: np.full(count, float(end)) for value, end in zip(call.values, ends, strict=True)}
+        for ends in product((0, 1), repeat=len(call.values))
+    ]
+    middle = _means(call, quantities, count)
+    points = corners if middle is None else [*corners, middle]
+    for point in points:
+        whole = _rows_at(bias, aggregate, call, point, amount)
+        for step in _STEPS if len(needs) > 1 else (1.0,):
+            yield {q: whole * step * _of_one_row(q, point) for q in needs}
+    if len(needs) > 2:  # variances and their kind: some of the rows at one end, and some at another
+        for i, one in enumerate(points):
+            for other in points[i + 1 :]:
+                halves = [_rows_at(bias, aggregate, call, p, amount) / 2 for p in (one, other)]
+                yield {q: halves[0] * _of_one_row(q, one) + halves[1] * _of_one_row(q, other) for q in needs}
+
+
+def _means(call: Call, quantities: Mapping[Quantity, Rational], count: int) -> Point | None:
+    """The point of the means of the rows that are there; None for one quantity alone."""
+    means: dict[Value, Floats] = {}
+    for place, value in enumerate(call.values):
+        first = call.powers(1, 0) if place == 0 else call.powers(0, 1)
+        rows = call.powers(0, 0)
+        if first not in quantities or rows not in quantities:
+            return None
+        mean = quantities[first].floats / np.maximum(quantities[rows].floats, 1.0)
+        means[value] = np.clip(np.where(np.isfinite(mean), mean, 0.5), 0.0, 1.0)
+    return means or None
+
+
+def _rows_at(bias: ClippingBias, aggregate: int, call: Call, point: Point, amount: Floats) -> Floats:
+    """How many rows may be missing if they lie at a point: fewer where values count for the size of a unit (SIZE-1)."""
+    scale = None if bias.sizes is None else bias.sizes.get(aggregate)
+    if scale is None or call.value is None:
+        return amount
+    of_values = np.abs(_at(call.value, point)) / scale
+    each = of_values + (1.0 if bias.counted else 0.0)
+    return np.divide(amount, each, out=np.zeros_like(amount), where=each > 0)
+
+
+def _at(value: Value, point: Point) -> Floats:
+    grid = value.grid
+    low, span = float(grid.low * grid.step), float(grid.span * grid.step)
+    return low + span * point[value]
+
+
+def _of_one_row(quantity: Quantity, point: Point) -> Floats | float:
+    """What one row at a point adds to a quantity."""
+    match quantity.kind:
+        case "total":
+            assert quantity.value is not None
+            return _at(quantity.value, point)
+        case "clipped":
+            return (
+                _high(quantity)
+                if quantity.value is None
+                else np.where(point[quantity.value] > 0, _high(quantity), _low(quantity))
+            )
+        case "first" | "second":
+            assert quantity.value is not None
+            return point[quantity.value] ** (1 if quantity.kind == "first" else 2)
+        case "moment":
+            assert quantity.value is not None
+            first = point[quantity.value] ** quantity.powers[0]
+            return first if quantity.second is None else first * point[quantity.second] ** quantity.powers[1]
+        case _:
+            return 1.0
+
+
+class _Added(Mapping[Quantity, Rational]):
+    """Quantities with something added to some of them."""
+
+    def __init__(self, quantities: Mapping[Quantity, Rational], added: Mapping[Quantity, Floats]) -> None:
+        self._quantities, self._added = quantities, added
+
+    def __getitem__(self, quantity: Quantity) -> Rational:
+        found = self._quantities[quantity]
+        if quantity not in self._added:
+            return found
+        return Rational(found.floats + self._added[quantity], 1)
+
+    def __iter__(self) -> Iterator[Quantity]:
+        return iter(self._quantities)
+
+    def __len__(self) -> int:
+        return len(self._quantities)
+
+
+# ---------------------------------------------------------------- computed row by row
+
+
+Term = tuple[int, Quantity, Floats]
+"""Of an expression: an aggregate, a quantity that it is made of, and how the expression moves with that, row by row."""
+
+
+@np.errstate(all="ignore")
+def moved_expression(
+    noisy: Noisy,
+    terms: Sequence[Term],
+    values: Floats,
+    cells: NDArray[np.int64],
+    quantities: Mapping[Quantity, Rational],
+) -> Moved | None:
+    """How far what is cut moves an expression with these slopes and values; None where nothing is cut.
+
+    cells: that its rows show. To first order; what doesn't grow with its cell (a ratio) moves less the more is missing.
+    """
+    bias = noisy.bias
+    if bias is None or not bias.cuts or not terms:
+        return None
+    missing = missing_from(noisy, 0.0, CONFIDENCE, quantities)
+    about, down, up = (np.zeros(len(cells)) for _ in range(3))
+    for by_unit, amount, share in ((False, missing.rows, missing.share), (True, missing.units, missing.share_of_units)):
+        mine = [term for term in terms if (term[1].kind in _BY_UNIT) == by_unit]
+        if not mine or not np.any(amount > 0):
+            continue
+        amount = amount[cells]
+        least, most = _reach(noisy, bias, mine, amount)
+        along = sum((slope * quantities[q].floats[cells] for _, q, slope in mine), np.zeros(len(cells)))
+        degree = np.clip(np.where(values == 0, 1.0, along / values), 0.0, 1.0)
+        kept = np.maximum(_rows_kept(noisy, quantities)[cells], 1.0)
+        damped = np.where(np.isfinite(amount), (1 + amount / kept) ** (degree - 1), 1.0)
+        about, down, up = about + share * along, down - least * damped, up + most * damped
+    found = Moved(*(np.where(np.isnan(x), 0.0, x) for x in (about, down, up)))
     return found if found else None
 
 
-# ---------------------------------------------------------------- limits
+def _reach(noisy: Noisy, bias: ClippingBias, terms: Sequence[Term], amount: Floats) -> tuple[Floats, Floats]:
+    """The least and the most that the missing rows of each cell add to an expression."""
+    wheres: dict[str | None, tuple[Floats, Floats]] = {}
+    groups: dict[object, list[Term]] = {}
+    for term in terms:
+        quantity = term[1]
+        groups.setdefault((quantity.where, quantity.value, quantity.second), []).append(term)
+    for members in groups.values():
+        ends = np.stack([_added_at(noisy, bias, members, corner, amount) for corner in _corners(members, len(amount))])
+        where = members[0][1].where
+        low, high = wheres.get(where, (np.zeros(len(amount)), np.zeros(len(amount))))
+        wheres[where] = (low + ends.min(axis=0), high + ends.max(axis=0))
+    least, most = wheres.pop(None, (np.zeros(len(amount)), np.zeros(len(amount))))
+    for low, high in wheres.values():  # a missing row passes a FILTER, or it doesn't
+        least, most = least + np.minimum(low, 0.0), most + np.maximum(high, 0.0)
+    return np.minimum(least, 0.0), np.maximum(most, 0.0)
 
 
-def _by_share(
-    noisy: Noisy, loss: Loss, slopes: Mapping[Quantity, Floats]
-) -> list[tuple[Share, Mapping[Quantity, Floats]]]:
-    """The quantities by what is cut of them: along with rows, with units in groups, or of one sum by its own limit."""
-    totals = {
-        (value, call.where): total.share
-        for total in loss.totals
-        for call in (noisy.step.calls[total.aggregate],)
-        for value in call.values[:1]
-    }
-    own = {q: s for q, s in slopes.items() if q.kind == "total" and (q.value, q.where) in totals}
-    others = {q: s for q, s in slopes.items() if q not in own}
-    found: list[tuple[Share, Mapping[Quantity, Floats]]]
-    found = [(totals[q.value, q.where], {q: s}) for q, s in own.items() if q.value is not None]
-    for share, by_unit in ((loss.rows, False), (loss.units, True)):
-        mine = {q: s for q, s in others.items() if (q.kind in _BY_UNIT) == by_unit}
-        if share is not None and mine:
-            found.append((share, mine))
-    return found
+def _corners(members: Sequence[Term], count: int) -> list[Point]:
+    values = list(dict.fromkeys(v for _, q, _ in members for v in (q.value, q.second) if v is not None))
+    ends = list(product((0, 1), repeat=len(values)))[:_MOST_CORNERS]
+    return [{v: np.full(count, float(e)) for v, e in zip(values, one, strict=True)} for one in ends]
 
 
-def _limited(
-    loss: Loss,
-    share: Share,
-    slopes: Mapping[Quantity, Floats],
-    quantities: Mapping[Quantity, Rational],
-    count: int,
-    centre: Floats,
-    cells: NDArray[np.int64] | None,
-) -> Moved:
-    """What is cut along with all rows of a cell, and what of each quantity may be cut apart from that.
-
-    Where everything is t times larger, an average stays as it is, and what moves it is divided by 1 + t, too.
-    """
-    most = _taken(_most(loss, share, slopes, quantities, count), cells)
-    along = np.zeros(len(most))
-    values: dict[object, Floats] = {}
-    for quantity, slope in slopes.items():
-        along = along + slope * _taken(_shown(quantity, quantities), cells)
-        of = (quantity.value, quantity.second, quantity.where)
-        moved = slope * _taken(_deviation(quantity, share, quantities, count, own=_is_own(loss, share)), cells)
-        values[of] = values[of] + moved if of in values else moved
-    apart = np.asarray(sum((np.abs(one) for one in values.values()), np.zeros(len(most))))
-    degree = np.clip(np.where(centre == 0, 1.0, along / centre), 0.0, 1.0)
-    apart = apart * (1 + most) ** (degree - 1)
-    up, down = np.maximum(0.0, along + apart), np.maximum(0.0, apart - along)
-    return Moved(share.about * along, most * down, most * up)
-
-
-def _most(
-    loss: Loss, share: Share, slopes: Mapping[Quantity, Floats], quantities: Mapping[Quantity, Rational], count: int
-) -> Floats:
-    """The largest share t⁺ that each cell may lose: of all that is lost, no more than all of it."""
-    if not loss.keyed:
-        return np.full(count, share.most)
-    rows = _amounts(slopes, quantities, count) if _is_own(loss, share) else _rows(slopes, quantities, share, count)
-    granular = LUMPS * np.sqrt(share.most * rows * share.lumps) / rows
-    return np.asarray(np.minimum(SKEW * share.most + granular, share.most * np.maximum(rows.sum() / rows, 1.0)))
-
-
-def _is_own(loss: Loss, share: Share) -> bool:
-    """Is it what a limit on one unit's total cuts of a sum, not what is cut of rows?"""
-    return any(share is total.share for total in loss.totals)
-
-
-def _amounts(slopes: Mapping[Quantity, Floats], quantities: Mapping[Quantity, Rational], count: int) -> Floats:
-    """About how much each cell's sum is, and no less than a thousandth of the average."""
-    (quantity,) = slopes
-    sizes = np.abs(quantities[quantity].floats)
-    return np.asarray(np.maximum(sizes, max(sizes.sum() / max(count, 1) / 1000, 1e-300)))
-
-
-def _rows(
-    slopes: Mapping[Quantity, Floats], quantities: Mapping[Quantity, Rational], share: Share, count: int
-) -> Floats:
-    """About how many rows (or units) each cell has, at least one: as measured, or an equal part of all."""
-    plain = [q for q in quantities if q.kind in ("rows", "units") and q.where is None]
-    mine = [q for q in slopes if q.kind in ("rows", "units", "present")]
-    if found := [*plain, *mine]:
-        return np.maximum(quantities[found[0]].floats, 1.0)
-    return np.full(count, max(share.kept / max(count, 1), 1.0))
-
-
-def _deviation(
-    quantity: Quantity, share: Share, quantities: Mapping[Quantity, Rational], count: int, *, own: bool
-) -> Floats:
-    """By how much, for each share that is lost, what is lost of a quantity may differ from that share of it.
-
-    own: the share is of this very sum, so that there is no difference while all values have one sign.
-
-    All rows are what the share is of, NULL or not. Of those that pass a filter up to twice as many may be lost, or
-    none. What is lost of a sum has an average no further from the sum's own than the nearer end of the range is.
-    """
-    if quantity.where is None and quantity.kind in ("rows", "units", "present"):
-        return np.zeros(count)
-    value = _shown(quantity, quantities)
-    if not _crosses_zero(quantity):
-        return np.zeros(count) if own else np.abs(value)
-    assert quantity.value is not None
-    low, high = _ends(quantity.value)
-    rows = _rows({}, quantities, share, count)
-    mean = np.clip(value / rows, low, high)
-    return np.asarray(rows * np.minimum(mean - low, high - mean))
-
-
-def _crosses_zero(quantity: Quantity) -> bool:
-    """May it be of either sign?"""
-    if quantity.kind not in ("total", "clipped") or quantity.value is None:
-        return False
-    low, high = _ends(quantity.value)
-    return low < 0 < high
-
-
-def _shown(quantity: Quantity, quantities: Mapping[Quantity, Rational]) -> Floats:
-    """A quantity in each cell; none where noise alone makes it fall below 0."""
-    value = quantities[quantity].floats
-    if _crosses_zero(quantity) or (quantity.value is not None and _ends(quantity.value)[1] <= 0):
-        return value
-    return np.maximum(value, 0.0)
-
-
-def _ends(value: Value) -> tuple[float, float]:
-    grid = value.grid
-    return float(grid.low * grid.step), float(grid.high * grid.step)
-
-
-# ---------------------------------------------------------------- ranges
-
-
-def _ranged(
-    noisy: Noisy,
-    loss: Loss,
-    slopes: Mapping[Quantity, Floats],
-    quantities: Mapping[Quantity, Rational],
-    cells: NDArray[np.int64] | None,
-) -> list[Moved]:
-    """Values beyond the ends of a range: on which side isn't known, the end that is further from 0 is likelier."""
-    found: dict[tuple[Value, str | None], tuple[float, float]] = {}
-    for one in loss.outside:
-        call = noisy.step.calls[one.aggregate]
-        if one.place < len(call.values):
-            found[call.values[one.place], call.where] = one.about, one.most
-    moves = []
-    for quantity, slope in slopes.items():
-        for place, value in enumerate((quantity.value, quantity.second)):
-            units = None if value is None else found.get((value, quantity.where))
-            if units is None or value is None or quantity.kind in ("present", "distinct"):
-                continue
-            low, high = _ends(value)
-            reach = high - low if quantity.kind == "total" else 2.0 ** max(1, _power(quantity, place)) - 1
-            mine = _taken(_portion(loss, quantities[quantity].floats, units[1]), cells)
-            even = _taken(_portion(loss, quantities[quantity].floats, units[1], skew=1.0, lumps=0.0), cells)
-            wide = np.abs(slope) * units[1] * mine * reach
-            sign = 1.0 if abs(high) >= abs(low) or quantity.kind != "total" else -1.0
-            moves.append(Moved(sign * slope * units[0] * even * reach / 2, wide, wide))
-    return moves
-
-
-def _power(quantity: Quantity, place: int) -> int:
-    return {"first": 1, "second": 2}.get(quantity.kind, quantity.powers[place])
-
-
-def _portion(loss: Loss, values: Floats, units: float, *, skew: float = SKEW, lumps: float = LUMPS) -> Floats:
-    """Which part of the units with a value outside each cell may hold, by its part of what is added up."""
-    if not loss.keyed:
-        return np.ones(len(values))
-    whole = np.abs(values).sum()
-    part = np.abs(values) / whole if whole else np.full(len(values), 1 / max(len(values), 1))
-    return np.minimum(1.0, skew * part + lumps * np.sqrt(part / max(units, 1.0)))
-
-
-def _taken(values: Floats, cells: NDArray[np.int64] | None) -> Floats:
-    return values if cells is None else values[cells]
+def _added_at(noisy: Noisy, bias: ClippingBias, members: Sequence[Term], corner: Point, amount: Floats) -> Floats:
+    """What missing rows that lie at a corner add to an expression."""
+    added = np.zeros(len(amount))
+    for aggregate, quantity, slope in members:
+        whole = amount
+        if quantity.value is not None:
+            whole = _rows_at(bias, aggregate, noisy.step.calls[aggregate], corner, amount)
+        one = slope * _of_one_row(quantity, corner)
+        added = added + np.where(one == 0, 0.0, whole * one)
+    return added
 
 
 # ---------------------------------------------------------------- for simulations
@@ -264,23 +339,64 @@ def with_what_is_cut(
     draws: int,
     random: np.random.Generator,
 ) -> dict[Quantity, Rational]:
-    """Quantities of many draws of a table, each with what may be cut of it, evenly between the least and the most.
+    """Quantities of many draws of a table, each with what may be cut of it.
 
-    own: the table's own; drawn: those of all its draws, one after the other.
+    own: the table's own; drawn: those of all its draws, one after the other. All cells of a draw share one amount,
+    between nothing and the most that may be cut: they lose it in proportion to their rows, or one cell loses it all.
     """
     found = dict(drawn)
+    bias = noisy.bias
+    if bias is None or not bias.cuts:
+        return found
+    missing = missing_from(noisy, 0.0, CONFIDENCE, own)
+    whole = {by_unit: _total(bias, by_unit) for by_unit in (False, True)}
+    part = _shared_out(_rows_kept(noisy, own), draws, random)
+    size = random.random(draws).repeat(noisy.count)
     for quantity, numbers in drawn.items():
-        moved = None
-        if quantity.kind not in CHOSEN:
-            moved = moved_by_cut(noisy, own, [(quantity, np.ones(noisy.count))], own[quantity].floats)
-        if moved is not None:
-            down, up = np.tile(moved.down, draws), np.tile(moved.up, draws)
-            shift = (random.random(len(up)) * (down + up) - down) * numbers.denominator
-            found[quantity] = Rational(plus(numbers.numerators, _integers(shift)), numbers.denominator)
+        if quantity.kind in CHOSEN:
+            continue
+        by_unit = quantity.kind in _BY_UNIT
+        most = np.tile(missing.units if by_unit else missing.rows, draws)
+        rows = np.minimum(part * whole[by_unit] * size, most)
+        point = {
+            v: random.random(draws).repeat(noisy.count) for v in (quantity.value, quantity.second) if v is not None
+        }
+        shift = _rows_of_quantity(noisy, bias, quantity, point, rows) * _of_one_row(quantity, point)
+        found[quantity] = Rational(
+            plus(numbers.numerators, _integers(shift * numbers.denominator)), numbers.denominator
+        )
     return found
 
 
+def _total(bias: ClippingBias, by_unit: bool) -> float:
+    """The most that is cut in all cells together; 0 where nobody knows, which is said elsewhere."""
+    every = (() if bias.units is None else (bias.units,)) if by_unit else bias.rows
+    amounts = [clipping.at_most(CONFIDENCE) for clipping in every]
+    return sum(amount for amount in amounts if np.isfinite(amount))
+
+
+def _shared_out(kept: Floats, draws: int, random: np.random.Generator) -> Floats:
+    """For each cell of each draw its part of what all cells lose."""
+    count = len(kept)
+    if count == 0:  # no key was found
+        return np.zeros(0)
+    even = np.maximum(np.where(np.isfinite(kept), kept, 1.0), 1e-9)
+    parts = np.tile(even / even.sum(), (draws, 1))
+    alone = random.random(draws) < 0.5
+    parts[alone] = 0.0
+    parts[np.flatnonzero(alone), random.integers(0, count, int(alone.sum()))] = 1.0
+    return np.asarray(parts.ravel())
+
+
+def _rows_of_quantity(noisy: Noisy, bias: ClippingBias, quantity: Quantity, point: Point, rows: Floats) -> Floats:
+    for aggregate, call in enumerate(noisy.step.calls):
+        if quantity.value is not None and call.value == quantity.value:
+            return _rows_at(bias, aggregate, call, point, rows)
+    return rows
+
+
 def _integers(numbers: Floats) -> Integers:
+    numbers = np.where(np.isfinite(numbers), numbers, 0.0)
     if np.abs(numbers).max(initial=0.0) < 2.0**62:
         return np.rint(numbers).astype(np.int64)
     return np.array([int(n) for n in numbers], dtype=object)

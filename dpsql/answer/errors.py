@@ -11,14 +11,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.aggregates.present import COLUMN as PRESENT
 from dpsql.analyze.domains import PublicEngine
+from dpsql.answer.alone import never_below_0
 from dpsql.answer.gradient import Gradient, Moves
-from dpsql.answer.intervals import Error, Floats, Origin, Simulated, Slopes, cut_of, moved, summary, widened
+from dpsql.answer.intervals import Error, Floats, Origin, Simulated, Slopes, cut_of, moved, open_ended, summary, widened
 from dpsql.answer.model import Answer
 from dpsql.answer.simulate import AT_ONCE, ON_REQUEST, Effort, NotSimulated, aligned, floats, simulated
 from dpsql.answer.thread import Numeric, Thread, threaded
@@ -52,13 +54,15 @@ def with_errors(
     """The answer with the error of each column. whole: the query over the noisy tables; result: what it gave."""
     columns = _Columns(answer.noisy, lineage(whole, {n.step.name for n in answer.noisy}), part)
     errors: list[Error | None] = [None] * len(part.result)
+    few: dict[int, tuple[int, ...]] = {}
     if thread is not None:
         for i, output in enumerate(thread.outputs):
             if output.origin is not None:
                 errors[i] = output.origin
             elif output.moves is not None and output.moves.slopes and columns.is_number(i):
-                errors[i] = _slopes(answer, thread, output.moves, result, i)
-    answer = replace(answer, origins=tuple(errors))
+                errors[i], alone = _slopes(answer, thread, output.moves, result, i)
+                few |= {i: tuple(np.flatnonzero(alone).tolist())} if alone.any() else {}
+    answer = replace(answer, origins=tuple(errors), few=few, table=_without(answer.table, few))
     wanted = [i for i, error in enumerate(errors) if _in_doubt(error) and columns.may_have_noise(i)]
     whys = {i: why for i in wanted if (why := columns.why_not(i)) is not None}
     wanted = [i for i in wanted if i not in whys]
@@ -92,23 +96,49 @@ def _in_doubt(error: Error | None) -> bool:
     return error is None or (isinstance(error, Slopes) and any(np.isnan(s).any() for s in error.slopes.values()))
 
 
-def _slopes(answer: Answer, thread: Thread, found: Moves, result: Arrow, place: int) -> Slopes:
+def _slopes(
+    answer: Answer, thread: Thread, found: Moves, result: Arrow, place: int
+) -> tuple[Slopes, NDArray[np.bool_]]:
     """The slopes that came with the answer: NaN where first order isn't enough, infinite where nothing would be.
 
-    What is divided by something that may as well be 0 can be anything, and NULL has no interval.
+    And the rows in which something is divided by what may as well be 0: there is too little for a value, as for an
+    average of next to nothing. NULL has no interval.
     """
     assert answer.cells is not None
-    doubt = np.where(np.isnan(floats(result.column(place))), 1.0, 0.0)
+    doubt = np.zeros(result.num_rows)
 
     def read(gradient: Gradient) -> dict[int, Floats]:
         return {aggregate: floats(result.column(slope.name)) for aggregate, slope in gradient.items()}
 
     for divisor in found.doubts:
-        relative = moved(thread.releases, read(divisor), answer.noisy, answer.cells, CONFIDENCE)
+        slopes = read(divisor)
+        relative = moved(thread.releases, slopes, answer.noisy, answer.cells, CONFIDENCE)
         doubt = np.maximum(doubt, np.where(np.isfinite(relative), relative, 0.0))
+        if all(never_below_0(n.step.calls[a]) for n in answer.noisy if n.step.name in thread.releases for a in slopes):
+            below = np.any([slope < 0 for slope in slopes.values()], axis=0)  # relative to itself: it is below 0
+            doubt = np.where(below & (len(slopes) == 1), 1.0, doubt)
+        zero = np.any([np.isnan(slope) for slope in slopes.values()], axis=0)  # rounded, what is divided by is 0
+        doubt = np.where(zero, 1.0, doubt)
+    missing = np.isnan(floats(result.column(place)))
+    alone = doubt >= 1
+    doubt = np.where(missing, 1.0, doubt)
     instead = np.where(doubt >= 1, np.inf, np.nan)
     slopes = {aggregate: np.where(doubt > DOUBT, instead, slope) for aggregate, slope in read(found.slopes).items()}
-    return Slopes(thread.releases, slopes, found.unit)
+    return Slopes(thread.releases, slopes, found.unit), alone
+
+
+def _without(table: Arrow, few: Mapping[int, Sequence[int]]) -> Arrow:
+    """The table with NULL in these rows of these columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, rows in few.items():
+        there = np.zeros(table.num_rows, dtype=np.bool_)
+        there[list(rows)] = True
+        field = table.schema.field(place)
+        column = pc.if_else(pa.array(there.tolist()), pa.scalar(None, field.type), table.column(place))
+        table = table.set_column(place, field, column)
+    return table
 
 
 # ---------------------------------------------------------------- what is cut
@@ -116,7 +146,7 @@ def _slopes(answer: Answer, thread: Thread, found: Moves, result: Arrow, place: 
 
 def with_cut(answer: Answer) -> Answer:
     """The answer with what limits and ranges cut of each column, about (Theorem CUT-1)."""
-    if answer.cells is None or all(n.loss is None for n in answer.noisy):
+    if answer.cells is None or all(n.bias is None for n in answer.noisy):
         return answer
     found = {}
     for i, (name, error) in enumerate(zip(answer.columns, answer.origins, strict=True)):
@@ -244,7 +274,7 @@ class _Simulation:
             keys = [shown.num_columns - 1]
         drawn = aligned(shown, simulated(query, answer.noisy, self.public, effort), keys, self.wanted)
         lifted: Mapping[int, Floats] = {}
-        if any(n.loss is not None for n in answer.noisy):
+        if any(n.bias is not None for n in answer.noisy):
             more = simulated(query, answer.noisy, self.public, effort, cut=True)
             lifted = aligned(shown, more, keys, self.wanted)
         errors, missing, cut = list(answer.origins), dict(answer.missing), dict(answer.cut)
@@ -258,6 +288,8 @@ class _Simulation:
                 about = _means(lifted[i]) - _means(draws)
                 cut[answer.columns[i]] = _cut_facts(about, (found.high[-1] - found.low[-1]) / 2, values)
                 found = widened(found, summary(lifted[i], values, by_row=True))
+                if any(n.bias is not None and not n.bias.known for n in answer.noisy):
+                    found = open_ended(found)
             if isinstance(known, Slopes):
                 anything = np.any([np.isinf(s) for s in known.slopes.values()], axis=0)
                 low, high = (np.where(anything, np.nan, ends) for ends in (found.low, found.high))

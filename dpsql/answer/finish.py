@@ -21,21 +21,25 @@ from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.aggregates.present import note
 from dpsql.analyze.domains import PublicEngine
 from dpsql.analyze.public import several
-from dpsql.answer.cut import ASSUMED
+from dpsql.answer.alone import noise_last, without_noise
 from dpsql.answer.errors import numbers_of, with_cut, with_errors
+from dpsql.answer.hidden import with_hidden
 from dpsql.answer.model import Answer
 from dpsql.answer.ranks import with_ranks
 from dpsql.answer.tables import drawn, noisy_table, randomized_rows
 from dpsql.answer.thread import Thread, numbered, ordered, origin_of, threaded
+from dpsql.bounds.bias import bias_of, cuts_of, lines
+from dpsql.bounds.histograms import enforced_in_words
+from dpsql.bounds.unit_counts import Tables
 from dpsql.core.errors import DataError, EngineError
 from dpsql.plan.estimates import estimated
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.plan.rows import given_rows, plan_column
-from dpsql.quote.cuts import may_cut
-from dpsql.quote.limits import tables_of
+from dpsql.quote.limits import better_limits
 from dpsql.quote.lineage import written
-from dpsql.quote.lost import Tables, found_in, lines, loss_of
 from dpsql.quote.model import Known, Part, Quote, Released, Stage, Step
+from dpsql.quote.notes import groups_left_out, nothing_shown
+from dpsql.quote.spare import counted_units
 from dpsql.sql.scalar import post
 
 MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
@@ -43,19 +47,33 @@ MAX_GIVEN = 100_000  # rows that a later step takes from earlier ones
 Arrow = Any
 
 
-def finish(index: int, quote: Quote, known: Known, receipt: Receipt, public: PublicEngine) -> Answer:
-    """Answer one part of a quote from what its stages released."""
+def finish(
+    index: int, quote: Quote, known: Known, receipt: Receipt, public: PublicEngine, *, simulable: bool = True
+) -> Answer:
+    """Answer one part of a quote from what its stages released; simulable: may errors be simulated?"""
     main = known[quote.main].stage
-    counts = {**quote.counts, **_counted(known)}
+    counts = {**quote.counts, **counted_units(known)}
     tables = [table for released in known.values() for table in _views(released, index, counts)]
     ranges = tuple(a.facts() for a in main.automatic)
     mine = {view.step for view in main.views if view.part == index}
     steps = [step for i, step in enumerate(main.steps) if i in mine and isinstance(step, Step)]
     named = steps_of(main, index)
-    answer = with_cut(with_ranks(answer_from(quote.parts[index], tables, receipt, public), named))
-    notes = (*lines(found_in(steps, counts)), *([ASSUMED] if answer.cut else []))
+    answer = answer_from(quote.parts[index], tables, receipt, public, simulable=simulable)
+    answer = with_cut(with_hidden(with_ranks(answer, named)))
+    releases = [step.checked for step in steps]
+    notes = (*lines(cuts_of(releases, counts)), *better_limits(steps, counts))
     listed = tuple(_lists(answer.noisy, named))
-    return replace(answer, ranges=ranges, limits=may_cut(steps), cut_notes=notes, lists=listed)
+    left_out = tuple(_left_out(answer, quote.notes[index] if quote.notes else (), steps))
+    limits = enforced_in_words(releases)
+    return replace(answer, ranges=ranges, limits=limits, cut_notes=notes, lists=listed, left_out=left_out)
+
+
+def _left_out(answer: Answer, standing: Sequence[str], steps: Sequence[Step]) -> Iterator[str]:
+    """What the answer leaves out: why there is nothing at all, what was known before, how small a group isn't shown."""
+    if not len(answer) and not any(line.startswith("nothing") for line in standing):
+        yield from nothing_shown(steps, sum(n.count for n in answer.noisy))
+    yield from standing
+    yield from groups_left_out(steps)
 
 
 def _lists(noisy: Sequence[Noisy], steps: Mapping[str, Step]) -> Iterator[str]:
@@ -66,12 +84,6 @@ def _lists(noisy: Sequence[Noisy], steps: Mapping[str, Step]) -> Iterator[str]:
                 checked = steps[one.step.name].checked
                 keys = ", ".join(written(key) for key in checked.release.keys)
                 yield note(one.step, call, f"groups of {checked.owner.table} by {keys}")
-
-
-def _counted(known: Known) -> Tables:
-    """The counts of units that were released for this query."""
-    stages = [released for stage, released in known.items() if stage.kind == "limits"]
-    return {release: noisy for released in stages for release, noisy in tables_of(released).items()}
 
 
 def steps_of(stage: Stage, part: int) -> dict[str, Step]:
@@ -94,25 +106,33 @@ def _views(released: Released, part: int, counts: Tables) -> Iterator[Noisy | Re
                 yield replace(noisy, name=view.name)
             else:
                 assert isinstance(step, Step)
-                loss = loss_of(step.checked, counts).of(view.aggregates)
-                yield replace(noisy.named(view.name, view.aggregates), loss=loss if loss.cuts else None)
+                bias = bias_of(step.checked, counts).of(view.aggregates)
+                yield replace(noisy.named(view.name, view.aggregates), bias=bias if bias.cuts else None)
 
 
-def answer_from(part: Part, noisy: Sequence[Noisy | Responded], receipt: Receipt, public: PublicEngine) -> Answer:
+def answer_from(
+    part: Part,
+    noisy: Sequence[Noisy | Responded],
+    receipt: Receipt,
+    public: PublicEngine,
+    *,
+    simulable: bool = True,
+) -> Answer:
     """The answer that a statement gives over its noisy tables."""
     measured = tuple(n for n in noisy if isinstance(n, Noisy))
     responded = [n for n in noisy if isinstance(n, Responded)]
-    tables = {n.step.name: noisy_table(n, part.plan.post) for n in measured}
+    query = without_noise(noise_last(part.plan.post.copy(), measured), measured)
+    tables = {n.step.name: noisy_table(n, query) for n in measured}
     if (shown := _shown(part, tables)) is not None:
         origins = tuple(origin_of(o.this, tuple(tables)) for o in part.plan.post.selects)
         return Answer(shown, measured, origins, range(shown.num_rows), receipt.cost, receipt)
     tables |= {n.name: randomized_rows(n) for n in responded}
-    whole = numbered(estimated(part.plan.post.copy(), drawn(responded)))
+    whole = numbered(estimated(query, drawn(responded)))
     result, made, thread = _run(whole, measured, tables, public)
     table = _conform(result, part.result, made)
     cells = None if thread is None else result.column(len(part.result)).to_pylist()
     answer = Answer(table, measured, (None,) * len(part.result), cells, receipt.cost, receipt)
-    return with_errors(answer, part, whole, thread, result, public, simulable=not responded)
+    return with_errors(answer, part, whole, thread, result, public, simulable=simulable and not responded)
 
 
 def _run(

@@ -6,8 +6,9 @@ All of it is computed from noisy tables and from noise that is drawn afresh: pos
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from math import floor, isfinite, isnan
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.noisy import Noisy
-from dpsql.answer.cut import Moved, moved_by_cut
+from dpsql.answer.cut import Moved, Term, moved_aggregate, moved_expression
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.error import half_width
@@ -23,7 +24,9 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.statistics.base import Quantity
 from dpsql.statistics.strategy import NoisyColumn
 
-Interval = tuple[float, float] | None
+Interval = tuple[Any, Any] | None
+"""The ends of a row's interval: numbers, or dates or times like the values of its column."""
+Moment = Literal["number", "date", "timestamp", "timestamp with time zone"]
 Floats = NDArray[np.float64]
 
 SET_SIZE = 2**40  # cell c of the release of grouping set i is numbered i · SET_SIZE + c
@@ -61,9 +64,10 @@ class Slopes:
 class Between:
     """A column of values that were chosen: with this confidence the exact one lies between others that were."""
 
-    low: Floats  # NaN where there is none
+    low: Floats  # NaN where there is none; of dates in days, of times in microseconds since 1970
     high: Floats
     confidence: float
+    moment: Moment = "number"
 
 
 Error = Origin | Slopes | Simulated | Between
@@ -81,14 +85,36 @@ def row_intervals(
         case Simulated():
             return _simulated(error, confidence)
         case Between():
-            return _pairs(error.low, error.high) if confidence <= error.confidence else None
+            return _moments(error) if confidence <= error.confidence else None
         case _:
             return None
 
 
 def _pairs(low: Floats, high: Floats) -> list[Interval]:
+    """Ends as intervals: an infinite end isn't known, and NaN means that there is no interval."""
     ends = zip(low.tolist(), high.tolist(), strict=True)
-    return [(a, b) if isfinite(a) and isfinite(b) else None for a, b in ends]
+    return [None if isnan(a) or isnan(b) else (a, b) for a, b in ends]
+
+
+def _moments(found: Between) -> list[Interval]:
+    """The intervals of chosen values, in the type of their column."""
+    pairs = _pairs(found.low, found.high)
+    if found.moment == "number":
+        return pairs
+    return [
+        None if pair is None else (_moment(pair[0], found.moment), _moment(pair[1], found.moment)) for pair in pairs
+    ]
+
+
+def _moment(number: float, kind: Moment) -> date | datetime | float:
+    """A date or time; the number itself where Python has none so far away."""
+    try:
+        if kind == "date":
+            return date(1970, 1, 1) + timedelta(days=floor(number))
+        zone = UTC if kind == "timestamp with time zone" else None
+        return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=round(number))
+    except OverflowError:
+        return number
 
 
 # ---------------------------------------------------------------- an aggregate as it stands
@@ -122,8 +148,29 @@ def intervals(noisy: Noisy, aggregate: int, confidence: float) -> list[Interval]
     wide = widths(terms, confidence, noisy.count)
     wide[too_few(noisy, call, quantities)] = np.inf
     found = [_around(float(c), float(w), bounds) for c, w in zip(spread.centre, wide, strict=True)]
-    moved = moved_by_cut(noisy, quantities, spread.slopes, spread.centre)
-    return found if moved is None else [_wider(*one) for one in zip(found, moved.down, moved.up, strict=True)]
+    moved = moved_aggregate(
+        noisy, aggregate, quantities, _noise_in_rows(noisy, call, quantities, confidence), confidence
+    )
+    if moved is None:
+        return found
+    return [_wider(*one, bounds) for one in zip(found, moved.down, moved.up, strict=True)]
+
+
+def _noise_in_rows(noisy: Noisy, call: Call, quantities: Mapping[Quantity, Rational], confidence: float) -> float:
+    """Half of the width of the noise of a number that an aggregate is, in rows; of others, of the rows beside them.
+
+    Of a sum: in the largest amount that a row can add.
+    """
+    needs = RECIPES[call.function].needs(call)
+    if len(needs) != 1:
+        needs = tuple(q for q in needs if q.kind in ("rows", "present"))[:1]
+    for need in needs:
+        terms = [(float(w), noisy.step.measurements[p[0]].noise) for p, w in noisy.step.estimates[need].terms]
+        drawn = [(w, noise) for w, noise in terms if not isinstance(noise, NoisyMax)]
+        if drawn and len(drawn) == len(terms):
+            unit = float(call.magnitude) if need.kind in ("total", "clipped") and call.value is not None else 1.0
+            return float(half_width(drawn, confidence)) / unit if unit else 0.0
+    return 0.0
 
 
 class NoisyQuantities(Mapping[Quantity, Rational]):
@@ -184,9 +231,12 @@ def too_few(noisy: Noisy, call: Call, quantities: Mapping[Quantity, Rational]) -
     return np.asarray(quantities[rows].floats <= least)
 
 
-def _wider(interval: Interval, down: float, up: float) -> Interval:
-    """An interval with what may be cut (Theorem CUT-1)."""
-    return None if interval is None else (interval[0] - float(down), interval[1] + float(up))
+def _wider(interval: Interval, down: float, up: float, bounds: tuple[float, float] | None) -> Interval:
+    """An interval with what may be cut (Theorem CUT-1). An end is infinite where nobody knows how much that is."""
+    if interval is None:
+        return None
+    low, high = interval[0] - float(down), interval[1] + float(up)
+    return (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
 
 
 def _around(centre: float, width: float, bounds: tuple[float, float] | None) -> Interval:
@@ -230,16 +280,16 @@ def cut_of(
     for i, release in enumerate(releases):
         rows = np.flatnonzero(places // SET_SIZE == i)
         table = _named(noisy, release)
-        if table.loss is None or not len(rows):
+        if table.bias is None or not len(rows):
             continue
         quantities = NoisyQuantities(table)
         mine = places[rows] % SET_SIZE
-        terms: list[tuple[Quantity, Floats]] = []
+        terms: list[Term] = []
         for aggregate, slope in slopes.items():
             call = table.step.calls[aggregate]
             spread = RECIPES[call.function].spread(call, quantities)
-            terms += [(quantity, slope[rows] * own[mine]) for quantity, own in spread.slopes]
-        if (one := moved_by_cut(table, quantities, terms, values[rows], mine)) is not None:
+            terms += [(aggregate, quantity, slope[rows] * own[mine]) for quantity, own in spread.slopes]
+        if (one := moved_expression(table, terms, values[rows], mine, quantities)) is not None:
             found.about[rows], found.down[rows], found.up[rows] = one.about, one.down, one.up
     return found
 
@@ -308,6 +358,11 @@ def widened(found: Simulated, cut: Simulated) -> Simulated:
     return Simulated(np.fmin(found.low, cut.low), np.fmax(found.high, cut.high))
 
 
+def open_ended(found: Simulated) -> Simulated:
+    """No ends, where there were any: nobody knows how much was cut."""
+    return Simulated(np.where(np.isnan(found.low), np.nan, -np.inf), np.where(np.isnan(found.high), np.nan, np.inf))
+
+
 ASIDE = 0.1  # more than this share of the draws away from half: they lie on one side
 PRESENT = 0.9  # of the draws must have a row, for it to have an interval
 
@@ -339,6 +394,8 @@ def _end(ends: Floats, tail: float) -> Floats:
         right = max(1, int(np.searchsorted(places, place)))
         left = right - 1
         at = (place - places[left]) / (places[right] - places[left])
-        return np.asarray(ends[left] + at * (ends[right] - ends[left]))
-    slope = (ends[-1] - ends[2]) / (places[-1] - places[2])
-    return np.asarray(ends[-1] + slope * (place - places[-1]))
+        found = ends[left] + at * (ends[right] - ends[left])
+    else:
+        slope = (ends[-1] - ends[2]) / (places[-1] - places[2])
+        found = ends[-1] + slope * (place - places[-1])
+    return np.asarray(np.where(np.isinf(ends[-1]), ends[-1], found))  # not known at any confidence

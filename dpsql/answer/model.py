@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from dpsql.core.cost import Cost
 from dpsql.core.errors import removed
 from dpsql.core.extras import extra
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.statistics.choices import CHOSEN
 
 Arrow = Any
@@ -47,8 +45,14 @@ class Answer:
     """Noisy columns whose error isn't known, and why."""
     ranks: Mapping[str, float] = field(default_factory=dict)
     """Columns of values that were chosen: at most so many rows lie between each and the exact one, with 95%."""
+    advice: tuple[str, ...] = ()
+    """What to ask for instead where a column says little: for extreme values, and where noise hides a variance."""
     lists: tuple[str, ...] = ()
     """Where it asks which groups there are: how small a group may be missed, in words."""
+    left_out: tuple[str, ...] = ()
+    """What isn't in it, in words: small groups, rows of nobody, and why there may be nothing at all."""
+    few: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of columns, by their places, the rows without a value because they divide by what may be noise alone."""
     later: Callable[[], Answer] | None = None
     """The answer with intervals that take long; not stored."""
     about: About = field(default_factory=dict)
@@ -69,27 +73,16 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know of how values were chosen and groups found, in words."""
-        found: list[str] = list(self.lists)
-        for step in (one.step for one in self.noisy):
-            said = {call.function: note for call in step.calls if (note := RECIPES[call.function].note) is not None}
-            for note in dict.fromkeys(said.values()):
-                found.append(f"{' and '.join(sorted(name for name in said if said[name] == note))}: {note}")
-            noises = [m.noise for m in step.measurements]
-            scores = [place for q, e in step.estimates.items() if q.kind not in CHOSEN for place, _ in e.terms]
-            if any(isinstance(noises[place[0]], NoisyMax) for place in scores):
-                found.append("the winners were chosen: the counts or sums behind them were not released")
-        found += [
-            f"{name}: at most {show_rows(off)} from the exact one, in each row with 95%"
-            for name, off in self.ranks.items()
-        ]
-        found += [f"{name} has no interval: {why}" for name, why in self.missing.items()]
-        return tuple(dict.fromkeys(found))
+        """What a reader should know besides the values, a line each: what the command line prints under an answer."""
+        from dpsql.answer.notes import notes_of
+
+        return notes_of(self)
 
     def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> Arrow:
         """A pyarrow.Table. What it cost, its SQL, policy and the rest are in the schema's metadata, as JSON.
 
-        intervals: each column that has intervals is followed by their ends, as name_low and name_high.
+        intervals: each column that has intervals is followed by their ends, as name_low and name_high; NULL is an end
+        that isn't known.
         """
         from dpsql.answer.outgoing import outgoing
 
@@ -142,6 +135,7 @@ class Answer:
 
         It holds the noise, and what limits and ranges cut as far as that is known (`cut_notes`; Theorem CUT-1 says what
         is assumed). None for a column without noise (a key), and for one whose error isn't known: `missing` says why.
+        An infinite end isn't known: (19600.0, inf) is "at least 19,600", and there is no 95% interval upwards.
         simulate: also where that takes long, up to a minute, and while the session is open.
         """
         if not 0 < confidence < 1:
@@ -227,11 +221,6 @@ class Answer:
         from dpsql.answer.notebook import html_table
 
         return html_table(self)
-
-
-def show_rows(off: float) -> str:
-    """A number of rows, in words."""
-    return f"{ceil(off):,} rows" if ceil(off) != 1 else "1 row"
 
 
 def values(column: Arrow) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.answer.columns import Shown, columns, sources
 from dpsql.answer.render import CONFIDENCE
-from dpsql.answer.text_table import SHORT, cost_text, more, remarks
+from dpsql.answer.text_table import SHORT, cost_text, more
 
 if TYPE_CHECKING:
     from dpsql.answer.model import Answer
@@ -22,7 +22,7 @@ def html_table(answer: Answer) -> str:
         for i in range(len(shown[0].cells) if shown else 0)
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    notes = [more(answer, SHORT), *remarks(answer), cost_text(answer)]
+    notes = [more(answer, SHORT), *answer.notes, cost_text(answer)]
     said = "<br>".join(escape(note) for note in notes if note)
     return (
         f'<div style="overflow-x: auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpsql.answer.intervals import Interval
     from dpsql.answer.model import Answer
 
 Arrow = Any
@@ -17,7 +19,8 @@ KEY = b"dpsql"  # of the schema's metadata: JSON
 def outgoing(answer: Answer, confidence: float | None = None) -> Arrow:
     """The table, with its cost, SQL, policy and the rest in the schema's metadata.
 
-    confidence: each column that has intervals is followed by their low and high ends; None: without them.
+    confidence: each column that has intervals is followed by their low and high ends, NULL where an end isn't known;
+    None: without them.
     """
     import pyarrow as pa
 
@@ -49,7 +52,17 @@ def _ends(answer: Answer, confidence: float) -> Iterator[tuple[str, list[Arrow]]
     counts = Counter(answer.columns)
     for name, cells in answer.intervals(confidence).items():
         if cells is not None and counts[name] == 1:
-            yield name, [pa.array([None if c is None else float(c[i]) for c in cells], pa.float64()) for i in (0, 1)]
+            kind = answer.table.column(name).type
+            own = pa.types.is_date(kind) or pa.types.is_timestamp(kind)  # ends of those are of the same type
+            for_side = [
+                [None if c is None else c[side] for c in cells] if own else finite_ends(cells, side) for side in (0, 1)
+            ]
+            yield name, [pa.array(one, kind if own else pa.float64()) for one in for_side]
+
+
+def finite_ends(cells: Sequence[Interval], side: int) -> list[float | None]:
+    """The low (0) or the high (1) ends of intervals; None where there is none: a bound has one end."""
+    return [None if cell is None or not isfinite(cell[side]) else float(cell[side]) for cell in cells]
 
 
 def _free(name: str, taken: set[str]) -> str:

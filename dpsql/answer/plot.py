@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from dpsql.answer.columns import Source, sources
+from dpsql.answer.columns import FULL, Source, sources
+from dpsql.answer.interval_text import ends_of, is_moment
 from dpsql.answer.render import CONFIDENCE, plain_value, printable
 from dpsql.core.errors import text_width
 from dpsql.core.extras import extra
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 KINDS = ("png", "svg", "html")  # of files with a chart
 MOST_BARS = 60  # that a terminal shows
 MOST_COLOURS = 10  # values of a second key
+REACH = 0.06  # of what a chart spans is how far an arrow goes beyond its value
+TIPS = {("up", True): "▲", ("down", True): "▼", ("up", False): "▶", ("down", False): "◀"}
+SYMBOLS = {
+    ("up", True): "triangle-up",
+    ("down", True): "triangle-down",
+    ("up", False): "triangle-right",
+    ("down", False): "triangle-left",
+}
+"""Of arrows, by where they point and whether values go up the page; in a terminal, and in files."""
 
 
 class NoChart(ValueError):
@@ -32,13 +42,29 @@ class NoChart(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value with its error bar; None where the error isn't known."""
+    """A value with its error bar; None where an end isn't known."""
 
     x: Any
     y: float
     low: float | None
     high: float | None
     group: str
+    text: str = ""  # the interval in words
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An error bar as it is drawn. One that has no end on a side ends in an arrow, a little beyond its value."""
+
+    point: Point
+    start: float
+    end: float
+    arrow: Literal["", "up", "down"]
+
+    @property
+    def tip(self) -> float:
+        """Where the arrow points to."""
+        return self.start if self.arrow == "down" else self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +80,33 @@ class Chart:
     @property
     def groups(self) -> list[str]:
         return list(dict.fromkeys(point.group for point in self.points))
+
+    def bars(self, points: Sequence[Point] | None = None) -> list[Bar]:
+        """The error bars of these points, or of all; a point of which neither end is known has none."""
+        drawn = (self._bar(point) for point in (self.points if points is None else points))
+        return [bar for bar in drawn if bar is not None]
+
+    def _bar(self, point: Point) -> Bar | None:
+        if point.low is not None and point.high is not None:
+            return Bar(point, point.low, point.high, "")
+        if point.low is not None:
+            return Bar(point, point.low, max(point.low, point.y) + self._reach, "up")
+        if point.high is not None:
+            return Bar(point, min(point.high, point.y) - self._reach, point.high, "down")
+        return None
+
+    @property
+    def _reach(self) -> float:
+        """How far arrows go beyond their values: a share of what is drawn, so that they never set the scale."""
+        drawn = [v for p in self.points for v in (p.y, p.low, p.high) if v is not None]
+        drawn += [] if self.lines else [0.0]
+        return REACH * (max(drawn) - min(drawn)) or REACH * abs(drawn[0]) or 1.0
+
+    @property
+    def meaning(self) -> str:
+        """What the error bars are, in words."""
+        arrows = any(bar.arrow for bar in self.bars())
+        return f"error bars: {CONFIDENCE:.0%}" + ("; arrow: no bound on that side" if arrows else "")
 
     @property
     def dated(self) -> bool:
@@ -73,6 +126,7 @@ def chart_of(answer: Answer, x: str | None = None, y: str | None = None, by: str
     others = [s for s in keys if s is not below]
     beside = _named(found, by) if by else others[0] if len(others) == 1 and _few(others[0]) else None
     lines = _ordered(below) and (beside is not None or len(others) == 0)
+    texts = drawn.shown(FULL)[-1].hints or [""] * len(drawn.values)
     labels = [beside] if beside else [] if lines else others
     points = tuple(
         Point(
@@ -80,6 +134,7 @@ def chart_of(answer: Answer, x: str | None = None, y: str | None = None, by: str
             float(value),
             *_ends(drawn, i),
             _label(beside.values[i]) if beside else "",
+            texts[i],
         )
         for i, value in enumerate(drawn.values)
         if value is not None and isfinite(value) and not (lines and below.values[i] is None)
@@ -125,8 +180,11 @@ def _label(value: Any) -> str:
 
 
 def _ends(source: Source, i: int) -> tuple[float | None, float | None]:
-    ends = None if source.ends is None else source.ends[i]
-    return (None, None) if ends is None or not all(map(isfinite, ends)) else (float(ends[0]), float(ends[1]))
+    interval = None if source.ends is None else source.ends[i]
+    if is_moment(interval):
+        return None, None
+    low, high = ends_of(interval)
+    return float(low) if isfinite(low) else None, float(high) if isfinite(high) else None
 
 
 # ---------------------------------------------------------------- in a terminal
@@ -156,7 +214,7 @@ def text_chart(chart: Chart, width: int, *, colour: bool = False) -> str:
     text = str(plt.build())
     plt.clear_figure()
     lines = [line.rstrip() for line in (text if colour else plt.uncolorize(text)).splitlines()]
-    return "\n".join(lines) + f"\n{chart.y}, error bars: {CONFIDENCE:.0%}{_left_out(chart)}\n"
+    return "\n".join(lines) + f"\n{chart.y}, {chart.meaning}{_left_out(chart)}\n"
 
 
 def _left_out(chart: Chart) -> str:
@@ -172,12 +230,17 @@ def _draw_lines(plt: Any, chart: Chart, width: int, colour: bool) -> None:
         x, y = [places[p.x] for p in points], [p.y for p in points]
         marker = "braille" if colour or len(chart.groups) == 1 else chr(ord("a") + number)
         plt.plot(x, y, marker=marker, label=group or None)
-        if (bars := [p for p in points if p.low is not None]) and len(points) <= width // 3:
-            middles = [((p.low or 0) + (p.high or 0)) / 2 for p in bars]
-            plt.error([places[p.x] for p in bars], middles, yerr=[(p.high or 0) - (p.low or 0) for p in bars])
+        if (bars := chart.bars(points)) and len(points) <= width // 3:
+            middles = [(bar.start + bar.end) / 2 for bar in bars]
+            at = [places[bar.point.x] for bar in bars]
+            plt.error(at, middles, yerr=[bar.end - bar.start for bar in bars])
+            for place, bar in zip(at, bars, strict=True):
+                if bar.arrow:
+                    plt.scatter([place], [bar.tip], marker=TIPS[bar.arrow, True])
     shown = _spread(sorted(places, key=lambda x: places[x]), max(width // 14, 2))
     plt.xticks([places[x] for x in shown], [_tick(x) for x in shown])
-    _ticks(plt.yticks, [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None], 6)
+    drawn = [p.y for p in chart.points] + [v for bar in chart.bars() for v in (bar.start, bar.end)]
+    _ticks(plt.yticks, drawn, 6)
     plt.xlabel(chart.x)
 
 
@@ -189,12 +252,15 @@ def _draw_bars(plt: Any, chart: Chart, width: int) -> None:
     plt.plot_size(width, len(points) + 3)  # a line for each, the frame and the ticks
     plt.ylim(1, len(points) if len(points) > 1 else 2)
     plt.bar(places, [p.y for p in points], orientation="h", width=0.1, marker="▇")
-    bars = [(place, p) for place, p in zip(places, points, strict=True) if p.low is not None]
+    bars = [(place, bar) for place, p in zip(places, points, strict=True) for bar in chart.bars([p])]
     if bars:
-        middles = [((p.low or 0) + (p.high or 0)) / 2 for _, p in bars]
-        plt.error(middles, [place for place, _ in bars], xerr=[(p.high or 0) - (p.low or 0) for _, p in bars])
+        middles = [(bar.start + bar.end) / 2 for _, bar in bars]
+        plt.error(middles, [place for place, _ in bars], xerr=[bar.end - bar.start for _, bar in bars])
+    for place, bar in bars:
+        if bar.arrow:
+            plt.scatter([bar.tip], [place], marker=TIPS[bar.arrow, False])
     plt.yticks(places, labels)
-    _ticks(plt.xticks, [0.0, *(v for p in points for v in (p.y, p.high) if v is not None)], max(width // 16, 2))
+    _ticks(plt.xticks, [0.0, *(p.y for p in points), *(bar.end for _, bar in bars)], max(width // 16, 2))
 
 
 def _ticks(set_ticks: Any, values: Sequence[float], count: int) -> None:
@@ -246,25 +312,45 @@ def vl_convert() -> Any:
 def drawn(chart: Chart) -> Any:
     """The chart as one of altair's."""
     alt = altair()
-    data = alt.Data(values=[_row(point, chart) for point in chart.points])
-    base = alt.Chart(data)
-    value = {"title": f"{chart.y} (error bars: {CONFIDENCE:.0%})"}
-    tooltip = [alt.Tooltip("x", type="temporal" if chart.dated else "nominal", title=chart.x)]
-    tooltip += [
-        alt.Tooltip(f"{n}:Q", title=t, format=",") for n, t in (("y", chart.y), ("low", "low"), ("high", "high"))
+    base = alt.Chart(alt.Data(values=[_row(point, chart) for point in chart.points]))
+    value = {"title": f"{chart.y} ({chart.meaning})"}
+    kind = "temporal" if chart.dated else "quantitative" if chart.lines else "nominal"
+    tooltip = [
+        alt.Tooltip("x", type="temporal" if chart.dated else "nominal", title=chart.x),
+        alt.Tooltip("y:Q", title=chart.y, format=","),
+        alt.Tooltip("interval:N", title=f"{CONFIDENCE:.0%}"),
     ]
-    colour = {} if chart.by is None or not chart.lines else {"color": alt.Color("group:N", title=chart.by)}
     if chart.lines:
-        kind = "temporal" if chart.dated else "quantitative"
-        x = alt.X("x", type=kind, title=chart.x, scale=alt.Scale(zero=False))
+        colour = {} if chart.by is None else {"color": alt.Color("group:N", title=chart.by)}
+        below = {"x": alt.X("x", type=kind, title=chart.x, scale=alt.Scale(zero=False)), **colour}
         y = alt.Y("y:Q", scale=alt.Scale(zero=False), **value)
-        line = base.mark_line(point=True).encode(x=x, y=y, tooltip=tooltip, **colour)
-        error = base.mark_errorbar(ticks=True).encode(x=x, y=alt.Y("low:Q", **value), y2="high:Q", **colour)
-        return _layered(error, line).properties(width=600, height=320)
-    y = alt.Y("x:N", sort=None, title=chart.x)
-    bar = base.mark_bar(opacity=0.75).encode(y=y, x=alt.X("y:Q", **value), tooltip=tooltip)
-    error = base.mark_errorbar(ticks=True, color="black").encode(y=y, x=alt.X("low:Q", **value), x2="high:Q")
-    return _layered(bar, error).properties(width=500)
+        line = base.mark_line(point=True).encode(y=y, tooltip=tooltip, **below)
+        error = base.mark_errorbar(ticks=True).encode(y=alt.Y("low:Q", **value), y2="high:Q", **below)
+        return _layered(error, *_arrows(chart, below, value), line).properties(width=600, height=320)
+    below = {"y": alt.Y("x:N", sort=None, title=chart.x)}
+    bar = base.mark_bar(opacity=0.75).encode(x=alt.X("y:Q", **value), tooltip=tooltip, **below)
+    error = base.mark_errorbar(ticks=True, color="black").encode(x=alt.X("low:Q", **value), x2="high:Q", **below)
+    return _layered(bar, error, *_arrows(chart, below, value)).properties(width=500)
+
+
+def _arrows(chart: Chart, below: dict[str, Any], value: dict[str, Any]) -> list[Any]:
+    """The error bars that have no end on a side, and their tips; none where all have both."""
+    alt = altair()
+    along, end = (alt.Y, "y2") if chart.lines else (alt.X, "x2")
+    rows = [
+        _row(bar.point, chart) | {"start": bar.start, "end": bar.end, "tip": bar.tip}
+        | {"arrow": SYMBOLS[bar.arrow, chart.lines]}
+        for bar in chart.bars()
+        if bar.arrow
+    ]  # fmt: skip
+    if not rows:
+        return []
+    base = alt.Chart(alt.Data(values=rows))
+    black = {} if chart.lines else {"color": "black"}
+    rule = base.mark_rule(**black).encode(**{along.__name__.lower(): along("start:Q", **value), end: "end:Q"}, **below)
+    shape = alt.Shape("arrow:N", scale=None, legend=None)
+    tip = base.mark_point(filled=True, opacity=1, size=70, **black)
+    return [rule, tip.encode(**{along.__name__.lower(): along("tip:Q", **value)}, shape=shape, **below)]
 
 
 def _layered(*charts: Any) -> Any:
@@ -283,8 +369,10 @@ def _bundle(chart: Any, include: object = None, exclude: object = None) -> dict[
 
 def _row(point: Point, chart: Chart) -> dict[str, Any]:
     x = _moment(point.x).isoformat() if isinstance(point.x, date) else point.x
-    ends = {} if point.low is None else {"low": point.low, "high": point.high}
-    return {"x": x, "y": point.y, **ends, **({"group": point.group} if chart.by else {})}
+    both = point.low is not None and point.high is not None
+    ends = {"low": point.low, "high": point.high} if both else {}
+    said = {"interval": point.text or "unknown", **({"group": point.group} if chart.by else {})}
+    return {"x": x, "y": point.y, **ends, **said}
 
 
 def _moment(x: date) -> datetime:

@@ -1,119 +1,169 @@
-"""Values that were chosen: how many ranks they are off, and between which other values the exact one lies.
+"""Values that were chosen: how many ranks they are off, and the intervals that were chosen around them.
 
-Theorem QUANTILE-1 bounds the rank of what was chosen. If p25 and p75 were chosen beside a median, and there are so many
-rows that their ranks can't be beyond that of the median, it lies between them: free (Theorem INTERVAL-1).
+Theorem QUANTILE-1 bounds the rank of what was chosen, Theorem QUANTILE-2 says that the ends hold the exact value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor, isfinite
+from typing import Any
 
 import numpy as np
 
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy
-from dpsql.answer.intervals import SET_SIZE, Between, Floats, Origin, widths
+from dpsql.answer.intervals import SET_SIZE, Between, Floats, Moment, Origin
 from dpsql.answer.model import Answer
+from dpsql.core.grid import Grid
 from dpsql.explain.facts import ranks_off
-from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.model import Step
+from dpsql.quote.spare import rows_cut
 from dpsql.statistics.base import Quantity, power_sum
 
-EACH = 1 - (1 - CONFIDENCE) / 3  # for the number of rows and the ranks at both ends, so that all hold with CONFIDENCE
+FAR_OFF = 0.01  # of a group's rows: an outermost value whose rank may be off by more says little
+INSTEAD = 0.99  # the quantile that is named for such a one (1 - INSTEAD for a least one)
+_DAY = 86_400e6  # microseconds
 
 
 def with_ranks(answer: Answer, steps: Mapping[str, Step]) -> Answer:
-    """The answer with the ranks of its chosen columns, and value intervals where there are any.
+    """The answer with the ranks of its chosen columns, and their intervals where ends were chosen, too.
 
     steps: what each of its noisy tables would be measured by now, under its name; a stored one has no more noise.
     """
     ranks: dict[str, float] = {}
     errors = list(answer.origins)
+    notes: list[str] = []
     for i, (name, error) in enumerate(zip(answer.columns, answer.origins, strict=True)):
-        if isinstance(error, Origin):
-            mine = [steps[release] for release in error.releases if release in steps]
-            off = [ranks_off(step, step.calls[error.aggregate], CONFIDENCE) for step in mine]
-            if known := [one for one in off if one is not None]:
-                ranks[name] = max(known) + max(
-                    (_lost(n) for n in answer.noisy if n.step.name in error.releases), default=0
-                )
-                errors[i] = _between(answer, steps, error) or error
-    return replace(answer, ranks=ranks, origins=tuple(errors)) if ranks else answer
+        if not isinstance(error, Origin):
+            continue
+        mine = [steps[release] for release in error.releases if release in steps]
+        off = [found for step in mine if (found := ranks_off(step, step.calls[error.aggregate], CONFIDENCE))]
+        if off:
+            tables = [noisy for noisy in answer.noisy if noisy.step.name in error.releases]
+            ranks[name] = max(off) + max((_lost(noisy) for noisy in tables), default=0)
+            errors[i] = _between(answer, steps, error, _moment(answer.table.column(i).type)) or error
+            notes += _far_off(name, ranks[name], tables, error.aggregate)
+    if not ranks:
+        return answer
+    return replace(answer, ranks=ranks, origins=tuple(errors), advice=tuple(dict.fromkeys(notes)))
 
 
-# ---------------------------------------------------------------- between other values
+def _lost(noisy: Noisy) -> float:
+    """At most so many rows are cut, as far as that is known, and any of them may be on one side (Theorem CUT-1)."""
+    return rows_cut(noisy.bias)
 
 
-def _between(answer: Answer, steps: Mapping[str, Step], origin: Origin) -> Between | None:
-    """Between which released values of the same column each row's exact one lies; None where that isn't known."""
+# ---------------------------------------------------------------- intervals
+
+
+def _between(answer: Answer, steps: Mapping[str, Step], origin: Origin, moment: Moment) -> Between | None:
+    """Between which released values each row's exact one lies; None where no ends were released."""
     assert answer.cells is not None
     low, high = np.full(len(answer.cells), np.nan), np.full(len(answer.cells), np.nan)
     places = np.asarray(answer.cells, dtype=np.int64)
     for i, release in enumerate(origin.releases):
         noisy = next(n for n in answer.noisy if n.step.name == release)
-        ends = _ends(noisy, steps[release], origin.aggregate)
+        ends = _ends(noisy, steps.get(release), noisy.step.calls[origin.aggregate], moment)
         if ends is not None:
             rows = np.flatnonzero(places // SET_SIZE == i)
             low[rows], high[rows] = ends[0][places[rows] % SET_SIZE], ends[1][places[rows] % SET_SIZE]
     known = np.isfinite(low) & np.isfinite(high)
-    return Between(np.where(known, low, np.nan), np.where(known, high, np.nan), CONFIDENCE) if known.any() else None
+    if not known.any():
+        return None
+    return Between(np.where(known, low, np.nan), np.where(known, high, np.nan), CONFIDENCE, moment)
 
 
-def _ends(noisy: Noisy, step: Step, aggregate: int) -> tuple[Floats, Floats] | None:
-    """In each cell the nearest values that were chosen surely below and surely above the rank that is asked for."""
-    call = noisy.step.calls[aggregate]
-    if call.listed or call.type is None or not call.type.is_numeric or not RECIPES[call.function].ranked:
+def _ends(noisy: Noisy, step: Step | None, call: Call, moment: Moment) -> tuple[Floats, Floats] | None:
+    """The ends of each cell's interval, in the unit of the answer; None where none were chosen (Theorem QUANTILE-2).
+
+    An end is that of the range where none was chosen, and where more rows may be cut than they were chosen for.
+    """
+    needs = {need.kind: need for need in RECIPES[call.function].interval_needs(call)}
+    if not needs or any(need not in noisy.step.estimates for need in needs.values()):
         return None
-    rows = _rows(noisy, call)
-    if rows is None:
-        return None
-    first, last = _rank(RECIPES[call.function].needs(call)[0], *rows)
-    low, high = np.full(noisy.count, -np.inf), np.full(noisy.count, np.inf)
-    for other, own in zip(noisy.step.calls, step.calls, strict=True):
-        if (other.value, other.where) != (call.value, call.where) or not RECIPES[other.function].ranked:
+    assert call.value is not None and call.type is not None
+    grid = call.value.grid
+    first, last = float(grid.low * grid.step), float(grid.high * grid.step)
+    found = {kind: noisy.estimate(noisy.step.estimates[need]).floats for kind, need in needs.items()}
+    low, high = found.get("lower", np.full(noisy.count, first)), found.get("upper", np.full(noisy.count, last))
+    if "spare" in found:
+        short = found["spare"] < _lost(noisy)
+        low, high = np.where(short, first, low), np.where(short, last, high)
+    # Values were rounded to the grid, by at most half a step; those of its own ends may lie at those of the range.
+    rounding = float(grid.step) / 2 if grid.source == "float" else 0.0
+    least, greatest = _range(grid, step)
+    low = np.where(low <= first, least, np.maximum(low - rounding, least))
+    high = np.where(high >= last, greatest, np.minimum(high + rounding, greatest))
+    unit = _DAY if moment == "timestamp" and call.type.is_date else 1.0
+    return low * unit, high * unit
+
+
+def _range(grid: Grid, step: Step | None) -> tuple[float, float]:
+    """The ends of the range that this is the grid of: they lie less than a step beyond its first and last point."""
+    arguments = () if step is None else step.checked.arguments
+    ranges = [a.value.range for a in arguments if a.value is not None and a.ordered]
+    known = [
+        (low, high)
+        for low, high in ((one.low, one.high) for one in ranges)
+        if isinstance(low, Fraction) and isinstance(high, Fraction)
+        if ceil(low / grid.step) == grid.low and floor(high / grid.step) == grid.high
+    ]
+    if not known:
+        beyond = grid.step if grid.source == "float" else 0
+        return float(grid.low * grid.step - beyond), float(grid.high * grid.step + beyond)
+    return float(min(low for low, _ in known)), float(max(high for _, high in known))
+
+
+def _moment(kind: Any) -> Moment:
+    """What the numbers of a column stand for: days or microseconds since 1970, or themselves."""
+    import pyarrow as pa
+
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "timestamp with time zone"
+    return "number"
+
+
+# ---------------------------------------------------------------- notes
+
+
+def _far_off(name: str, off: float, tables: list[Noisy], aggregate: int) -> Iterator[str]:
+    """What to ask for instead, where a released count shows that an outermost value may be many of the rows off."""
+    for noisy in tables:
+        call = noisy.step.calls[aggregate]
+        outermost = _outermost(call)
+        rows = _rows(noisy, call)
+        if outermost is None or rows is None or not len(rows):
             continue
-        off = ranks_off(step, own, EACH)
-        assert off is not None
-        off += _lost(noisy)
-        for need in RECIPES[other.function].needs(other):
-            values = noisy.estimate(noisy.step.estimates[need]).floats
-            least, greatest = _rank(need, *rows)
-            low = np.where(greatest + off < first, np.maximum(low, values), low)
-            high = np.where(least - off > last, np.minimum(high, values), high)
-    return low, high
+        fewest = max(float(rows.min()), 1.0)
+        if isfinite(off) and off > FAR_OFF * fewest and call.value is not None:
+            which = " in the smallest group" if noisy.count > 1 else ""
+            instead = f"quantile({call.value.text}, {INSTEAD if outermost == 'greatest' else 1 - INSTEAD:.2g})"
+            part = min(off / fewest, 1.0)
+            yield f"{name} may be off by {part:.0%} of about {fewest:,.0f} rows{which}: ask for {instead} instead"
 
 
-def _lost(noisy: Noisy) -> float:
-    """At most so many rows are cut, as far as that is known, and any of them may be on one side (Theorem CUT-1)."""
-    share = None if noisy.loss is None else noisy.loss.rows
-    return 0.0 if share is None else share.most * share.kept
+def _outermost(call: Call) -> str | None:
+    """Is it the least or the greatest value, or a quantile beyond those that are named instead?"""
+    for need in RECIPES[call.function].needs(call):
+        if need.kind in ("least", "greatest"):
+            return need.kind
+        if need.at is not None and not 1 - INSTEAD <= need.at <= INSTEAD:
+            return "greatest" if need.at > INSTEAD else "least"
+    return None
 
 
-def _rank(need: Quantity, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest rank that is asked for, given how few and how many rows there may be."""
-    match need.kind:
-        case "least":
-            return np.ones_like(fewest), np.ones_like(fewest)
-        case "greatest":
-            return fewest, most
-        case _:
-            assert need.at is not None
-            return np.floor(float(need.at) * fewest), np.ceil(float(need.at) * most) + 1
-
-
-def _rows(noisy: Noisy, call: Call) -> tuple[Floats, Floats] | None:
-    """Between which numbers of rows with a value each cell has, where that was released, too."""
-    assert call.value is not None
-    named = [q.value for q in noisy.step.estimates if q.value is not None and q.value.text == call.value.text]
-    wanted = [power_sum(value, call.where, 0) for value in (call.value, *named)]
-    found = next((one for one in wanted if one in noisy.step.estimates), None)
-    if found is None:
+def _rows(noisy: Noisy, call: Call) -> Floats | None:
+    """About how many rows with a value each cell has, or how many rows, where one of these was released, too."""
+    if call.value is None:
         return None
-    linear = noisy.step.estimates[found]
-    drawn = [(float(w), noisy.step.measurements[place[0]].noise) for place, w in linear.terms]
-    terms = [(np.full(noisy.count, w), noise) for w, noise in drawn if not isinstance(noise, NoisyMax)]
-    wide, rows = widths(terms, EACH, noisy.count), noisy.estimate(linear).floats
-    return np.maximum(rows - wide, 0.0), np.maximum(rows + wide, 0.0)
+    named = [q.value for q in noisy.step.estimates if q.value is not None and q.value.text == call.value.text]
+    wanted = [*(power_sum(value, call.where, 0) for value in (call.value, *named)), Quantity("rows", None, call.where)]
+    found = next((quantity for quantity in wanted if quantity in noisy.step.estimates), None)
+    return None if found is None else noisy.estimate(noisy.step.estimates[found]).floats

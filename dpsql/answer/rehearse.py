@@ -1,44 +1,61 @@
 """rehearse: what will be run after payment is tried before it.
 
-Statements over private rows are written out, with room on the stack to spare. Post-processing is run on tables of one
-row that nobody measured: what fails whatever the noise, such as ACOS('HOME'), fails then.
+Statements over private rows are written out, with room on the stack to spare. Then the whole way from released tables
+to rendered answers is gone with stand-ins that nobody measured (stand_ins.py): what fails whatever the noise, such as
+ACOS('HOME'), fails then, and so does what fails where nothing is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
 
-import numpy as np
 from sqlglot import exp
 
-from dpsql.aggregates import RECIPES
-from dpsql.aggregates.base import Rational
-from dpsql.aggregates.present import COLUMN as PRESENT
+from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.domains import PublicEngine
-from dpsql.answer.finish import steps_of
-from dpsql.answer.tables import CELL
+from dpsql.answer.finish import answer_from, finish
+from dpsql.answer.model import Answer
+from dpsql.answer.notebook import html_table
+from dpsql.answer.render import encode
+from dpsql.answer.stand_ins import stand_ins
+from dpsql.answer.tables import noisy_table
 from dpsql.backends.base import Backend
-from dpsql.core.errors import EngineError, SQLError
-from dpsql.plan.google import interval_of
+from dpsql.core.errors import DataError, EngineError, SQLError
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote.model import Quote, ResponseStep, Step
+from dpsql.quote.goal import CONFIDENCE
+from dpsql.quote.model import Known, Quote, ResponseStep, Step
 from dpsql.sql.as_sql import as_sql
-from dpsql.sql.dialect import data_type
 from dpsql.sql.scalar import post
 from dpsql.sql.trees import explicit
 
+RENDERED = (("csv", "json", "parquet", "arrow", "notebook"), ("json", "table"), ("json",))
+"""In which formats which turn of stand-ins is rendered. Not as charts, which say by themselves that there is none."""
 SPARE = 150  # frames: more than lie between here and where a statement is written after payment
+MOST = 1_000  # shapes that are remembered
 SHALLOW = 12  # a tree of so few levels never comes near the stack's end
 
 
-def rehearse(quote: Quote, backend: Backend) -> None:
-    """Refuses a query that can't be run whatever is measured, before anything is paid; it sees public values only."""
+def rehearse(quote: Quote, backend: Backend, rehearsed: set[Hashable]) -> None:
+    """Refuses a query that can't be answered whatever is measured, before anything is paid; it sees public values only.
+
+    rehearsed: the shapes of answers that went well while public tables were as they are; this one is added.
+    """
     try:
-        _with_less_stack(SPARE, lambda: _write(quote, backend))
+        _with_less_stack(SPARE, lambda: _rehearse(quote, backend, rehearsed))
     except RecursionError:
         raise too_deep() from None
-    _run(quote, backend.public)
+
+
+def _rehearse(quote: Quote, backend: Backend, rehearsed: set[Hashable]) -> None:
+    _write(quote, backend)
+    shape = _shape(quote)
+    if shape in rehearsed:
+        return
+    for turn, known in enumerate(stand_ins(quote, backend.public)):
+        _answer(quote, known, turn, backend.public)
+    if len(rehearsed) >= MOST:
+        rehearsed.clear()
+    rehearsed.add(shape)
 
 
 def too_deep() -> SQLError:
@@ -68,51 +85,62 @@ def _write(quote: Quote, backend: Backend) -> None:
         _write_post(part.plan.post)
 
 
-def _run(quote: Quote, public: PublicEngine) -> None:
-    """Tables of randomised rows have no stand-in: a statement over them is not rehearsed."""
-    main = quote.main
-    queries = [
-        (p.query, main.releases) for s in main.releases for p in parts_of(s.checked.relation) if isinstance(p, Given)
-    ]
-    rows = {view.part for stage in quote.stages if stage.responses for view in stage.views}
-    for index, part in enumerate(quote.parts):
-        if index not in rows:
-            queries.append((part.plan.post, tuple(steps_of(main, index).values())))
+def _shape(quote: Quote) -> Hashable:
+    """What decides how an answer is made of released numbers, whatever these and their noise are."""
+    parts = tuple((as_sql(part.plan.post), part.result) for part in quote.parts)
+    views = tuple((stage.kind, stage.views) for stage in quote.stages)
+    return parts, views, tuple(_step_shape(step) for stage in quote.stages for step in stage.steps)
+
+
+def _step_shape(step: Step | ResponseStep) -> Hashable:
+    if isinstance(step, ResponseStep):
+        return step.name, step.checked.columns and len(step.checked.columns)
+    keys = tuple(key.type.sql for key in step.checked.keys)
+    kinds = tuple((type(m.statistic), m.statistic.width, m.noise.kind) for m in step.measurements)
+    given = tuple(as_sql(p.query) for p in parts_of(step.checked.relation) if isinstance(p, Given))
+    return step.name, step.calls, keys, step.checked.private_keys, step.count, kinds, given
+
+
+def _answer(quote: Quote, known: Known, turn: int, public: PublicEngine) -> None:
+    """Make and render all answers that these tables give. Errors are simulated in the first turn: that takes long."""
+    tables = {n.step.name: n for n in known[quote.main].noisy if isinstance(n, Noisy)}
     try:
-        for query, steps in queries:
-            if query.find(exp.Literal) is not None:  # without constants there is nothing that fails by itself
-                public.table(post(query.copy()), {s.name: _stand_in(s, query, public) for s in steps})
+        for given in _givens(quote):
+            public.table(post(given.query.copy()), {name: noisy_table(n, given.query) for name, n in tables.items()})
+        for index in range(len(quote.parts)):
+            answer = finish(index, quote, known, known[quote.main].receipt, public, simulable=turn == 0)
+            for format_ in RENDERED[turn]:
+                _render(answer, format_)
+        for stage, released in known.items():
+            if stage.shown is not None:
+                measured = [n for n in released.noisy if isinstance(n, Noisy)]
+                encode(answer_from(stage.shown, measured, released.receipt, public), "json")
     except EngineError as error:
-        message = str(error).partition("Error: ")[2] or "it can't run this query"
-        raise SQLError(
-            f"DuckDB: {message}",
-            code="duckdb",
-            hint="the part of the query over the results fails whatever they are: look at its constants",
-        ) from None
+        raise _failed(str(error)) from None
+    except DataError as error:
+        raise _failed(error.message) from None
 
 
-def _stand_in(step: Step, query: exp.Query, public: PublicEngine) -> Any:
-    """A table like the one that a step will leave, with one row: its first key, and 1 for all that is measured."""
-    import pyarrow as pa
-
-    one = {q: Rational(np.array([1], dtype=object), 1) for q in step.estimates}
-    columns: dict[str, Any] = {CELL: pa.array([0], pa.int64())}
-    if step.cells is not None:
-        keys = {name: step.cells.column(name) for name in step.cells.column_names}
-        columns |= {k: v.slice(0, 1) if len(v) else pa.nulls(1, v.type) for k, v in keys.items()}
+def _render(answer: Answer, format_: str) -> None:
+    if format_ == "notebook":
+        html_table(answer)
     else:
-        kinds = [exp.cast(exp.Null(), data_type(key.type.sql)) for key in step.checked.keys]
-        nulls = public.table(exp.select(*(exp.alias_(k, f"k{i}") for i, k in enumerate(kinds))), {}) if kinds else None
-        columns |= {} if nulls is None else {name: nulls.column(name) for name in nulls.column_names}
-    for i, call in enumerate(step.calls):
-        if RECIPES[call.function].tells_presence:
-            columns[PRESENT] = pa.array([True])
-            continue
-        columns[f"a{i}"] = RECIPES[call.function].answer(call, one)
-    for name in {c.name for c in query.find_all(exp.Column) if c.table == step.name}:
-        if interval_of(name) is not None:
-            columns[name] = pa.array([1.0], pa.float64())
-    return pa.table(columns)
+        encode(answer, format_, CONFIDENCE if format_ == "arrow" else None)
+
+
+def _givens(quote: Quote) -> Iterator[Given]:
+    """The rows that the public engine computes between two steps."""
+    for step in quote.main.releases:
+        yield from (p for p in parts_of(step.checked.relation) if isinstance(p, Given))
+
+
+def _failed(text: str) -> SQLError:
+    message = text.partition("Error: ")[2] or "it can't run this query"
+    return SQLError(
+        f"DuckDB: {message}",
+        code="duckdb",
+        hint="the part of the query over the results fails whatever they are: look at its constants",
+    )
 
 
 def _write_post(query: exp.Query) -> None:

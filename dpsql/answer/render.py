@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from io import BytesIO
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any
 
+from dpsql.answer.interval_text import Interval, is_moment
 from dpsql.answer.outgoing import outgoing
 from dpsql.core.cost import Cost, show_rounded
 
@@ -32,11 +33,25 @@ def range_lines(answer: Answer) -> list[str]:
 
     lines = []
     for one in answer.ranges:
+        if one.get("derived"):
+            lines.append(_derived_line(one))
+            continue
         text = f"{one['column']} is clipped to {range_text(one)}, its automatic bounds (release {one['release'][:8]})"
         if not one["found"]:
             text += "\nno range was found for so little: these bounds are fixed, and the answer means little"
         lines.append(text)
     return lines
+
+
+def _derived_line(one: Mapping[str, Any]) -> str:
+    """The range of a value that the query computes."""
+    from dpsql.explain.show import range_text
+
+    text = range_text(one)
+    if not one["found"]:
+        given = "which the policy gives" if one["named"] else "which some rows can have; the answer means little"
+        return f"no narrower range was found for {one['column']}: its values are clipped to {text}, {given}"
+    return f"values of {one['column']} are clipped to {text}, a range that was found automatically"
 
 
 def cut_lines(answer: Answer) -> list[str]:
@@ -72,7 +87,7 @@ def encode(answer: Answer, format_: str, ends: float | None = None) -> bytes:
             import pyarrow.parquet as pq
 
             sink = BytesIO()
-            pq.write_table(outgoing(answer, ends), sink)
+            pq.write_table(_without_intervals(outgoing(answer, ends)), sink)
             return sink.getvalue()
         case "arrow":
             import pyarrow as pa
@@ -99,21 +114,33 @@ def encode_all(answers: Sequence[Answer], format_: str, ends: float | None = Non
     return b"\n".join(encode(a, format_, ends) for a in answers)
 
 
+def _without_intervals(table: Any) -> Any:
+    """The table with texts in the place of months, days and nanoseconds together, which parquet has no type for."""
+    import pyarrow as pa
+
+    from dpsql.backends.choose import as_texts
+
+    for i, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            table = table.set_column(i, field.name, pa.array(as_texts(table.column(i)), pa.string()))
+    return table
+
+
 # ---------------------------------------------------------------- for programs
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """Dates as ISO text, integers past 2⁵³ and decimals as text, null for what isn't finite."""
+    """Dates as ISO text, integers past 2⁵³ and decimals as text, null for what isn't finite.
+
+    An interval is null where nothing is known; of a bound, the other end is null: [19600.0, null] is "at least 19,600".
+    """
     intervals = {name: cells for name, cells in answer.intervals(CONFIDENCE).items() if cells is not None}
     return {
         "columns": answer.columns,
         "rows": [[_json(value) for value in row] for row in answer.rows],
-        "intervals": {
-            name: [None if cell is None else [_json(end) for end in cell] for cell in cells]
-            for name, cells in intervals.items()
-        },
-        **({"cut": {name: dict(facts) for name, facts in answer.cut.items()}} if answer.cut else {}),
-        **({"ranks": {name: ceil(off) for name, off in answer.ranks.items()}} if answer.ranks else {}),
+        "intervals": {name: [_ends(cell) for cell in cells] for name, cells in intervals.items()},
+        **({"cut": {name: _json(dict(facts)) for name, facts in answer.cut.items()}} if answer.cut else {}),
+        **({"ranks": {name: _up(off) for name, off in answer.ranks.items()}} if answer.ranks else {}),
         "cost": {
             "epsilon": float(answer.cost.epsilon),
             "delta": float(answer.cost.delta),
@@ -132,6 +159,15 @@ def as_json(answer: Answer) -> dict[str, Any]:
             **({"ranges": [dict(one) for one in answer.ranges]} if answer.ranges else {}),
         },
     }
+
+
+def _ends(interval: Interval) -> list[Any] | None:
+    known = interval is not None and (is_moment(interval) or any(map(isfinite, interval)))
+    return list(map(_json, interval)) if known and interval is not None else None
+
+
+def _up(off: float) -> int | None:
+    return ceil(off) if isfinite(off) else None
 
 
 def _json(value: Any) -> Any:

@@ -12,7 +12,9 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Rational
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.aggregates.present import COLUMN as PRESENT
+from dpsql.answer.alone import flagged, may_be_noise
 from dpsql.answer.intervals import NoisyQuantities, intervals, too_few
+from dpsql.answer.outgoing import finite_ends
 from dpsql.core.arrow import column
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn
@@ -46,10 +48,11 @@ def noisy_table(noisy: Noisy, query: exp.Query, others: Mapping[Quantity, Ration
         few = too_few(noisy, call, quantities)
         columns[f"a{i}"] = _without(found, few) if few.any() else found
     for name in sorted({c.name for c in nodes_of(query, exp.Column) if c.table == step.name}):
-        if (end := interval_of(name)) is not None:
+        if (aggregate := flagged(name)) is not None:
+            columns[name] = pa.array(may_be_noise(noisy, step.calls[aggregate], quantities).tolist(), pa.bool_())
+        elif (end := interval_of(name)) is not None:
             side = 0 if end[1] == "low" else 1
-            ends = [None if i is None else i[side] for i in intervals(noisy, end[0], CONFIDENCE)]
-            columns[name] = pa.array(ends, pa.float64())
+            columns[name] = pa.array(finite_ends(intervals(noisy, end[0], CONFIDENCE), side), pa.float64())
     return pa.table(columns)
 
 

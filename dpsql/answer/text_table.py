@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from dpsql.answer.columns import ELLIPSIS, FULL, NARROW, Shown, Source, Style, columns, padded, sources
-from dpsql.answer.render import CONFIDENCE, cut_lines, guarantee, printable, range_lines
+from dpsql.answer.columns import ELLIPSIS, FULL, INTERVALS, NARROW, Shown, Source, Style, columns, padded, sources
+from dpsql.answer.render import CONFIDENCE, guarantee, printable
 from dpsql.core.errors import text_width
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SHORT = 50  # rows that a notebook or str() shows
 MEANING = f"± with {CONFIDENCE:.0%} confidence"
+BRACKETS = f"in brackets: {CONFIDENCE:.0%} intervals"
 TURNED = Style(joined=True)
 
 
@@ -41,21 +43,28 @@ def _fitting(found: Sequence[Source], width: int, colour: bool) -> list[str]:
     for style in (FULL, *(one for one in NARROW if several or one.longest is None)):
         shown = columns(found, style)
         if _width(shown, style) <= width:
-            return [*_lines(shown, style, colour), *([MEANING] if style.joined and any(c.hints for c in shown) else [])]
+            return [*_lines(shown, style, colour), *(_meanings(shown) if style.joined else [])]
     if not found or not found[0].values:
         return list(_lines(shown, NARROW[-1], colour))
-    shown = [_single(column) for column in columns(found, TURNED)]
+    joined = columns(found, TURNED)
+    meanings, shown = _meanings(joined), list(map(_single, joined))
     turned = _turned(shown)
     if len(turned) > 1 and _width(turned, TURNED) <= width:
-        return [*_lines(turned, TURNED, colour, head=False), MEANING]
-    return [*_records(shown, width, colour), MEANING]
+        return [*_lines(turned, TURNED, colour, head=False), *meanings]
+    return [*_records(shown, width, colour), *meanings]
+
+
+def _meanings(shown: Sequence[Shown]) -> list[str]:
+    """What stands beside values that have their errors in their column, a line each."""
+    half_widths = any(column.hints and column.header.endswith(" ±") for column in shown)
+    ranges = any(column.ranges for column in shown)
+    return [MEANING] * half_widths + [BRACKETS] * ranges
 
 
 def _single(column: Shown) -> Shown:
     """A column whose cells stand by themselves, without what aligns them and tells what they are."""
-    return replace(
-        column, header=column.header.removesuffix(" ±"), cells=[" ".join(cell.split()) for cell in column.cells]
-    )
+    header = column.header.removesuffix(INTERVALS if column.ranges else " ±")
+    return replace(column, header=header, cells=[" ".join(cell.split()) for cell in column.cells])
 
 
 def _width(shown: Sequence[Shown], style: Style) -> int:
@@ -105,14 +114,6 @@ def more(answer: Answer, limit: int | None) -> str:
 # ---------------------------------------------------------------- what is said beside the values
 
 
-def remarks(answer: Answer) -> list[str]:
-    """What a reader should know besides the values, a line each."""
-    found = [*answer.notes, *range_lines(answer), *cut_lines(answer)]
-    if answer.receipt.untested:
-        found.append(f"measured by {answer.receipt.untested}, which dpsql was not tested with")
-    return list(dict.fromkeys(found))
-
-
 def cost_text(answer: Answer) -> str:
     """What it cost, in words."""
     if answer.receipt.reused and free(answer):
@@ -126,9 +127,22 @@ def free(answer: Answer) -> bool:
 
 
 def plain_table(answer: Answer) -> str:
-    """For str(answer): without colour, not too long, and no wider than the terminal, where there is one."""
+    """For str(answer): the table and what is to be said of it, without colour, not too long and no wider than the
+    terminal, where there is one.
+    """
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    return text_table(answer, width=get_terminal_size().columns if terminal else None, limit=SHORT).rstrip("\n")
+    width = get_terminal_size().columns if terminal else None
+    said = [*answer.notes, cost_text(answer)]
+    return text_table(answer, width=width, limit=SHORT) + "\n".join(
+        line if width is None else wrapped(line, width) for line in said
+    )
+
+
+def wrapped(text: str, width: int) -> str:
+    """A remark in lines of a terminal that is so wide."""
+    if text_width(text) <= width:
+        return text
+    return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def short_text(answer: Answer) -> str:

@@ -7,7 +7,7 @@ asked: it runs in an installation without extras, before anybody knows what thes
 from __future__ import annotations
 
 import shutil
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from dpsql.core.errors import DataError
@@ -15,6 +15,7 @@ from dpsql.core.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.answer.columns import Source
     from dpsql.answer.model import Answer
 
     Interval = tuple[float, float] | None
@@ -26,6 +27,7 @@ CONFIDENCE = 0.95
 
 def bars(answer: Answer, width: int | None = None) -> str:
     """A line for each row: its keys, a bar as long as the first number with an error, and that number."""
+    from dpsql.answer.columns import sources
     from dpsql.answer.render import printable
 
     intervals = answer.intervals(CONFIDENCE)
@@ -41,36 +43,44 @@ def bars(answer: Answer, width: int | None = None) -> str:
     keys = [i for i, n in enumerate(answer.columns) if intervals[n] is None]
     labels = [printable(" ".join("NULL" if row[i] is None else str(row[i]) for i in keys))[:LONGEST] for row in rows]
     values, ends = [row[place] for row in rows], (intervals[name] or [])[: len(rows)]
-    numbers = _numbers(values, ends)
+    numbers = _numbers(sources(answer, MOST)[place])
     label, number = max(map(len, labels)), max(map(len, numbers))
     room = (width or shutil.get_terminal_size().columns) - label - number - 4
-    drawn = _drawn([_span(value, one) for value, one in zip(values, ends, strict=True)], max(room, 10))
+    spans = [_span(value, one) for value, one in zip(values, ends, strict=True)]
+    drawn = _drawn(spans, max(room, 10))
     lines = [f"{a:<{label}}  {bar}  {n:>{number}}" for a, bar, n in zip(labels, drawn, numbers, strict=True)]
     more = [f"… {len(answer.rows) - MOST:,} more rows"] if len(answer.rows) > MOST else []
-    return "\n".join([f"{printable(name)}; ▒ is where the exact one lies with {CONFIDENCE:.0%}", *lines, *more, ""])
+    meaning = f"{printable(name)}; ▒ is where the exact one lies with {CONFIDENCE:.0%}"
+    meaning += "" if all(ended for _, _, ended in spans) else ", ▶ has no bound above"
+    return "\n".join([meaning, *lines, *more, ""])
 
 
-def _numbers(values: Sequence[Any], ends: Sequence[Interval]) -> list[str]:
-    """The numbers with as many digits as their errors leave."""
-    halves = [
-        (one[1] - one[0]) / 2 for one in ends if one is not None and isfinite(one[1] - one[0]) and one[1] > one[0]
-    ]
-    digits = max(1 - floor(log10(min(halves))), 0) if halves else 3
-    digits = 0 if any(isinstance(value, int) for value in values) else min(digits, 9)
-    return ["" if value is None else f"{value:,.{digits}f}" for value in values]
+def _numbers(source: Source) -> list[str]:
+    """The numbers with as many digits as their errors leave, and bounds as such."""
+    from dpsql.answer.columns import FULL
+
+    return ["" if v is None else cell for v, cell in zip(source.values, source.shown(FULL)[0].cells, strict=True)]
 
 
-def _span(value: Any, interval: Interval) -> tuple[float, float]:
-    if interval is not None and all(map(isfinite, interval)):
-        return interval
-    return (0.0, 0.0) if value is None else (float(value), float(value))
+def _span(value: Any, interval: Interval) -> tuple[float, float, bool]:
+    """From where to where the exact value may lie, and whether that has an end above; about the value, if unknown."""
+    from dpsql.answer.interval_text import ends_of
+
+    low, high = ends_of(interval)
+    if isfinite(low) and isfinite(high):
+        return low, high, True
+    middle = 0.0 if value is None else float(value)
+    if isfinite(low):
+        return low, max(low, middle), False
+    return min(middle, high), high if isfinite(high) else middle, True
 
 
-def _drawn(spans: Sequence[tuple[float, float]], room: int) -> list[str]:
-    """Bars from 0 (what lies below isn't drawn), all to one scale."""
-    top = max((high for _, high in spans), default=0.0)
+def _drawn(spans: Sequence[tuple[float, float, bool]], room: int) -> list[str]:
+    """Bars from 0 (what lies below isn't drawn), all to one scale; an arrow where one has no end."""
+    top = max((high for _, high, _ in spans), default=0.0)
     found = []
-    for low, high in spans:
-        full, end = (round(max(x, 0.0) / top * room) if top > 0 else 0 for x in (low, high))
-        found.append(("█" * full + "▒" * max(end - full, int(high > 0))).ljust(room)[-room:])
+    for low, high, ended in spans:
+        full, end = (round(max(x, 0.0) / top * (room - 2)) if top > 0 else 0 for x in (low, high))
+        bar = "█" * full + "▒" * max(end - full, int(high > 0)) + ("" if ended else "▶")
+        found.append(bar.ljust(room)[:room])
     return found

@@ -31,15 +31,18 @@ def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool)
         click.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
         return
     from dpsql.core.errors import DataError
+    from dpsql.policy.model import Policy
     from dpsql.steward.check import check as run
+    from dpsql.steward.learning import learning_line
 
     if steward:
         click.echo("this reads rows of private tables; what it prints is not private", err=True)
     careful()
     report = run(policy, steward, strict)
     click.echo(json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else str(report))
+    if steward and (line := learning_line(Policy.load(policy))) is not None:
+        click.echo(f"\n{line}", err=True)
     if steward and (Path(policy).absolute().parent / "server.toml").exists():
-        from dpsql.policy.model import Policy
         from dpsql.steward.reply_times import reply_times
 
         click.echo(str(reply_times(Policy.load(policy))), err=True)

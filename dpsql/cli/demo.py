@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
@@ -31,12 +32,13 @@ class Scene:
     plot: bool = False
 
 
+WIDTH = 80  # of the lines that are printed, which every terminal has room for
 COUNT = "SELECT COUNT(*) AS trips FROM trips"
 SCENES = (
     Scene(
         "How many trips were there?",
         COUNT,
-        "Noise hides every rider, and ± says how far off it may make the answer.\n"
+        "Noise hides every rider, and the error bar says how far off the answer may be.\n"
         "The exact number, which only a demo on made data may tell: {exact}.",
     ),
     Scene(
@@ -124,7 +126,7 @@ def _play(number: int, scene: Scene, session: Session) -> None:
     else:
         Target("table").write(answer)
     for note in answer.notes:
-        click.echo(note)
+        click.echo(fill(note, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     click.echo(f"cost {guarantee(answer.cost, up=True)} · left {guarantee(session.budget.remaining, up=False)}")
     click.echo(click.style(scene.see.format(exact=_exact()), dim=True))
 

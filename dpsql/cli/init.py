@@ -50,13 +50,15 @@ def init(
     """Draft a policy for files, globs, folders and .duckdb databases.
 
     From names and types alone; CSV columns are text then. With --steward rows are read, too, and what they show is
-    proposed: types, ranges, values, limits. Every decision is a question in a comment, with the safe answer below it:
-    all tables are private, and each row is protected for itself unless a column is evidently an id.
+    proposed: types, ranges, lists of values. What lies outside of a range stands on the terminal alone. Every decision
+    is a question in a comment, with the safe answer below it: all tables are private, and a column that is an id by its
+    name, or repeats as people's ids do, is protected with all its rows; where there is none, each row is.
     """
     from dpsql.core.errors import PolicyError
     from dpsql.policy.model import parse_delta, parse_epsilon
     from dpsql.steward.draft import questions
     from dpsql.steward.init import EPSILON, Answers, draft, look_at
+    from dpsql.steward.learning import learning_line
 
     target = None if policy == "-" else Path(policy)
     if target is not None and target.exists() and not force:
@@ -72,9 +74,12 @@ def init(
     answers = Answers(unit, frozenset(name.lower() for name in public), epsilon or EPSILON, delta)
     if not yes and interactive():
         answers = ask(prospect, answers, asked_epsilon=epsilon is None)
-    text = draft(prospect, answers)
+    drafted = draft(prospect, answers)
+    text = drafted.text
     for note in prospect.inputs.notes:
         click.echo(f"note: {note}", err=True)
+    for finding in drafted.findings:
+        click.echo(finding, err=True)
     if target is None:
         click.echo(text, nl=False)
         return
@@ -86,6 +91,8 @@ def init(
     count, asked = len(prospect.inputs.tables), questions(text)
     tables = "1 table" if count == 1 else f"{count} tables"
     click.echo(f"wrote {policy}: {tables}, and {asked} questions in comments for you to decide", err=True)
+    if (line := learning_line(drafted.policy)) is not None:
+        click.echo(line, err=True)
     click.echo('next: dpsql check --steward, then dpsql query "SELECT COUNT(*) FROM …"', err=True)
 
 
@@ -104,7 +111,9 @@ def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers
 
     if answers.unit is None:
         for one in prospect.candidates:
-            click.echo(f"  {one.entity}: {', '.join(f'{t}.{c}' for t, c in one.columns)}", err=True)
+            columns = ", ".join(f"{table}.{column}" for table, column in one.columns)
+            why = f" (it repeats as people's ids do: {prospect.repetition(one)})" if one.repeats else ""
+            click.echo(f"  {one.entity}: {columns}{why}", err=True)
         best = prospect.protected(None)
         click.echo("  row: each row for itself", err=True)
         while True:
@@ -115,6 +124,7 @@ def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers
             except PolicyError as error:
                 click.echo(str(error), err=True)
         answers = replace(answers, unit=said)
+    answers = _ask_about_repetition(prospect, answers)
     for name, why in prospect.lookups.items():
         if name not in answers.public and click.confirm(f"May everybody see all of {name} ({why})?", err=True):
             answers = replace(answers, public=answers.public | {name})
@@ -125,4 +135,18 @@ def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers
             return replace(answers, epsilon=said)
         except PolicyError as error:
             click.echo(str(error), err=True)
+    return answers
+
+
+def _ask_about_repetition(prospect: Prospect, answers: Answers) -> Answers:
+    """Whether columns that repeat as people's ids do name people, for tables in which nothing else says it."""
+    from dataclasses import replace
+
+    asked: set[str] = set()
+    while doubtful := [c for c in prospect.doubtful(answers.unit, answers.declined) if c.entity not in asked]:
+        one = doubtful[0]
+        asked.add(one.entity)
+        question = f"Does {one.entity} name people, to be protected with all their rows ({prospect.repetition(one)})?"
+        if not click.confirm(question, default=True, err=True):
+            answers = replace(answers, declined=answers.declined | {one.entity})
     return answers

@@ -26,6 +26,7 @@ from dpsql.cli.functions import functions
 from dpsql.cli.index import index
 from dpsql.cli.init import init
 from dpsql.cli.key import key
+from dpsql.cli.learn import learn
 from dpsql.cli.price import price
 from dpsql.cli.query import query
 from dpsql.cli.refresh import refresh
@@ -101,7 +102,8 @@ def cli() -> None:
 
 
 COMMANDS = (
-    demo, init, query, run, shell, explain, price, check, refresh, index, budget, functions, verify, key, serve, token,
+    demo, init, query, run, shell, explain, price, check, refresh, index, learn, budget, functions, verify, key, serve,
+    token,
 )  # fmt: skip
 for _command in COMMANDS:
     cli.add_command(_command)

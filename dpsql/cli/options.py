@@ -74,7 +74,8 @@ def intervals_option(command: F) -> F:
     return click.option(
         "--intervals",
         is_flag=True,
-        help="Low and high columns in CSV, parquet and Arrow; error bars also where that takes up to a minute.",
+        help="Low and high columns in CSV, parquet and Arrow, empty where an end isn't known; error bars also where "
+        "that takes up to a minute.",
         **by_environment("intervals"),
     )(command)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import fill
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -251,8 +250,10 @@ def fitted(line: str) -> str:
 def remark(text: str) -> None:
     """Say something beside an answer, on standard error: in lines that fit a terminal, as one to a pipe."""
     room = get_terminal_size().columns
-    if sys.stderr.isatty() and text_width(text) > room:
-        text = fill(text, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    if sys.stderr.isatty():
+        from dpsql.answer.text_table import wrapped
+
+        text = wrapped(text, room)
     click.echo(text, err=True)
 
 

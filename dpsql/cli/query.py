@@ -106,9 +106,7 @@ def query(
 
 def tell(answers: Sequence[Answer], session: Session) -> None:
     """What there is to say besides the values, on standard error: notes, and what it cost."""
-    from dpsql.answer.text_table import remarks
-
-    for line in dict.fromkeys(line for answer in answers for line in remarks(answer)):
+    for line in dict.fromkeys(line for answer in answers for line in answer.notes):
         remark(line)
     if waiting := session.unverified:
         said = f"promises of {', '.join(waiting)} aren't verified, and not relied on"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql.cli.learn import EPSILON, learn_options, names_in
 from dpsql.cli.options import policy_option, steward_option, strict_option
 from dpsql.cli.stop import careful
 
@@ -16,10 +18,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @steward_option
+@click.option("--learn", "learns", is_flag=True, help="Then learn, as `dpsql learn --steward` does.")
+@learn_options
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @strict_option
 @policy_option
-def refresh(policy: str, steward: bool, as_json: bool, strict: bool) -> None:
+def refresh(
+    policy: str, steward: bool, learns: bool, epsilon: str | None, columns: str | None, as_json: bool, strict: bool
+) -> None:
     """Accept a new version of the data, and verify the policy's promises for it.
 
     Says what changed, by names of files and columns. The budget stays as it is; free answers belong to their version.
@@ -30,11 +36,21 @@ def refresh(policy: str, steward: bool, as_json: bool, strict: bool) -> None:
         raise click.UsageError("a refresh is the steward's act, and reads rows: add --steward")
     from dpsql.policy.model import Policy
 
-    refreshed(Policy.load(policy), as_json=as_json, strict=strict)
+    if not learns and (epsilon is not None or columns is not None):
+        raise click.UsageError("--epsilon and --columns are for --learn")
+    learning = {"epsilon": epsilon or EPSILON, "columns": names_in(columns)} if learns else None
+    refreshed(Policy.load(policy), as_json=as_json, strict=strict, learning=learning)
 
 
-def refreshed(policy: Policy, *, as_json: bool, strict: bool = False, err: bool = False) -> None:
-    """Refresh, and tell of it; err: on standard error."""
+def refreshed(
+    policy: Policy,
+    *,
+    as_json: bool,
+    strict: bool = False,
+    err: bool = False,
+    learning: Mapping[str, Any] | None = None,
+) -> None:
+    """Refresh, and tell of it; err: on standard error. learning: what to learn then, if no promise is broken."""
     from dpsql.core.errors import DataError
     from dpsql.session import Engine
 
@@ -42,7 +58,16 @@ def refreshed(policy: Policy, *, as_json: bool, strict: bool = False, err: bool 
     careful()
     with Engine.open(policy, strict_engine=strict) as engine:
         report = engine.refresh(steward=True)
-    click.echo(json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else str(report), err=err)
+        shown: dict[str, object] = report.as_dict()
+        if not as_json:
+            click.echo(str(report), err=err)
+        if learning is not None and not report.broken:
+            found = engine.learn(steward=True, **learning)
+            shown["learn"] = found.as_dict()
+            if not as_json:
+                click.echo(str(found), err=err)
+    if as_json:
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=2), err=err)
     if report.broken:
         plural = len(report.broken) > 1
         raise DataError(

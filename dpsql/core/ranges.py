@@ -154,6 +154,13 @@ class Range:
             _reasons(ranges),
         )
 
+    def excludes(self, other: Range) -> bool:
+        """Has no value a place in both?"""
+        return any(
+            a is not None and b is not None and _before(b, a)
+            for a, b in ((self.low, other.high), (other.low, self.high))
+        )
+
     def intersect(self, other: Range) -> Range:
         """Both hold at once. Where they contradict each other this one stands: a filter that no promised row passes."""
         lows = [v for v in (self.low, other.low) if v is not None]

@@ -83,11 +83,14 @@ class Contribution:
             return peak * (max(high, Fraction(0)) - min(low, Fraction(0))), False
         return peak * max(abs(low), abs(high)), low >= 0 or high <= 0
 
-    def ranks(self, levels: int) -> Sensitivity:
-        """The loss of choosing by rank, on so many levels, each of which looks at every row once."""
+    def ranks(self, levels: Fraction | int) -> Sensitivity:
+        """The loss of choosing by rank, on so many levels, each of which looks at every row once.
+
+        A part of a level is one whose choices have more noise.
+        """
         # Theorem QUANTILE-1: scores aren't monotone, so twice the mass; under replace_one a unit leaves and one comes.
         mass, _ = self._rows
-        loss = levels * 2 * mass * (2 if self.replace else 1)
+        loss = Fraction(levels) * 2 * mass * (2 if self.replace else 1)
         return Sensitivity(loss, loss**2, choice=True)
 
     @property
@@ -107,16 +110,16 @@ class Contribution:
         return Sensitivity(times * self.groups, times * self.groups, single=not self.keyed)
 
 
-def bounded_total(total: Fraction, peak: Fraction, unit: Contribution, *, one_sign: bool) -> Sensitivity:
-    """Of one column per cell in which a unit's vector has an ℓ₁ norm of at most `total`, and no entry above `peak`.
+def bounded_size(most: Fraction, unit: Contribution, *, columns: int, one_sign: bool) -> Sensitivity:
+    """Of so many columns per cell, in which a unit's vector over all cells has an ℓ₁ norm of at most `most`.
 
-    one_sign: no two entries of any units have different signs. Of the unit's rows nothing else is asked.
+    one_sign: within a column, no two entries of any units have different signs. Of a unit's rows nothing else is asked.
     """
-    if not unit.keyed:
-        # Theorem TOTALS-1: one number; replaced, it moves from one end of [−peak, peak] to the other.
-        reach = min(total, peak) * (1 if one_sign or not unit.replace else 2)
+    if not unit.keyed and columns == 1:
+        # Theorem SIZE-1: one number; replaced, it moves from one end of [−most, most] to the other.
+        reach = most * (1 if one_sign or not unit.replace else 2)
         return Sensitivity(reach, reach**2, single=True)
-    # Theorem TOTALS-1: ‖v‖₂² ≤ ‖v‖₁ · ‖v‖∞, and REPLACE-2 for two such vectors.
+    # Theorem SIZE-1: ‖v‖₂ ≤ ‖v‖₁, and REPLACE-2 for two such vectors.
     if not unit.replace:
-        return Sensitivity(total, total * peak)
-    return Sensitivity(2 * total, (2 if one_sign else 4) * total * peak)
+        return Sensitivity(most, most**2)
+    return Sensitivity(2 * most, (2 if one_sign else 4) * most**2)

@@ -29,13 +29,16 @@ def expected(quote: Quote) -> list[Expected]:
     for column in facts["columns"]:
         if column["kind"] == "aggregate":
             release, place = column["from"][0].split(".")
-            found.append(_expected(column["name"], releases[release]["aggregates"][int(place[1:])]["error"]))
+            aggregate = releases[release]["aggregates"][int(place[1:])]
+            found.append(_expected(column["name"], aggregate["error"], aggregate.get("by_limit")))
         elif column["kind"] in ("expression", "response"):
             found.append(Expected(column["name"], None, "?"))
     return found
 
 
-def _expected(name: str, error: Facts | None) -> Expected:
+def _expected(name: str, error: Facts | None, by_limit: dict[str, float] | None) -> Expected:
+    if by_limit is not None:  # the limit is still to be chosen: what is known is its noise
+        return Expected(name, None, f"{short(by_limit['1'])} × limit")
     match error:
         case {"all_cells": float(off), "rows": int(rows)}:
             return Expected(name, off, short(off), rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import floor, isfinite, sqrt
 from typing import Any
 
@@ -14,8 +15,11 @@ import numpy as np
 
 from dpsql.aggregates import RECIPES, present
 from dpsql.aggregates.base import Call, Rational
-from dpsql.analyze.checked import Argument
+from dpsql.aggregates.clipping_bias import ClippingBias
+from dpsql.analyze.checked import value_key
 from dpsql.backends.base import Backend
+from dpsql.bounds.bias import bias_of, cuts_of, hidden_lines, lines
+from dpsql.bounds.promised import reach_of_average, reach_of_cut
 from dpsql.core.cost import Cost
 from dpsql.core.zcdp import pure_rho
 from dpsql.explain.describe import described
@@ -28,23 +32,23 @@ from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
-from dpsql.quote.lost import found_in, lines
 from dpsql.quote.model import Measurement, Quote, Step
-from dpsql.quote.totals import may_choose
+from dpsql.quote.notes import groups_left_out
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Quantity
-from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
+from dpsql.statistics.sized import Sized
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 from dpsql.statistics.votes import Votes
 
+EXAMPLE_LIMITS = (1, 10, 100)
 EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has
 Facts = dict[str, Any]
 
@@ -57,7 +61,8 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
     for step in quote.steps:
         before = sum(len(s["measurements"]) for s in steps.values())
         parts = quote.main.split.parts or (Fraction(1, max(1, count)),) * count
-        steps[step.name] = _release(step, quote.price, before, backend, parts)
+        bias = bias_of(step.checked, quote.counts)
+        steps[step.name] = _release(step, quote.price, before, backend, parts, bias)
     responses: dict[str, Facts] = {}
     for response in quote.responses:
         known = sum(len(r["aggregates"]) for r in responses.values())
@@ -75,17 +80,23 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
         "releases": list(steps.values()),
         "responses": list(responses.values()),
     }
-    for stage in quote.stages:
-        if stage.kind == "limits":
-            chosen = _chosen_limits(quote) if quote.main.open else []
-            facts["limits"] = {"cost": _cost(stage.cost), "chosen": chosen, "counts": len(stage.steps)}
-            if quote.main.open:
-                _forget_noise(quote, facts["releases"])
+    if counting := [stage for stage in quote.stages if stage.kind == "limits"]:
+        chosen = _chosen_limits(quote) if quote.main.open else []
+        counts = sum(len(stage.steps) for stage in counting)
+        facts["limits"] = {"cost": _cost(quote.cost_of(counting)), "chosen": chosen, "counts": counts}
+        if quote.main.open:
+            _forget_noise(quote, facts["releases"])
+    if quote.learned:
+        facts["learned"] = True
     if quote.counts and not quote.main.open:
-        facts["cuts"] = lines([f for f in found_in(quote.steps, quote.counts) if f.known])
+        cuts = [cut for cut in cuts_of([s.checked for s in quote.steps], quote.counts) if cut.known]
+        facts["cuts"] = [*lines(cuts), *hidden_lines(cuts)]
     if quote.main.automatic:
         facts["automatic"] = _automatic(quote)
         _forget(quote, facts["releases"])
+    notes = [*chain(*quote.notes), *groups_left_out(quote.steps, chosen=quote.main.open)]
+    if notes:
+        facts["notes"] = list(dict.fromkeys(notes))
     if quote.price.delta == 0:  # Theorem GROUP-1: k units are protected at k·ε
         facts["group_privacy"] = {str(k): float(k * epsilon) for k in (1, 2, 5)}
     if quote.fits is not None:
@@ -112,7 +123,7 @@ def _automatic(quote: Quote) -> list[Facts]:
 
 def _chosen_limits(quote: Quote) -> list[str]:
     """The limits that are chosen before the query itself is measured."""
-    return list(dict.fromkeys(name for step in quote.steps for name in may_choose(step.checked)))
+    return list(dict.fromkeys(name for step in quote.steps for name in sorted(step.checked.bounding.chosen)))
 
 
 def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
@@ -121,7 +132,7 @@ def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
         if not step.checked.bounding.chosen:
             continue
         chosen = step.checked.bounding.chosen
-        facts.update(mass=None, peak=None, groups=None, chosen=may_choose(step.checked))
+        facts.update(mass=None, peak=None, groups=None, chosen=sorted(chosen))
         facts["enforced"] = {name: None if name in chosen else limit for name, limit in facts["enforced"].items()}
         for m in facts["measurements"]:
             m.update(l1=None, l2=None, scale=None, grid=None)
@@ -130,18 +141,30 @@ def _forget_noise(quote: Quote, releases: list[Facts]) -> None:
         if step.checked.private_keys:
             facts["selection"].update(by=None, threshold=None, units=None, other_units=None)
         for aggregate in facts["aggregates"]:
-            aggregate.update(error=None, pending=True)
+            aggregate.update(error=None, pending=True, by_limit=_by_limit(step, aggregate["error"]))
             if "presence" in aggregate:
                 aggregate["presence"] |= {"above": None, "large_enough": None}
 
 
+def _by_limit(step: Step, error: Any) -> dict[str, float] | None:
+    """The noise of one cell for limits of 1, 10 and 100 rows, where the limit is still to be chosen."""
+    mass = step.checked.bounding.mass
+    if error is None or mass is None or "one_cell" not in error:
+        return None
+    noise = float(error.get("noise", error["one_cell"])) / mass
+    return {str(limit): noise * limit for limit in EXAMPLE_LIMITS}
+
+
 def _forget(quote: Quote, releases: list[Facts]) -> None:
     """Leave out what isn't known before a range is: noise and errors of whatever hangs on its seed range."""
-    pending = {f"{a.table}.{a.column}: automatic" for a in quote.main.automatic if a.range is None}
+    open_ranges = [a for a in quote.main.automatic if a.range is None]
+    pending, values = {f"{a.title}: automatic" for a in open_ranges}, {a.key for a in open_ranges}
     for step, facts in zip(quote.steps, releases, strict=True):
         hanging: set[int] = set()
         for argument, aggregate in zip(step.checked.arguments, facts["aggregates"], strict=True):
-            if argument.value is not None and pending & set(argument.value.range.why) and "range" in aggregate:
+            wide = any(value_key(step.checked.release.input, w.written) in values for w in argument.wide)
+            column = argument.value is not None and bool(pending & set(argument.value.range.why))
+            if (wide or column) and "range" in aggregate:
                 aggregate["range"] = None
                 aggregate["error"] = None
                 aggregate["pending"] = True
@@ -151,7 +174,9 @@ def _forget(quote: Quote, releases: list[Facts]) -> None:
                 m.update(l1=None, l2=None, scale=None, grid=None)
 
 
-def _release(step: Step, price: Cost, before: int, backend: Backend | None, parts: Sequence[Fraction]) -> Facts:
+def _release(
+    step: Step, price: Cost, before: int, backend: Backend | None, parts: Sequence[Fraction], bias: ClippingBias
+) -> Facts:
     checked = step.checked
     unit, enforced = checked.bounding.contribution, checked.bounding
     facts: Facts = {
@@ -167,7 +192,7 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, part
             "max_rows": enforced.mass,
             "max_rows_per_group": enforced.peak,
             "max_groups": enforced.cap,
-            **checked.total_limits,
+            **checked.size_limit,
         },
         "cells": step.count,
         "keys": [
@@ -183,7 +208,7 @@ def _release(step: Step, price: Cost, before: int, backend: Backend | None, part
         "measurements": [
             _measurement(m, i, price, parts[i - 1], step.bits) for i, m in enumerate(step.measurements, before + 1)
         ],
-        "aggregates": [_aggregate(step, a, c, before) for a, c in zip(checked.arguments, step.calls, strict=True)],
+        "aggregates": [_aggregate(step, i, before, bias) for i in range(len(checked.arguments))],
     }
     if backend is not None:
         facts["statement"] = ";\n\n".join(backend.written(step, pretty=True))
@@ -232,20 +257,21 @@ def _grid_step(m: Measurement, bits: int) -> Fraction:
     """What one integer of a statistic stands for: sums count in steps of their grid, counts in ones."""
     score = m.statistic.score if isinstance(m.statistic, Top) else m.statistic
     weight = 1 if isinstance(score, Units | Clipped | Distinct) else 2**bits
-    if isinstance(m.statistic, Clipped):
+    if isinstance(m.statistic, Clipped | Sized):
         return m.statistic.step
     if isinstance(m.statistic, Votes):
         return Fraction(1, 2**m.statistic.bits)
     if isinstance(m.statistic, Moments):
         return Fraction(1, m.statistic.resolution * weight)
-    return (score.value.grid.step if isinstance(score, Sum | BoundedSum | Joint) else Fraction(1)) / weight
+    return (score.value.grid.step if isinstance(score, Sum | Joint) else Fraction(1)) / weight
 
 
-def _aggregate(step: Step, argument: Argument, call: Call, before: int) -> Facts:
+def _aggregate(step: Step, place: int, before: int, bias: ClippingBias) -> Facts:
+    argument, call = step.checked.arguments[place], step.calls[place]
     facts: Facts = {
         "aggregate": call_text(argument.call),
         "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
-        "error": None if argument.recipe.tells_presence else _error(step, call),
+        "error": None if argument.recipe.tells_presence else _with_cut(_error(step, call), call, place, bias),
     }
     if argument.recipe.tells_presence:
         facts["presence"] = _presence(step, call)
@@ -306,6 +332,30 @@ def _error(step: Step, call: Call) -> Facts | None:
     if (cost := _choice_epsilon(step)) is not None:
         facts["choice_epsilon"] = cost
     return facts
+
+
+def _with_cut(error: Facts | None, call: Call, place: int, bias: ClippingBias) -> Facts | None:
+    """The error with what limits may cut, where stored counts tell it: half of the width that the interval will have.
+
+    cut: the most that may be missing, upwards or downwards.
+    """
+    if error is None or "one_cell" not in error or not bias.cuts or not bias.known:
+        return error
+    if error.get("rows"):
+        more = reach_of_average(bias, call, error["rows"], error["confidence"])
+        down, up = more, more
+    else:
+        down, up = reach_of_cut(bias, call, place, error["one_cell"], error["confidence"])
+    if not (down or up):
+        return error
+    half = (down + up) / 2
+    return {
+        **error,
+        "noise": error["one_cell"],
+        "cut": max(down, up),
+        "one_cell": error["one_cell"] + half,
+        "all_cells": error["all_cells"] + half,
+    }
 
 
 def _rank_error(step: Step, call: Call) -> Facts | None:

@@ -12,7 +12,10 @@ GOOGLE_FORMS = (
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)", "options of the whole query, in its SQL"),
     ("SUM(x, contribution_bounds_per_row => (0, 100))", "each row's value is clipped; AVG, VAR… and STDDEV…, too"),
     ("SUM(x, contribution_bounds_per_group => (0, 500))", "what a unit adds to a group is clipped; COUNT, too"),
-    ("DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)", "the 95% interval of COUNT(*) AS n, or of another aggregate"),
+    (
+        "DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)",
+        "the 95% interval of COUNT(*) AS n, or of another aggregate; NULL is an end that isn't known",
+    ),
 )
 ROWS = (
     ("RANDOMIZED_RESPONSE(x)", "x, or another of its public values; for BOOLEAN and columns with values"),

@@ -35,13 +35,16 @@ def show(quote: Quote, *, backend: Backend | None = None) -> str:
         cost = f"ε = {_number(limits['cost']['epsilon'])} of the price, once"
         if limits["chosen"]:
             lines.append(f"limits    {' and '.join(limits['chosen'])}: chosen first, for {cost}")
-            lines.append("          from noisy counts of units by powers of two; what is marked ? hangs on it")
+            lines.append("          from a noisy histogram of what units have; nothing of this price depends on it")
         else:
             lines.append(f"cut       what limits and ranges cut is estimated first, for {cost}")
+    if "learned" in facts:
+        lines.append("limits    learned, for free")
     lines += [f"{'' if i else 'cut':<10}{line}" for i, line in enumerate(facts.get("cuts", ()))]
     if facts["other"] is not None:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
+    lines += [f"{'' if i else 'note':<10}{line}" for i, line in enumerate(facts.get("notes", ()))]
     for release in facts["releases"]:
         lines += ["", *_release_lines(release, len(facts["releases"]) > 1)]
     for rows in facts["responses"]:
@@ -55,6 +58,9 @@ def show(quote: Quote, *, backend: Backend | None = None) -> str:
 
 
 def _automatic_lines(one: Facts) -> Iterable[str]:
+    if one.get("derived"):
+        yield from _derived_lines(one)
+        return
     if one["known"]:
         yield f"bounds    {one['column']} is automatic: {range_text(one)}, from release {one['release'][:8]}, for free"
         return
@@ -62,6 +68,18 @@ def _automatic_lines(one: Facts) -> Iterable[str]:
     cost = f"ε = {_number(one['cost']['epsilon'])}"
     yield f"bounds    {one['column']} is automatic and not known yet: {cost} of the price is for its range, once"
     yield f"          between powers of two, from ±2^{first} to ±2^{last}; what is marked ? hangs on it"
+
+
+def _derived_lines(one: Facts) -> Iterable[str]:
+    """Of a value that the query computes, whose derived range is far wider than the columns that it is made of."""
+    if one["known"]:
+        release = one["release"][:8]
+        yield f"range     {one['column']} lies in {range_text(one)}: found before, release {release}, for free"
+        return
+    cost = f"ε = {_number(one['cost']['epsilon'])}"
+    known = f"{range_text(one)} by arithmetic" if one["named"] else "nobody limits the rows that it is added up of"
+    yield f"range     {one['column']}: {known}; {cost} of the price finds a narrower one, once"
+    yield f"          to name one instead: CLIP({one['column']}, low, high); what is marked ? hangs on it"
 
 
 def range_text(one: Mapping[str, Any]) -> str:
@@ -86,7 +104,7 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
         bounds.append("in any number of groups")
     yield f"          {', '.join(bounds)}"
     limits = [f"{name} = {value:,}" for name, value in release["enforced"].items() if value is not None]
-    limits += [f"{name} = ?" for name in release.get("chosen", ())]
+    limits += [f"{name} still to be chosen" for name in release.get("chosen", ())]
     yield f"enforced  {', '.join(limits)}" if limits else "enforced  nothing: every bound is proved"
     yield from _cell_lines(release)
     yield "measured"
@@ -192,8 +210,13 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
     if presence := aggregate.get("presence"):
         return [*lines, *_presence_lines(presence)]
     if aggregate.get("pending"):
-        what = "range and error known once the automatic bounds are" if not release.get("chosen") else ""
-        return [*lines, what or "error known once the limits are"]
+        if not release.get("chosen"):
+            return [*lines, "range and error known once the automatic bounds are"]
+        known = aggregate.get("by_limit")
+        if known is None:
+            return [*lines, "its error comes with the limits that are still to be chosen"]
+        noises = ", ".join(f"± {_number(noise)} for {limit}" for limit, noise in known.items())
+        return [*lines, f"the limit is still to be chosen; noise by the limit on rows: {noises}"]
     error, cells = aggregate["error"], release["cells"]
     if error is None:
         return [*lines, "no noise"]
@@ -212,10 +235,13 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
         approximate = ", approximate" if error.get("approximate") else ""
         return [
             *lines,
-            f"one of {error['candidates']:,} values{approximate}: at most {_number(ranks)} rows from the exact one, "
+            f"one of {error['candidates']:,} values{approximate}: off by up to about {_number(ranks)} rows in rank, "
             f"for one cell with {percent}",
             *([error["nearness"]] if "nearness" in error else []),
         ]
+    if cut := error.get("cut"):
+        rest = "the rest is for what limits may cut" if error.get("rows") else f"limits may cut up to {_number(cut)}"
+        lines.append(f"noise alone: ± {_number(error['noise'])}; {rest}")
     if rows := error.get("rows"):
         lines.append(f"within {_number(error['one_cell'])} for one cell with {percent} where it has {rows:,} rows")
         if cells is not None and cells > 1:

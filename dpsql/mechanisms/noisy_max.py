@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import log
+from math import ceil, exp, log
 from typing import ClassVar
 
 import numpy as np
@@ -101,3 +101,11 @@ class NoisyMax:
         It lies t below only if one of the others' noise exceeds t, whatever the winner's own is (it isn't negative).
         """
         return float(self.scale) * log(max(2, candidates) / (1 - confidence))
+
+    def lead(self, candidates: float, miss: float, factor: Fraction = Fraction(1)) -> int:
+        """By how much one score must exceed those of so many candidates for none of them to win, but with chance miss.
+
+        Theorem CHOOSE-1: a candidate that is r behind is ahead with a^r/(1 + a), a = exp(-1/scale).
+        """
+        scale = float(self.scale * factor)
+        return ceil(scale * log(candidates / miss / (1 + exp(-1 / scale)))) if scale else 0

@@ -80,9 +80,9 @@ def contribution(call: Expr, form: Form, distinct: bool) -> Bounds | None:
             instead += f"\n{form.per_group_instead.replace('{bounds}', bounds.text)}"
         raise _wrong(bounds, f"only SUM and COUNT can be clipped per group, not {name}", instead)
     elif max(abs(bounds.low), abs(bounds.high)) > MOST:
-        raise _wrong(bounds, "these bounds are too wide for any sum", "give it bounds below 1e280: (0, 500)")
+        raise _wrong(bounds, "these bounds are too wide for any sum", "give it bounds below 1e280")
     elif bounds.low == bounds.high == 0:
-        raise _wrong(bounds, "between 0 and 0 nothing is left of a sum", "give it some room: (0, 500)")
+        raise _wrong(bounds, "between 0 and 0 nothing is left of a sum", "make one of the bounds another number than 0")
     return bounds
 
 

@@ -18,7 +18,7 @@ from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Named, Project
 from dpsql.plan.pairs import any_value
 from dpsql.plan.presence import tell_presence
 from dpsql.plan.refusals import check_distinct, not_grouped, not_yet_correlated, only_counted
-from dpsql.plan.rows import Private, Rows, fresh, plan_column
+from dpsql.plan.rows import Private, Rows, conjuncts, fresh, plan_column
 from dpsql.plan.subqueries import free_aliases
 from dpsql.plan.windows import add_window, over_results, spelt_out
 from dpsql.sql.grouping import grouping_sets
@@ -32,7 +32,7 @@ from dpsql.sql.nodes import (
     is_window_function,
 )
 from dpsql.sql.refuse import refuse, shown
-from dpsql.sql.trees import rebuilt
+from dpsql.sql.trees import copied, holds, nodes_of, rebuilt
 
 if TYPE_CHECKING:
     from dpsql.plan.build import Builder
@@ -119,8 +119,11 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     if correlated:
         one_row(node, post, aggregates, places)
     every = rows.unmatched is not None and not _looks_at(node, rows.private_aliases)
+    alone = len(sets) == 1 and not every and not by_value and not correlated
+    kept = _conditions_on_keys(post, keys) if alone else ()
+    measured = tuple(aggregates)
     tables = {
-        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), tuple(aggregates), every=every))
+        numbers: builder.add(Release(rows.relation, tuple(keys[i] for i in numbers), measured, every=every, kept=kept))
         for numbers in sets
     }
     source: Expr = exp.Table(this=exp.to_identifier(tables[sets[0]], quoted=True))
@@ -134,6 +137,23 @@ def release(builder: Builder, node: exp.Select, rows: Rows) -> exp.Select:
     if not correlated and not by_value:
         tell_presence(builder, post, lists=not aggregates)
     return post
+
+
+def _conditions_on_keys(post: exp.Select, keys: Sequence[Expr]) -> tuple[Expr, ...]:
+    """What HAVING says of the keys alone, over plan columns: aggregates, noisy values and subqueries say nothing here.
+
+    Theorem STEP-1: which cells there are rests on no noisy value.
+    """
+    numbers = {f"k{i}": key for i, key in enumerate(keys)}
+
+    def rewrite(e: Expr) -> Expr:
+        return copied(numbers[e.name]) if isinstance(e, exp.Column) else rebuilt(e, rewrite)
+
+    having = post.args.get("where")
+    listed = conjuncts(having.this) if having is not None else []
+    alone = [c for c in listed if not holds(c, exp.Query, exp.Window, exp.AggFunc)]
+    about = [c for c in alone if (names := {n.name for n in nodes_of(c, exp.Column)}) and names <= numbers.keys()]
+    return tuple(rewrite(c) for c in about)
 
 
 def _looks_at(node: exp.Select, private: Set[str]) -> bool:

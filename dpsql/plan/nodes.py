@@ -20,7 +20,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.tally import Size, Spectrum, Tally
 
 Expr = exp.Expr
 Named = tuple[str, Expr]
@@ -313,6 +313,7 @@ class Release:
     winners: Winners | None = None
     listed_for: str | None = None  # the aggregate for which all its keys must be public, if there is one
     every: bool = False  # are all its groups there, whatever rows they have? So public LEFT JOIN private says
+    kept: tuple[Expr, ...] = ()  # conditions on keys alone: the query shows no group that doesn't meet them
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,21 +378,22 @@ Gridded = ToGrid | OnDomain | Again
 class Weight:
     """Adds each row's integer weight: 2^bits, or ⌊mass · 2^bits / m⌋ for a unit with m > mass rows (WEIGHT-1).
 
-    And one for each of these totals: 2^bits, or ⌊most · 2^bits / Σ|x|⌋ where the unit has more (TOTALS-1).
+    size: instead, ⌊most · 2^bits / size⌋ for a unit whose rows add up to more than `most` (SIZE-1).
     among: the rows of all units that may have more, where a list names them (INDEX-1).
     """
 
     input: Gridded
     mass: int | None
     bits: int
-    totals: tuple[tuple[str, Tally], ...] = ()
+    size: Size | None = None
     among: Gridded | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """One row for each unit and key: its tallies and its number of rows.
+    """One row for each unit and key: its tallies, its number of rows and what these add up to there.
 
+    size: what that is, and the most of it that a WeightUnits above leaves to the unit, in the place of rows (SIZE-1).
     listed: so for each unit of a list; of all others together one row for each key, with NULL for the unit (INDEX-1).
     """
 
@@ -399,6 +401,7 @@ class PerUnit:
     keys: tuple[str, ...]
     tallies: tuple[tuple[str, Tally], ...]
     listed: bool = False
+    size: Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +425,7 @@ class SpreadVotes:
 class WeightUnits:
     """Multiplies each unit's tallies by its integer weight: first the peak, then the mass (WEIGHT-2).
 
-    A total with a bound of its own has a weight of its own, made of its values in the same way (TOTALS-1).
+    Where the input's units have sizes, a unit has one weight, made of its size in all groups instead (SIZE-1).
     """
 
     input: PerUnit | CapGroups | SpreadVotes

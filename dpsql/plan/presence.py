@@ -111,10 +111,11 @@ def together(known: Release | Responses, found: Release | Responses) -> Release 
         return None
     mine, theirs = measured(known), measured(found)
     rows = [(one.input, one.keys, one.listed_for, one.every) for one in (known, found)]
+    kept = known.kept if known.kept == found.kept else ()  # groups that either of them shows
     same = rows[0] == rows[1]
     if not same or not known.keys or (mine and theirs and mine != theirs):
         return None
-    whole = replace(known, aggregates=mine or theirs)
+    whole = replace(known, aggregates=mine or theirs, kept=kept)
     told = any(map(tells_presence, (*known.aggregates, *found.aggregates)))
     return with_presence(whole) if told else whole
 

@@ -137,8 +137,9 @@ PRIVACY = Part(
         *_LIMITS,
         Key("min_units", "Groups with fewer units, noisily counted, are withheld.", _COUNT, "10", "none are"),
         Key("limits_share", "The part of a query's ε for counts of units: they choose limits which nobody named, and "
-            "tell what limits and ranges cut. 0: neither.", {"type": "number", "minimum": 0, "maximum": 0.5},
-            "0.05", "0.05"),
+            "tell what limits cut. 0 buys none: a number that a limit may have cut is then a lower bound.",
+            {"type": "number", "minimum": 0, "maximum": 0.5}, "0.2",
+            "0.25 for ε up to 0.3, 0.2 up to 1, 0.1 above; under zcdp, of ρ, 0.1 up to ε = 1, 0.05 above"),
         Key("keys_share", "The part of what a query has left for its answer that finds keys which aren't public; the "
             "rest measures them.", {"type": "number", "minimum": 0.001, "maximum": 0.95}, "0.5",
             "what is expected to be off by least"),

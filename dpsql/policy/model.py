@@ -132,7 +132,7 @@ class Privacy:
     max_rows_per_group: Limit | None = None
     max_groups: Limit | None = None
     min_units: int | None = None
-    limits_share: Fraction = Fraction(1, 20)  # of a query's ε, for counts of units: they choose limits and tell cuts
+    limits_share: Fraction | None = None  # of a query's ε, for counts of units; None: by ε (quote/limits.py)
     keys_share: Fraction | None = None  # of what is left, for finding keys that aren't public; None: each query decides
     mechanism: str = "auto"  # one of mechanisms/registry.py
 

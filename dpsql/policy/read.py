@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dpsql.core.errors import PolicyError, nearest
+from dpsql.core.steward import STEWARD
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.keys import (
     ACCOUNTANTS,
@@ -150,6 +151,8 @@ def _analysts(budget: Section, epsilon: Fraction | None) -> Mapping[str, Fractio
     quotas: dict[str, Fraction] = {}
     for name in section.entries:
         quota = section.parsed(name, parse_epsilon)
+        if name.strip() == STEWARD:
+            section.wrong(name, "is the steward's own name in the ledger", hint="no analyst has it: choose another one")
         if quota is not None and epsilon is not None and quota > epsilon:
             section.wrong(name, f"is more than {budget.at('epsilon')}", hint="a quota is a part of the total")
         if quota is not None:
@@ -166,7 +169,7 @@ def _privacy(top: Section) -> Privacy:
         max_rows_per_group=section.limit("max_rows_per_group"),
         max_groups=section.limit("max_groups"),
         min_units=section.count("min_units"),
-        limits_share=Fraction(1, 20) if share is None else share,
+        limits_share=share,
         keys_share=section.attempt("keys_share", read_keys_share),
         mechanism=section.choice("mechanism", ASKED_FOR),
     )

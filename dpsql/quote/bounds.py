@@ -26,10 +26,11 @@ from dpsql.plan.build import build
 from dpsql.plan.nodes import Plan, Scan, parts_of
 from dpsql.policy.model import Policy
 from dpsql.quote.calibrate import calibrate
+from dpsql.quote.derived import value_histogram, wide_values
 from dpsql.quote.model import Ask, Part, Released, Stage, Step
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
-from dpsql.statistics.bounds import Automatic, Seed, covered
+from dpsql.statistics.bounds import Automatic, AutomaticValue, Seed, covered, covered_value
 from dpsql.statistics.strategy import Linear
 
 NOISIEST = Fraction(1, 10**12)  # less than any query's share: whatever was released has no more noise
@@ -48,7 +49,8 @@ def with_automatic(checked: Checked, limits: Limits, catalog: Catalog, stored: S
     What can't be answered for seed ranges was refused: no refusal rests on a released value.
     """
     plan = checked.plan
-    needed = [_known(a, catalog, stored) for a in _columns(plan, catalog) if _needs(a, checked, limits, catalog)]
+    found = [a for a in _columns(plan, catalog) if _needs(a, checked, limits, catalog)]
+    needed = [_known(a, catalog, stored) for a in (*found, *wide_values(checked, catalog))]
     if all(one.range is None for one in needed):  # then all ranges are the seeds that it was analyzed with
         return replace(checked, automatic=tuple(needed))
     return analyze_known(plan, limits, catalog, needed)
@@ -111,28 +113,34 @@ def with_ranges(catalog: Catalog, ranges: Sequence[Automatic]) -> Catalog:
 
 
 def range_stage(column: Automatic, ask: Ask, catalog: Catalog) -> Stage:
-    """The histogram of the whole column: no WHERE, no join, and each unit has a mass of 1 (Theorem AUTO-1)."""
-    value = f"CAST({_quoted(column.column)} AS DOUBLE)"
-    sql = (
-        f"SELECT {column.seed.sql(value)} AS bucket, COUNT(*) AS units FROM {_quoted(column.table)} "
-        f"WHERE ISFINITE({value}) GROUP BY 1"
-    )
-    checked = catalog.histograms.get(sql)  # once to look for it, and once to price it
-    if checked is None:
-        named = f"automatic bounds of {column.table}.{column.column}"
-        tree = replace(parse(sql), text=named, shown=named)
-        plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
-        opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
-        checked = catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)
+    """The histogram of the whole column (Theorem AUTO-1) or of a value (AUTO-2); each unit has a mass of 1."""
+    checked = value_histogram(column, catalog) if isinstance(column, AutomaticValue) else _histogram(column, catalog)
     stage = calibrate(checked, ask)
     return replace(
         stage, kind="range", accepts=lambda noisy: _is_found(column, noisy), shown=Part(checked.plan, COLUMNS)
     )
 
 
+def _histogram(column: Automatic, catalog: Catalog) -> Checked:
+    """The histogram of a column: asked for once to look for it, and once to price it."""
+    value = f"CAST({_quoted(column.column)} AS DOUBLE)"
+    sql = (
+        f"SELECT {column.seed.sql(value)} AS bucket, COUNT(*) AS units FROM {_quoted(column.table)} "
+        f"WHERE ISFINITE({value}) GROUP BY 1"
+    )
+    if sql not in catalog.histograms:
+        named = f"automatic bounds of {column.table}.{column.column}"
+        tree = replace(parse(sql), text=named, shown=named)
+        plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
+        opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
+        catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)
+    checked: Checked = catalog.histograms[sql]
+    return checked
+
+
 def _open(policy: Policy, column: Automatic) -> Policy:
     """A policy in which the column may be a key: of its buckets, nothing but their noisy counts leaves."""
-    name, lower = column.key
+    name, lower = column.table.lower(), column.column.lower()
     table = policy.tables[name]
     columns = {**table.columns, lower: replace(table.columns[lower], private=False)}
     tables = {**policy.tables, name: replace(table, columns=MappingProxyType(columns))}
@@ -166,7 +174,9 @@ def with_range(column: Automatic, noisy: Noisy, receipt: str) -> Automatic:
     counts = noisy.estimate(counted(noisy))
     buckets = noisy.cells.column(0).to_pylist()
     listed = {b: Fraction(int(n), counts.denominator) for b, n in zip(buckets, counts.numerators, strict=True)}
-    found = covered({b: n for b, n in listed.items() if b is not None}, scale_of_count(noisy))
+    told = {b: n for b, n in listed.items() if b is not None}
+    scale, seed = scale_of_count(noisy), column.seed
+    found = covered_value(told, scale, seed) if isinstance(column, AutomaticValue) else covered(told, scale)
     if found is None:
         return replace(column, range=column.seed.fallback, found=False, receipt=receipt)
     return replace(column, range=column.seed.ends(*found), receipt=receipt)

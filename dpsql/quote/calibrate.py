@@ -33,6 +33,7 @@ from dpsql.quote.splits import splits_of
 from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
 from dpsql.statistics.base import Choice
 from dpsql.statistics.moments import Moments
+from dpsql.statistics.sized import Sized
 from dpsql.statistics.strategy import Strategy
 from dpsql.statistics.votes import Votes
 
@@ -211,7 +212,12 @@ def _step(
     return Step(
         name=name,
         checked=checked,
-        statement=statement_of(release, tallies, tuple(s for s in strategy.statistics if isinstance(s, Moments))),
+        statement=statement_of(
+            release,
+            tallies,
+            tuple(s for s in strategy.statistics if isinstance(s, Moments)),
+            next((s.size for s in strategy.statistics if isinstance(s, Sized)), None),
+        ),
         cells=cells_of(checked) if checked.keys and not checked.private_keys else None,
         tallies=tallies,
         calls=tuple(_with_least(c, release, strategy, measurements, selection) for c in release.calls),

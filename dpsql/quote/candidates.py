@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
-from math import floor
 from typing import Any
 
 from sqlglot import exp
@@ -26,8 +25,9 @@ from dpsql.sql.trees import copied
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.clipped import on_grid, row_grid
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
-from dpsql.statistics.strategy import Fine, Linear, Strategy, Totals, one_by_one, strategies
-from dpsql.statistics.tally import Most, Tally
+from dpsql.statistics.sized import Sizing, sized
+from dpsql.statistics.strategy import SIZED, Fine, Linear, Strategy, one_by_one, strategies
+from dpsql.statistics.tally import Tally
 from dpsql.statistics.top import SCORES, Top
 from dpsql.statistics.units import Units
 from dpsql.statistics.votes import Votes
@@ -92,7 +92,10 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
     bits = min(WEIGHT_BITS, room) if checked.bounding.weighted else 0
     grids = _grids(checked, epsilon, bits)
     calls = tuple(_call(a, places, wheres, grids) for a in checked.arguments)
-    single = [RECIPES[c.function].needs(c) for c in calls]
+    single = [(*RECIPES[c.function].needs(c), *RECIPES[c.function].interval_needs(c)) for c in calls]
+    sizing = _sizing(checked, calls)
+    if sizing is not None:
+        bits = min(bits, _bits_of_size(single, sizing, where_text, epsilon))
     selecting = checked.private_keys or checked.min_units is not None
     gridded: dict[str, tuple[str, str, Grid]] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
@@ -113,7 +116,6 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
     # Winners need no bound on a unit's groups, and then what else could be measured isn't compared with them.
     compared = replace(unit, groups=Fraction(1)) if checked.winners is not None and unit.groups is None else unit
     fine = _fine(checked, epsilon, bits)
-    totals = _totals(checked, calls)
 
     def ways(wanted: Sequence[Quantity], fine: Fine) -> list[Strategy]:
         most = _candidates(checked)
@@ -125,7 +127,7 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
             rows_are_units=rows_are_units,
             fine=fine,
             candidates=most,
-            totals=totals,
+            sizing=sizing,
         )
 
     def listed(
@@ -196,7 +198,7 @@ def _fine(checked: CheckedRelease, epsilon: Fraction, bits: int) -> Fine:
 
 def _room(checked: CheckedRelease, epsilon: Fraction, most: int = SCALE_BITS) -> int:
     """How many bits finer than a row the integers can be while noise scales stay below 2^most."""
-    scale = (checked.bounding.contribution.mass or Fraction(1)) / epsilon
+    scale = (checked.bounding.rows or Fraction(1)) / epsilon
     return max(0, most - max(0, (scale.numerator // scale.denominator).bit_length()))
 
 
@@ -207,17 +209,25 @@ def _candidates(checked: CheckedRelease) -> int:
     return min(MAX_CANDIDATES, max(FEWEST_CANDIDATES, ALL_CANDIDATES // max(1, checked.cells)))
 
 
-def _totals(checked: CheckedRelease, calls: Sequence[Call]) -> Totals:
-    """The limits on one unit's totals, in the integers of each sum's grid."""
-    found: dict[tuple[Value, str | None], Most] = {}
+def _sizing(checked: CheckedRelease, calls: Sequence[Call]) -> Sizing | None:
+    """The limit on one unit's size, and how much of each sum on its grid counts as one row; None: rows are counted."""
+    size = checked.bounding.size
+    if size is None:
+        return None
+    units: dict[tuple[Value, str | None], Fraction] = {}
     for argument, call in zip(checked.arguments, calls, strict=True):
-        limit = argument.total_limit(checked.bounding.totals)
-        if limit is None or call.value is None:
-            continue
-        step = call.value.grid.step
-        peak = None if limit.peak is None else max(1, floor(limit.peak / step))
-        found[call.value, call.where] = Most(max(1, floor(limit.most / step)), peak)
-    return found
+        scale = argument.scale(size)
+        if scale is not None and call.value is not None:
+            units[call.value, call.where] = scale.unit
+    return Sizing(size.most, tuple(units.items()))
+
+
+def _bits_of_size(
+    single: Sequence[Sequence[Quantity]], sizing: Sizing, where_text: Mapping[str | None, str], epsilon: Fraction
+) -> int:
+    """How many bits weights may have beside the factors of a size, while noise scales stay below 2^SCALE_BITS."""
+    weighed = [q for wanted in single for q in wanted if q.kind in SIZED]
+    return max(0, SCALE_BITS - int(sized(weighed, sizing, where_text, 1).most / epsilon).bit_length())
 
 
 def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[exp.Expr, object], Grid]:
@@ -244,6 +254,9 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
             grids[_value_key(value, argument.clip)] = row_grid(value.type, value.range, low, high, scale)
             continue
         key = _value_key(value)
+        if checked.bounding.size is not None:
+            grids[key] = _sized_grid(value, noises[key], checked.bounding.size.most, epsilon)
+            continue
         noise = max(min(noises[key]), max(noises[key]) / APART) / epsilon
         grid = choose_grid(value.type, value.range, noise, bits=bits)
         if key in divided:
@@ -256,11 +269,24 @@ def _grids(checked: CheckedRelease, epsilon: Fraction, bits: int) -> dict[tuple[
 
 def _noise(checked: CheckedRelease, argument: Argument, value: Scalar) -> Fraction:
     """The most that one unit adds to a sum, in the value's own units."""
-    limit, mass = argument.total_limit(checked.bounding.totals), checked.bounding.contribution.mass
-    if limit is not None:
-        return limit.most
+    size, mass = checked.bounding.size, checked.bounding.contribution.mass
+    if size is not None:
+        scale = argument.scale(size)
+        assert scale is not None, "what is on a grid is summed"
+        return size.most * scale.unit
     assert mass is not None
     return mass * value.range.magnitude
+
+
+def _sized_grid(value: Scalar, noises: Sequence[Fraction], most: Fraction, epsilon: Fraction) -> Grid:
+    """The grid of a sum in a unit's size: half as fine as others, as a row counts as up to 32 of its largest steps.
+
+    And no finer than 2^-40 of what counts as one row, so that a row's own factor stays below 2^46 (Theorem SIZE-1).
+    noises: the most that one unit adds to each sum of this value.
+    """
+    largest = min(max(noises), APART * min(noises))
+    noise = max(2 * largest / epsilon, largest / most / 2**FINE_BITS)
+    return choose_grid(value.type, value.range, noise, bits=WEIGHT_BITS)
 
 
 def _value_key(value: Scalar, clip: Bounds | None = None, *, ordered: bool = False) -> tuple[exp.Expr, object]:

@@ -17,6 +17,8 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.present import COLUMN
 from dpsql.analyze.checked import Argument
+from dpsql.bounds.bias import bias_of
+from dpsql.bounds.promised import reach_of_cut
 from dpsql.core.cost import show_rounded
 from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
@@ -134,7 +136,10 @@ class Goal:
                 raise _cannot(name, f"the error of {call.function} depends on how many rows there are")
             if self.share and (argument.value is None or argument.recipe.counted):
                 raise _cannot(name, "a count has no declared range", "give an absolute accuracy: 100")
-            yield name, argument, _width(step, call, self.confidence)
+            width = _width(step, call, self.confidence)
+            # With stored counts, what limits may cut is part of it; a larger ε makes that no smaller.
+            cut = reach_of_cut(bias_of(step.checked, quote.counts), call, index, width, self.confidence)
+            yield name, argument, width + max(cut)
 
     def _unreachable(self, quote: Quote, most: Fraction) -> PrivacyError:
         column, _, _ = max(self._widths(quote), key=lambda found: found[2])

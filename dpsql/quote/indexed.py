@@ -144,16 +144,16 @@ class Bounded:
 def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
     """The rows that limits are enforced on; None of what no index refines.
 
-    A cap needs all groups of a unit, and votes are spread over them; a total is bounded by values, not by rows.
+    A cap needs all groups of a unit, and votes are spread over them; a size is made of values, not of rows alone.
     """
     match statement:
         case Matching(input=ToGrid() | OnDomain() as seen):
             return Bounded(seen, statement.mass, statement.peak, statement.keys)
         case Matching():
             return None
-        case Histogram(input=Weight(input=rows, mass=mass, totals=())):
+        case Histogram(input=Weight(input=rows, mass=mass, size=None)):
             return Bounded(rows, mass)
-        case Histogram(input=WeightRows(input=rows, units=WeightUnits(input=PerUnit(), mass=mass, peak=peak))):
+        case Histogram(input=WeightRows(input=rows, units=WeightUnits(input=PerUnit(size=None), mass=mass, peak=peak))):
             return Bounded(rows, mass, peak, statement.keys)
         case Histogram():
             return None
@@ -162,9 +162,9 @@ def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
         case Group() if not statement.tallies or not all(_is_plain(tally) for _, tally in statement.tallies):
             return None
     match statement.input:
-        case Weight(input=rows, mass=mass, totals=()):
+        case Weight(input=rows, mass=mass, size=None):
             return Bounded(rows, mass)
-        case WeightUnits(input=PerUnit(input=rows), mass=mass, peak=peak):
+        case WeightUnits(input=PerUnit(input=rows, size=None), mass=mass, peak=peak):
             return Bounded(rows, mass, peak, statement.keys)
         case _:
             return None
@@ -172,7 +172,7 @@ def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
 
 def _is_plain(tally: Tally) -> bool:
     """Is it a sum over rows, each times its weight? Then rows can be added up whoever owns them."""
-    return tally.kind in ("rows", "present", "total") and tally.clip is None and tally.most is None
+    return tally.kind in ("rows", "present", "total") and tally.clip is None
 
 
 def _part_of(relation: Relation, unit: str | None) -> tuple[Owned, tuple[Need, ...]] | None:

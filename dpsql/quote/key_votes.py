@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, sqrt
+from math import hypot, inf, log, sqrt
 
 from dpsql.analyze.bounding import Limits, Typical
 from dpsql.analyze.checked import CheckedRelease
+from dpsql.bounds.histograms import Kind
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms.budget import Split
 from dpsql.mechanisms.keys import vote
 from dpsql.quote.candidates import Candidates
-from dpsql.quote.cuts import Kind
 from dpsql.quote.losses import deviations, keys_of, relative, selecting, sides, variances, whole
 from dpsql.quote.model import Ask
 from dpsql.quote.splits import splits_of
@@ -30,13 +30,11 @@ from dpsql.statistics.votes import Votes
 
 SHARES = tuple(Fraction(i, 20) for i in range(1, 20))  # of ε (of the squared norm, of ρ), for finding keys
 SMALLER = 4  # a sum's noise is that of the largest value, and values are smaller: by so much is usual
-POINTS = 16  # at which a bucket is looked at
+OCTAVES = 9  # of sizes of keys, from the smallest that is found
 TRIED = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)  # shares, while limits are chosen
 
-"""What a histogram tells of units: their rows, their groups, the rows in their largest group."""
-
-Counts = Mapping[int, float]
-"""About how many units each bucket holds, up to the last that passes; empty where none does."""
+Amounts = Sequence[tuple[float, float]]
+"""What a histogram tells of units: an amount of rows or groups, and about how many units have it."""
 
 
 def worth(units: float, errors: Sequence[tuple[float, float]]) -> float:
@@ -166,7 +164,7 @@ def _in_units(release: Candidates, index: int, error: float) -> tuple[float, flo
 def key_limits(
     one: CheckedRelease,
     limits: Limits,
-    told: Mapping[Kind, tuple[Counts, Sequence[int]]],
+    told: Mapping[Kind, tuple[Amounts, Sequence[int]]],
     ask: Ask,
     releases: int,
 ) -> Limits:
@@ -179,33 +177,50 @@ def key_limits(
     largest, peaks = told.get("largest") or (None, [limits.max_rows_per_group or limits.max_rows or 1])
     most_rows = limits.most("max_rows") if largest else limits.max_rows
     measured, shares = _Measured.of(one), [float(ask.keys_share)] if ask.keys_share else TRIED
-    best: tuple[float, int, int, int, Typical] | None = None
+    usual_rows = peaks[0] if largest is None else _twice_the_mean(largest)
+    best: tuple[float, int, _Way, float, Typical] | None = None
     for cap in caps:
         kept, mean, usual = _groups_left(groups, cap)
-        ways = list(_ways(cap, kept, mean, ask, releases, one.bounding.contribution.replace))
-        for peak in peaks:
-            mass = min(peak * cap, most_rows or peak * cap)
-            known = Typical(kept, *_rows_left(largest, peak, mass / cap, usual), mean)
-            value = max(way.worth(measured, mass, peak, cap, known, share) for way in ways for share in shares)
-            if best is None or value > best[0]:
-                best = (value, cap, peak, mass, known)
+        known = Typical(kept, *_rows_left(largest, usual_rows, usual_rows, usual), mean)
+        for way in _ways(cap, kept, mean, ask, releases, one.bounding.contribution.replace):
+            for share in shares:
+                value = way.worth(measured, usual_rows * cap, usual_rows, cap, known, share)
+                if best is None or value > best[0]:
+                    best = (value, cap, way, share, known)
     assert best is not None
-    _, cap, peak, mass, known = best
+    _, cap, way, share, known = best
     found = replace(limits, max_groups=cap, typical=known)
+    if largest is None:
+        return found
+    errors = [way.error_by_size(measured, cap, peak, _loss(largest, peak), known, share) for peak in peaks]
+    peak = peaks[errors.index(min(errors))]
+    mass = min(peak * cap, most_rows or peak * cap)
+    _, _, usual = _groups_left(groups, cap)
+    known = Typical(known.groups, *_rows_left(largest, peak, mass / cap, usual), known.vote)
     # In so many groups with so many rows each: no unit that is capped to both has more, unless the steward says less.
-    return replace(found, max_rows_per_group=peak, max_rows=mass) if largest else found
+    return replace(found, typical=known, max_rows_per_group=peak, max_rows=mass)
 
 
-def _groups_left(groups: Counts | None, cap: int) -> tuple[float, float, float]:
+def _twice_the_mean(amounts: Amounts) -> int:
+    """A limit that cuts few of these amounts, while it isn't known which one is best."""
+    return max(1, round(2 * _over(amounts, lambda n: n) / sum(units for _, units in amounts)))
+
+
+def _loss(largest: Amounts, peak: int) -> float:
+    """The part of the rows of units' largest groups that a limit on rows in a group cuts."""
+    return 1 - _over(largest, lambda n: min(n, peak)) / _over(largest, lambda n: n)
+
+
+def _groups_left(groups: Amounts | None, cap: int) -> tuple[float, float, float]:
     """Which part of units' groups a cap leaves, the mean vote of what it leaves, and how many that are for a unit."""
     if groups is None:
         return 1.0, _evenly(cap), (1 + cap) / 2
     left = _over(groups, lambda t: min(t, cap))
     votes = _over(groups, lambda t: sqrt(min(t, cap)))
-    return left / _over(groups, lambda t: t), votes / left, max(1.0, left / sum(groups.values()))
+    return left / _over(groups, lambda t: t), votes / left, max(1.0, left / sum(units for _, units in groups))
 
 
-def _rows_left(largest: Counts | None, peak: int, usual: float, groups: float) -> tuple[float, float]:
+def _rows_left(largest: Amounts | None, peak: int, usual: float, groups: float) -> tuple[float, float]:
     """Which part of units' rows a limit on those in one group leaves, and about how many of them a group has.
 
     groups: that a unit has, on average. Those beside its largest are taken to have half of its rows. usual: how many
@@ -219,17 +234,12 @@ def _rows_left(largest: Counts | None, peak: int, usual: float, groups: float) -
         return _over(largest, lambda n: min(n, most)) + (groups - 1) * others
 
     left = rows(peak)
-    return left / rows(inf), left / (groups * sum(largest.values()))
+    return left / rows(inf), left / (groups * sum(units for _, units in largest))
 
 
-def _over(counts: Counts, of: Callable[[float], float]) -> float:
-    """The sum of a function over all units; within a bucket they are taken to be spread evenly."""
-    total = 0.0
-    for bucket, units in counts.items():
-        low, high = (1.0, 1.0) if bucket == 0 else (2.0 ** (bucket - 1) + 1, 2.0**bucket)
-        points = [low + (high - low) * (i + 0.5) / POINTS for i in range(POINTS)] if high > low else [low]
-        total += units * sum(map(of, points)) / len(points)
-    return total
+def _over(amounts: Amounts, of: Callable[[float], float]) -> float:
+    """The sum of a function over all units."""
+    return sum(units * of(amount) for amount, units in amounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +290,22 @@ class _Way:
         errors = [(together * rows**2, cut)] * measured.counts + [((SMALLER * rows) ** 2, cut)] * measured.sums
         counted = one * (cap if self.pure else sqrt(cap))
         return worth(units, errors + [(counted**2, 1 - known.groups)] * measured.units)
+
+    def error_by_size(
+        self, measured: _Measured, cap: int, peak: int, loss: float, known: Typical, share: float
+    ) -> float:
+        """The mean log error of the rows of a key, over keys of all sizes: each octave of them as often.
+
+        So a limit that cuts a part of each key is weighed against noise that hides the small ones.
+        """
+        others = measured.statistics
+        if not others:
+            return 0.0
+        power = 1.0 if self.pure else 0.5
+        units = max(own + noise / share**power for own, noise in self.ends) / self.mean
+        noise = self.noise / ((1 - share) / others) ** power * (cap if self.pure else sqrt(cap)) * peak
+        sizes = [units * 2.0**octave for octave in range(OCTAVES)]
+        return sum(log(min(1.0, hypot(loss, noise / size))) for size in sizes) / OCTAVES
 
 
 def _ways(cap: int, kept: float, mean: float, ask: Ask, releases: int, replaced: bool) -> Iterator[_Way]:

@@ -1,49 +1,85 @@
-"""Limits that choose themselves: where neither the query nor the policy names one that is needed.
+"""Limits that nobody named: which counts of units choose them, the stage that measures these, and the choice.
 
-A first stage of the same query counts units, in noisy histograms over powers of two of what each has in the query's own
-rows: rows, groups, rows in its largest group. One vote a unit in each histogram (Theorem LIMITS-1). The limits with the
-least estimated error, of what they cut and of the noise together, are then those of the release; it was paid for before
-(AUTO-1). The histograms are stored as any release: the next query over the same rows has them for free.
+A first stage of the same query counts units, in noisy histograms of what each has in the query's own rows. One vote a
+unit in each histogram (Theorem LIMITS-1). The limit with the least expected error is then that of the release; it was
+paid for before (AUTO-1). The histograms are stored as any release: the next query over the same rows has them for free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import log, sqrt
+from math import log, log2, sqrt
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
+from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
-from dpsql.analyze.bounding import Limits
+from dpsql.analyze.bounding import Limits, SizeLimit, SumScale
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.checked import Checked, CheckedRelease, analyze
-from dpsql.core.errors import PrivacyError
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, may_have_size
+from dpsql.bounds.clipping import choose_limit, clipping_of
+from dpsql.bounds.histograms import (
+    Kind,
+    UnitCount,
+    counted_columns,
+    histogram_of,
+    ladder_of,
+    scale_histogram,
+    size_histogram,
+    smallest_size,
+    usual_part,
+)
+from dpsql.bounds.unit_counts import Tables, UnitCounts, counts_of, is_histogram, noise_in
+from dpsql.core.errors import Error, PrivacyError
 from dpsql.core.frozen import dataclass
+from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
+from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
-from dpsql.quote.bounds import Stored, analyze_known, counted, scale_of_count
+from dpsql.plan.unconditional import is_noisy
+from dpsql.quote.bounds import analyze_known
 from dpsql.quote.calibrate import calibrate
-from dpsql.quote.cuts import Kind, Wanted, histogram_of
-from dpsql.quote.key_votes import Counts, key_limits
-from dpsql.quote.model import Ask, Released, Stage
+from dpsql.quote.key_votes import Amounts, key_limits
+from dpsql.quote.learned import Lookup
+from dpsql.quote.model import Ask, Released, Stage, Step
+from dpsql.statistics.base import Choice
 from dpsql.statistics.bounds import Automatic
 
 NOTED = "limits of: "  # how the ledger's note of the histograms begins
-STRAY = 0.001  # the chance that any empty bucket passes for one that holds units
-ROWS, GROUPS = 16, 4  # where no bucket passes: fixed, public, and said with the answer
-COARSER = 2  # so many times the noise that a query would buy, at least: with less, a stored histogram serves it
-HIDDEN = 0.5  # units of the last bucket's size that noise of scale 1 hides, as far as anybody expects
-OF_ONE = Fraction(1, 4)  # of a histogram's share, for a single count: which needs no threshold
-THIN = 1 / 8  # at most so many units go on from one bucket behind the last that passes to the next
-SAME = Fraction(101, 100)  # noise that differs by less is equal: shares of ρ are rounded
+SEED_ROWS, SEED_GROUPS = 16, 4  # fixed and public: what a query is checked, priced and refused with before the choice
+UNSEEN: dict[Kind, float] = {"rows": SEED_ROWS, "groups": SEED_GROUPS, "size": 0.0}  # least limits, nothing seen
+OF_ONE = Fraction(1, 16)  # of a histogram's share, for a single count: which needs no threshold
+OF_MEANS = Fraction(1, 10)  # of the share for limits: what tells how large values are, before the histogram of sizes
+NOISIER = 1.5  # times the noise that a query would buy: a stored histogram of no more serves it
+SMALL_VALUES = 0.3  # of the range: units are bounded by size where values are smaller on average, else by rows
+MOST_SUMS = 4  # of one release that are bounded by size: more would each see little of the share for their means
+SMALLEST_VALUE, LARGEST_VALUE = Fraction(1, 2**200), 2**200  # of values: sizes are floats while units are counted
+SAME = 1.01  # noise that differs by less is equal: shares of ρ are rounded
+CONFIDENCE = 0.95
 
-KINDS: tuple[Kind, ...] = ("rows", "groups", "largest")
 _NEEDS = {"needs-max-rows": "max_rows", "needs-max-groups": "max_groups"}  # refusals, by their codes
 BY_GROUP: tuple[tuple[Kind, str], ...] = (("groups", "max_groups"), ("largest", "max_rows_per_group"))
+
+
+def share_for_limits(catalog: Catalog, ask: Ask) -> Fraction:
+    """The part of what a query spends that buys counts of units: the policy's, or by ε alone.
+
+    Small ε sees little, so that a larger part of it pays. Of ρ a smaller part buys as much.
+    """
+    named = catalog.policy.privacy.limits_share
+    if named is not None:
+        return named
+    if ask.conversion is not None:
+        return Fraction(1, 10) if ask.epsilon <= 1 else Fraction(1, 20)
+    if ask.epsilon <= Fraction(3, 10):
+        return Fraction(1, 4)
+    return Fraction(1, 5) if ask.epsilon <= 1 else Fraction(1, 10)
 
 
 def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
@@ -51,7 +87,7 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
 
     What can't be answered with those is refused: no refusal rests on a released value.
     """
-    if not catalog.policy.privacy.limits_share:
+    if catalog.policy.privacy.limits_share == 0:
         return analyze(plan, limits, catalog), limits
     refusals: list[PrivacyError] = []
     while True:
@@ -62,7 +98,7 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
             name = _NEEDS.get(error.code)
             if name is None:
                 raise
-            limits = _seed(limits, name, ROWS if name == "max_rows" else GROUPS)
+            limits = _seed(limits, name, SEED_ROWS if name == "max_rows" else SEED_GROUPS)
         else:
             missing = {name for one in checked.releases for name in _uncountable(one, limits)}
             for refusal in refusals:
@@ -73,39 +109,71 @@ def analyze_seeded(plan: Plan, limits: Limits, catalog: Catalog) -> tuple[Checke
 
 def _seed(limits: Limits, name: str, seed: int) -> Limits:
     """The limits with a fixed public one in the place of one that will be chosen; the steward's word holds for it."""
-    found: dict[str, Any] = {name: min(seed, limits.most(name) or seed)}
-    return replace(limits, chosen=limits.chosen | {name}, **found)
+    seeded: dict[str, Any] = {name: min(seed, limits.most(name) or seed)}
+    return replace(limits, chosen=limits.chosen | {name}, **seeded)
 
 
-def _uncountable(one: CheckedRelease, limits: Limits) -> Iterator[str]:
+def _uncountable(checked: CheckedRelease, limits: Limits) -> Iterator[str]:
     """The limits of a release that can't be chosen, because its units can't be counted before it.
 
     Rows that are their own units and are repeated can't, nor can groups that noisy values decide about.
     """
-    if unit_of(one.release.input) is None:
-        yield from one.bounding.chosen
+    if unit_of(checked.release.input) is None:
+        yield from checked.bounding.chosen
         return
-    for kind in _kinds(one, limits):
-        if histogram_of(one.release, kind) is None:
+    for kind in _kinds(checked, limits):
+        if histogram_of(checked, kind) is None:
             yield "max_groups" if kind == "groups" else "max_rows"
 
 
-def wanted(checked: Checked, limits: Limits) -> Iterator[Wanted]:
-    """The histograms that choose the limits of each release. Each unit is one row of these relations (LIMITS-1)."""
-    for index, one in enumerate(checked.releases):
-        if unit_of(one.release.input) is not None:
-            for kind in _kinds(one, limits):
-                histogram = histogram_of(one.release, kind)
-                assert histogram is not None, "what can't be counted was refused"
-                yield Wanted(kind, index, histogram)
+# ---------------------------------------------------------------- which counts
 
 
-def _kinds(one: CheckedRelease, limits: Limits) -> Iterator[Kind]:
+Countable = Callable[[Release], bool]
+"""Can units be counted so? Within a unit fewer values can be added up than over all of them."""
+
+
+def means_for_limits(checked: Checked, limits: Limits, countable: Countable) -> Iterator[UnitCount]:
+    """The histograms of units' means, of releases whose units may be bounded by size (Theorem SIZE-1)."""
+    for index, release in enumerate(checked.releases):
+        if not counted_columns(release.arguments):
+            continue
+        for place, argument in _sums(release, limits, countable):
+            histogram = scale_histogram(release, _largest(argument))
+            if histogram is not None:
+                yield UnitCount("scale", index, histogram, place)
+
+
+def counts_for_limits(checked: Checked, limits: Limits, means: Tables, countable: Countable) -> Iterator[UnitCount]:
+    """The histograms that choose the limits of each release. Each unit is one row of these relations (LIMITS-1).
+
+    means: what was released of how large values are.
+    """
+    for index, release in enumerate(checked.releases):
+        if unit_of(release.release.input) is None:
+            continue
+        scales = scales_of(release, limits, means, countable)
+        for kind in _kinds(release, limits):
+            histogram = histogram_of(release, kind)
+            if scales is not None and kind == "rows":
+                kind = "size"
+                histogram = size_histogram(release, scales, smallest_size(release))
+            assert histogram is not None, "what can't be counted was refused"
+            yield UnitCount(kind, index, histogram)
+
+
+def chooses_limits(checked: Checked, limits: Limits) -> bool:
+    """Is a limit of any release chosen?"""
+    releases = (one for one in checked.releases if unit_of(one.release.input) is not None)
+    return any(True for one in releases for _ in _kinds(one, limits))
+
+
+def _kinds(checked: CheckedRelease, limits: Limits) -> Iterator[Kind]:
     """Few, since they share what is spent: rows, or groups and the largest of them where keys are private."""
-    chosen = one.bounding.chosen
+    chosen = checked.bounding.chosen
     if "max_groups" in chosen:
         yield "groups"
-    peaks = one.private_keys and one.bounding.cap is not None and _open(limits, "max_rows_per_group")
+    peaks = checked.private_keys and checked.bounding.cap is not None and _open(limits, "max_rows_per_group")
     if "max_rows" in chosen and peaks:
         yield "largest"
     elif "max_rows" in chosen:
@@ -117,33 +185,106 @@ def _open(limits: Limits, name: str) -> bool:
     return getattr(limits, name) is None or limits.most(name) is not None
 
 
+def _sums(checked: CheckedRelease, limits: Limits, countable: Countable) -> list[tuple[int, Argument]]:
+    """The sums of a release whose units may be bounded by size, each once with its place; else none.
+
+    A steward who says how many rows may count means all of them: a size bounds no rows.
+    """
+    if "max_rows" not in checked.bounding.chosen or limits.most("max_rows") is not None:
+        return []
+    if not may_have_size(checked) or is_noisy(checked.release.input):
+        return []
+    sums: dict[object, tuple[int, Argument]] = {}
+    for place, argument in enumerate(checked.arguments):
+        if argument.recipe.summed and not argument.units:
+            sums.setdefault((argument.call.argument, argument.call.where, argument.call.bounds), (place, argument))
+    if not sums or len(sums) > MOST_SUMS or any(not _sizable(argument) for _, argument in sums.values()):
+        return []
+    scales = [_largest(argument) for _, argument in sums.values()]
+    histograms = [
+        size_histogram(checked, scales, smallest_size(checked)),
+        *(scale_histogram(checked, s) for s in scales),
+    ]
+    return list(sums.values()) if all(h is not None and countable(h) for h in histograms) else []
+
+
+def _sizable(argument: Argument) -> bool:
+    """Does a sum have a largest value that numbers of the engine can be divided by? A released range may leave 0."""
+    return argument.value is not None and SMALLEST_VALUE < argument.value.range.magnitude < LARGEST_VALUE
+
+
+def _largest(argument: Argument) -> SumScale:
+    """A sum whose largest value counts as one row."""
+    call, value = argument.call, argument.value
+    assert call.argument is not None and value is not None
+    return SumScale(call.argument, call.where, call.bounds, value.range.magnitude)
+
+
+def scales_of(
+    checked: CheckedRelease, limits: Limits, means: Tables, countable: Countable
+) -> tuple[SumScale, ...] | None:
+    """How much of each sum counts as one row, where units are to be bounded by size; None: by rows.
+
+    Without counts of rows that is one row's largest value, which is public. Else it is about what values are on
+    average, in half octaves, where that is known and small beside the range.
+    """
+    sums = _sums(checked, limits, countable)
+    if not sums:
+        return None
+    if not counted_columns(checked.arguments):
+        return tuple(_largest(argument) for _, argument in sums)
+    logs: list[int] = []
+    for _, argument in sums:
+        histogram = scale_histogram(checked, _largest(argument))
+        counts = None if histogram is None else means.get(histogram)
+        part = None if counts is None else usual_part(counts.counts, counts.noise)
+        if part is None:
+            return None
+        logs.append(round(2 * log2(part)))
+    if 2 ** (sum(logs) / (2 * len(logs))) >= SMALL_VALUES:
+        return None
+    scales = [_largest(argument) for _, argument in sums]
+    parts = [Fraction(2 ** (half / 2)).limit_denominator(2**20) for half in logs]
+    return tuple(replace(scale, unit=scale.unit * part) for scale, part in zip(scales, parts, strict=True))
+
+
 # ---------------------------------------------------------------- the stage
 
 
-def limits_stage(
-    text: str,
-    found: Sequence[Wanted],
-    ask: Ask,
-    catalog: Catalog,
-    public: frozenset[str],
-    ranges: Sequence[Automatic],
-    most: Most | None = None,
-) -> Stage:
-    """The histograms with their noise and price: equal shares of what is spent on limits, and OF_ONE for a count.
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a stage of counts belongs to: the query's text, its public tables, and ranges that are known."""
 
-    most: how much noise stored ones may have; None: any.
-    """
-    releases = tuple(dict.fromkeys(one.histogram for one in found))
-    known = tuple(a for a in ranges if a.range is not None)
+    text: str
+    public: frozenset[str]
+    ranges: tuple[Automatic, ...]
+
+
+def limits_stage(counting: Counting, counts: Sequence[UnitCount], ask: Ask, catalog: Catalog) -> Stage:
+    """The counts with their noise and price: equal shares of what is spent on limits, and OF_ONE for a single count."""
+    releases = tuple(dict.fromkeys(count.histogram for count in counts))
+    known = tuple(a for a in counting.ranges if a.range is not None)
     key = (releases, known, ask)  # asked for to know what it would be, to look for it, and to measure it
     if key not in catalog.histograms:
-        plan = Plan(f"{NOTED}{text}", releases, tuple(f"h{i}" for i in range(len(releases))), exp.Select(), public)
-        checked = Checked(plan, tuple(counted_release(release, public, catalog, known) for release in releases))
-        weights = [Fraction(1) if release.keys else OF_ONE for release in releases]
+        names = tuple(f"h{i}" for i in range(len(releases)))
+        plan = Plan(f"{NOTED}{counting.text}", releases, names, exp.Select(), counting.public)
+        checked = Checked(
+            plan, tuple(counted_release(release, counting.public, catalog, known) for release in releases)
+        )
+        weights = [_weight(release) for release in releases]
         parts = tuple(weight / sum(weights) for weight in weights)
         catalog.histograms[key] = replace(calibrate(checked, ask, parts), kind="limits")
     stage: Stage = catalog.histograms[key]
-    return replace(stage, accepts=lambda noisy: _serves(noisy, most))
+    return replace(stage, accepts=is_histogram)
+
+
+def part_of(count: UnitCount) -> Fraction:
+    """The part of a histogram's share that a count gets."""
+    return _weight(count.histogram)
+
+
+def _weight(release: Release) -> Fraction:
+    return Fraction(1) if release.keys else OF_ONE
 
 
 def counted_release(
@@ -154,197 +295,219 @@ def counted_release(
     if key not in catalog.histograms:
         plan = Plan("", (release,), ("h",), exp.Select(), public)
         (catalog.histograms[key],) = analyze_known(plan, Limits(), catalog, ranges).releases  # gives way: AUTO-1
-    found: CheckedRelease = catalog.histograms[key]
-    return found
+    checked: CheckedRelease = catalog.histograms[key]
+    return checked
 
 
-def stored_tables(stage: Stage, stored: Stored, most: Most | None) -> dict[Release, Noisy]:
-    """The stored counts of what a stage counts, those of them that serve, whatever noise the stage itself would have.
-
-    Of several that serve the oldest, so that who asks the same again finds the same limits, and his answer.
-    """
-    tables: dict[Release, Noisy] = {}
-    for step in stage.releases:
-        anything = tuple(replace(m, noise=DiscreteLaplace(LARGEST_SCALE)) for m in step.measurements)
-        found = stored(replace(step, measurements=anything))
-        serving = [noisy for _, noisy in found if _serves(noisy, most)]
-        if serving:
-            tables[step.checked.release] = serving[-1]
-    return tables
-
-
-def scale_of(stage: Stage) -> Fraction:
-    """The scale of the noise of its histograms, which have equal shares; that of a single count may be half of it.
-
-    Where there are only single counts, that of a histogram beside them.
-    """
-    return max(
-        _noise(m.noise).scale * (1 if step.checked.release.keys else OF_ONE)
-        for step in stage.releases
-        for m in step.measurements
-    )
-
-
-def tables_of(released: Released) -> dict[Release, Noisy]:
-    """The counts of a stage, once they are released."""
-    tables = [noisy for noisy in released.noisy if isinstance(noisy, Noisy)]
-    return {s.checked.release: noisy for s, noisy in zip(released.stage.releases, tables, strict=True)}
-
-
-def read_counts(noisy: Noisy) -> Counts:
-    """About how many units each bucket holds, up to the last that noise alone doesn't explain; post-processing."""
-    found = _counted(noisy)
-    # Theorem LIMITS-1: with B buckets all empty ones stay below this with probability 1 - STRAY.
-    least = float(scale_of_count(noisy)) * log(len(found) / (2 * STRAY))
-    last = max((b for b, n in found.items() if n > least), default=-1)
-    return {b: max(0.0, n) for b, n in found.items() if b <= last}
-
-
-def _counted(noisy: Noisy) -> Counts:
-    """What each bucket holds, with its noise."""
-    counts = noisy.estimate(counted(noisy))
-    buckets = noisy.cells.column(0).to_pylist()
-    return {b: int(n) / counts.denominator for b, n in zip(buckets, counts.numerators, strict=True) if b is not None}
-
-
-def read_with_tail(noisy: Noisy) -> Counts:
-    """The same, and what may be in the two buckets behind: what noise leaves of them, thinning out by THIN at least.
-
-    Without it a limit would never lie behind the last bucket that passes, where noise is far below what that cuts.
-    """
-    seen = read_counts(noisy)
-    if not seen:
-        return seen
-    last = max(seen)
-    found = _counted(noisy)
-    behind = (last + 1, last + 2)
-    return {**seen, **{b: min(max(0.0, found.get(b, 0.0)), seen[last] * THIN ** (b - last)) for b in behind}}
+def is_countable(histogram: Release, *, public: frozenset[str], catalog: Catalog) -> bool:
+    """Can units be counted so?"""
+    with suppress(Error):
+        counted_release(histogram, public, catalog)
+        return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
-    """How much noise stored counts may have: so many times the scale of what would be bought."""
+class StoredCounts:
+    """The stored counts of a stage that serve, the oldest of each first; and which of them were learned."""
 
-    bought: Fraction
-    times: float
+    tables: Mapping[Release, tuple[UnitCounts, ...]]
+    learned: frozenset[Release]
 
 
-def most_noise(releases: Sequence[CheckedRelease], share: Fraction, histograms: int, bought: Fraction) -> Most:
-    """The noise of stored counts up to which better ones don't pay; no released value has a part in it.
+def stored_counts(
+    stage: Stage, stored: Lookup, whole: Callable[[Release], Step | None], any_noise: bool
+) -> StoredCounts:
+    """The stored counts of what a stage counts, those of them that serve.
 
-    With L the last bucket's end and W all rows, counts of scale s hide about HIDDEN · s units, so HIDDEN · s · L / W of
-    the answer; the answer's own noise is √2 · cells · L / (ε · W), and grows by 1 / (1 - share) for whoever buys. What
-    he buys has s = histograms / (share · ε), so that L, W and ε drop out: it pays if (times² - 1) · HIDDEN² ·
-    histograms² / share² is more than (1 / (1 - share)² - 1) · 2 · cells². With few cells that is soon so. But then both
-    are small, and whoever asks again wants his answer for free: up to COARSER nothing is bought.
+    whole: the step of a histogram of the whole table that may serve for one of its rows, too.
+
+    stage: as those who ask first have it. One that is much noisier hides all but the fullest buckets: bought for next
+    to nothing, it would choose the limits of everybody. What was learned serves whatever its noise is: the steward
+    chose that. A query's own counts come before those of the whole table, which tell at most what is cut.
     """
-    cells = max((one.cells or 1 for one in releases), default=1)
-    grown = 1 / (1 - float(share)) ** 2 - 1
-    pays = sqrt(1 + grown * 2 * (cells * float(share) / (HIDDEN * max(1, histograms))) ** 2)
-    return Most(bought, max(COARSER, pays))
+    tables: dict[Release, tuple[UnitCounts, ...]] = {}
+    learned: set[Release] = set()
+    for step in stage.releases:
+        release = step.checked.release
+        every = [one for one in stored(_noisiest(step)) if is_histogram(one[1])]
+        steward = {id for id, _ in stored.learned(_noisiest(step))} if every else set()
+        least = noise_in(step) * NOISIER * SAME
+        counted = [(id, counts_of(noisy)) for id, noisy in every]
+        serving = [(id, c) for id, c in counted if any_noise or id in steward or c.noise <= least]
+        if not serving and stored.has_learned and (other := whole(release)) is not None:
+            serving = [(id, counts_of(noisy)) for id, noisy in stored.learned(_noisiest(other)) if is_histogram(noisy)]
+            steward = {id for id, _ in serving}
+        if serving:
+            tables[release] = tuple(counts for _, counts in reversed(serving))
+            learned |= {release} if serving[-1][0] in steward else set()
+    return StoredCounts(tables, frozenset(learned))
 
 
-def _serves(noisy: Noisy, most: Most | None) -> bool:
-    """Has each count of a stored histogram one Laplace noise of its own, and is it good enough?
-
-    One that is much noisier hides all but the fullest buckets: whoever bought it for next to nothing would choose
-    everybody's limits. One that tells nothing serves if another would be no better.
-    """
-    terms = counted(noisy).terms
-    if len(terms) != 1 or not isinstance(noisy.step.measurements[terms[0][0][0]].noise, DiscreteLaplace):
-        return False
-    tells = noisy.cells is None or bool(read_counts(noisy))
-    usual = 1 if noisy.cells is not None else 1 / OF_ONE
-    return most is None or scale_of_count(noisy) <= most.bought * usual * (most.times if tells else 1) * SAME
+def _noisiest(step: Step) -> Step:
+    """The step with more noise than any other has, so that whatever is stored of it has less."""
+    return replace(
+        step, measurements=tuple(replace(m, noise=DiscreteLaplace(LARGEST_SCALE)) for m in step.measurements)
+    )
 
 
-def _noise(noise: object) -> DiscreteLaplace:
-    assert isinstance(noise, DiscreteLaplace)
-    return noise
+def together(stored: Mapping[Release, Sequence[UnitCounts]]) -> Tables:
+    """All stored counts of the same units as one table each."""
+    return {release: counts[0].combined(counts[1:]) for release, counts in stored.items()}
+
+
+def chosen_by(stored: Mapping[Release, Sequence[UnitCounts]]) -> Iterator[Tables]:
+    """The counts that may have chosen the limits of a query that was asked before: by each stored table alone, or by
+    all that were stored then."""
+    for place in range(max((len(counts) for counts in stored.values()), default=0)):
+        yield {release: counts[min(place, len(counts) - 1)] for release, counts in stored.items()}
+        yield together({release: counts[: place + 1] for release, counts in stored.items()})
+
+
+def tables_of(released: Released) -> dict[Release, UnitCounts]:
+    """The counts of a stage, once they are released."""
+    tables = [noisy for noisy in released.noisy if isinstance(noisy, Noisy)]
+    return {s.checked.release: counts_of(noisy) for s, noisy in zip(released.stage.releases, tables, strict=True)}
 
 
 # ---------------------------------------------------------------- the choice: public values and released ones alone
 
 
-def choose(
-    checked: Checked, limits: Limits, found: Sequence[Wanted], tables: Mapping[Release, Noisy], ask: Ask
-) -> tuple[Limits, ...]:
-    """The limits of each release: those with the least estimated error."""
-    told: dict[tuple[int, Kind], Counts] = {
-        (w.release, w.kind): (read_with_tail if w.kind == "rows" else read_counts)(tables[w.histogram]) for w in found
-    }
-    return tuple(
-        _chosen(one, limits, {k: told[i, k] for k in KINDS if (i, k) in told}, ask, len(checked.releases))
-        for i, one in enumerate(checked.releases)
-    )
+Calibrated = Callable[[Limits], Step]
+"""The step of a release as it would be measured with these limits."""
 
 
-def _chosen(one: CheckedRelease, limits: Limits, told: Mapping[Kind, Counts], ask: Ask, releases: int) -> Limits:
-    found = limits
-    by_groups: dict[Kind, tuple[Counts, Sequence[int]]] = {
-        kind: (told[kind], _grid(told[kind], limits.most(name))) for kind, name in BY_GROUP if told.get(kind)
-    }
-    if by_groups and one.private_keys:
-        found = key_limits(one, limits, by_groups, ask, releases)
-    elif groups := told.get("groups"):
-        grid = _grid(groups, limits.most("max_groups"))
-        found = replace(found, max_groups=_best(grid, lambda g: _group_error(one, groups, g, ask)))
-    if rows := told.get("rows"):
-        grid = _grid(rows, limits.most("max_rows"))
-        found = replace(found, max_rows=_best(grid, lambda n: _row_error(one, rows, n, ask)))
-    return found
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """What the limits of one release are chosen by: named and seed limits, released counts, and what may be spent."""
+
+    checked: CheckedRelease
+    limits: Limits
+    counts: Mapping[Kind, UnitCounts]
+    scales: tuple[SumScale, ...] | None
+    ask: Ask
+    releases: int  # of the query
 
 
-def _grid(counts: Counts, most: int | None) -> list[int]:
-    """The limits to choose from: powers of two and what lies half-way between them, up to the last bucket's end.
+def choose(choosing: Choosing, calibrated: Calibrated) -> Limits:
+    """The limits of one release with the least expected error.
 
-    most: none is larger; then it is one of them itself.
+    calibrated: how the release is measured with seed limits, which tells the noise of one cell.
     """
-    last = max(counts)
-    grid = {2**k for k in range(last + 1)} | {3 * 2 ** (k - 2) for k in range(2, last + 1)}
-    if most is None or most >= max(grid):
-        return sorted(grid)
-    return sorted({n for n in grid if n < most} | {most})
+    checked, limits, counts = choosing.checked, choosing.limits, choosing.counts
+    by_groups: dict[Kind, tuple[Amounts, Sequence[int]]] = {
+        kind: (_amounts(counts[kind], kind), _grid(counts[kind], kind, limits.most(name)))
+        for kind, name in BY_GROUP
+        if kind in counts
+    }
+    if by_groups and checked.private_keys:
+        return key_limits(checked, limits, by_groups, choosing.ask, choosing.releases)
+    if "groups" in counts:
+        chosen = _chosen("groups", choosing, limits, _noise_per_group(calibrated(limits), limits.max_groups))
+        limits = replace(limits, max_groups=int(chosen))
+    if "rows" in counts:
+        chosen = _chosen("rows", choosing, limits, _noise_per_row(calibrated(limits), limits.max_rows or 1))
+        limits = replace(limits, max_rows=int(chosen))
+    elif "size" in counts:
+        assert choosing.scales is not None
+        smallest = smallest_size(checked)
+        seed = replace(limits, size=SizeLimit(SEED_ROWS * Fraction(1), choosing.scales))
+        noise = _noise_per_row(calibrated(seed), SEED_ROWS)
+        most = _chosen("size", choosing, limits, noise)
+        exact = Fraction(most).limit_denominator(2**20) * smallest
+        limits = replace(limits, size=SizeLimit(exact, choosing.scales))
+    return limits
 
 
-def _best(candidates: Sequence[int], error: Callable[[int], float]) -> int:
-    return min(candidates, key=lambda n: (error(n), n))
+def _chosen(kind: Kind, choosing: Choosing, limits: Limits, noise: float) -> float:
+    counts = choosing.counts[kind]
+    most = None if kind == "size" else limits.most("max_groups" if kind == "groups" else "max_rows")
+    tops: Sequence[float] = [float(top) for top in ladder_of(kind).tops]
+    if kind != "size":
+        tops = [float(n) for n in _up_to(tops, most)]
+    return choose_limit(counts.tail(ladder_of(kind)), tops, noise, UNSEEN[kind])
 
 
-def _sizes(bucket: int) -> tuple[float, float]:
-    """The least and the largest count of a bucket."""
-    return (1.0, 1.0) if bucket == 0 else (2.0 ** (bucket - 1) + 1, 2.0**bucket)
+def _up_to(tops: Sequence[float], most: int | None) -> list[int]:
+    """Limits to choose from: none above the most that is allowed, which is one of them itself."""
+    whole = [int(top) for top in tops]
+    return whole if most is None else sorted({n for n in whole if n < most} | {most})
 
 
-def _total(counts: Counts, limit: float | None = None) -> float:
-    """What all units have together, each at most the limit; within a bucket they are taken to be spread evenly."""
-    total = 0.0
-    for bucket, units in counts.items():
-        low, high = _sizes(bucket)
-        if limit is None or high <= limit:
-            total += units * (low + high) / 2
-        elif low >= limit:
-            total += units * limit
-        else:
-            kept = (limit - low) / (high - low)
-            total += units * (kept * (low + limit) / 2 + (1 - kept) * limit)
-    return total
+def _grid(counts: UnitCounts, kind: Kind, most: int | None) -> list[int]:
+    """Limits to choose from where keys are private: up to the last bucket in which anybody is expected."""
+    ladder = ladder_of(kind)
+    mean = counts.tail(ladder).mean
+    last = int(np.flatnonzero(mean >= 0.5)[-1]) if (mean >= 0.5).any() else 0
+    return _up_to(list(ladder.tops[: last + 1]), most)
 
 
-def _row_error(one: CheckedRelease, rows: Counts, limit: int, ask: Ask) -> float:
-    """The squared relative error of a cell of average size: what is cut, and the noise of each aggregate."""
-    whole = _total(rows)
-    cut = 1 - _total(rows, limit) / whole
-    values = {str(a.value.sql) for a in one.arguments if a.value is not None and not a.recipe.counted}
-    noise = sqrt(2) * limit * max(1, len(values)) / float(ask.pure) * (one.cells or 1) / whole
-    # A sum's noise is that of the largest value, and values are smaller: by how much isn't known, four times is usual.
-    factor = 4 if values else 1
-    return cut**2 + (factor * noise) ** 2
+def _amounts(counts: UnitCounts, kind: Kind) -> Amounts:
+    """About how many units have how much: the middle of each bucket, with the units that are expected in it."""
+    ladder = ladder_of(kind)
+    mean = counts.tail(ladder).mean
+    return tuple((float(n), float(u)) for n, u in zip(ladder.middles, mean, strict=True) if u > 0) or ((1.0, 1.0),)
 
 
-def _group_error(one: CheckedRelease, groups: Counts, limit: int, ask: Ask) -> float:
-    """The squared relative error of a number of units for each public key."""
-    whole = _total(groups)
-    kept = _total(groups, limit) / whole
-    scale = limit / float(ask.pure)
-    return (1 - kept) ** 2 + 2 * (scale * (one.cells or 1) / whole) ** 2
+def _noise_per_row(step: Step, limit: int) -> float:
+    """The scale of one cell's noise for a limit of one row, in rows: Laplace noise as wide as what is drawn."""
+    widths = [width for call in step.calls for width in _widths(step, call)]
+    return min(widths, default=1.0) / log(1 / (1 - CONFIDENCE)) / limit
+
+
+def _widths(step: Step, call: Any) -> Iterator[float]:
+    """Half the width of the noise of the numbers of rows that a call is made of; of a sum, in its largest values."""
+    for need in RECIPES[call.function].needs(call):
+        if need.kind in ("units", "clipped"):
+            continue
+        measured = [(float(w), step.measurements[p[0]]) for p, w in step.estimates[need].terms]
+        terms = [(weight, m.noise) for weight, m in measured if not isinstance(m.noise, NoisyMax)]
+        for _, m in measured:
+            if isinstance(m.noise, NoisyMax) and isinstance(m.statistic, Choice):
+                yield m.statistic.ranks(m.noise.worst(m.statistic.candidates, CONFIDENCE)) / 2**step.bits
+        if not terms or len(terms) < len(measured):
+            continue
+        unit = 1.0
+        if need.kind == "total" and need.value is not None:
+            size = step.checked.bounding.size
+            argument = next(a for a, c in zip(step.checked.arguments, step.calls, strict=True) if c == call)
+            scale = (
+                None
+                if size is None
+                else next(
+                    (s for s in size.scales if (s.argument, s.where) == (argument.call.argument, argument.call.where)),
+                    None,
+                )
+            )
+            unit = float(scale.unit) if scale is not None else float(call.magnitude)
+        if unit > 0:
+            yield float(half_width(terms, CONFIDENCE)) / unit
+
+
+def _noise_per_group(step: Step, limit: int | None) -> float:
+    """The scale of the noise of a number of units, for a limit of one group."""
+    variances = [
+        float(w) ** 2 * float(step.measurements[p[0]].noise.variance)
+        for quantity, linear in step.estimates.items()
+        if quantity.kind in ("units", "clipped")
+        for p, w in linear.terms
+    ]
+    return sqrt(max(variances, default=1.0) / 2) / (limit or 1)
+
+
+def better_limits(steps: Sequence[Step], tables: Tables) -> Iterator[str]:
+    """For people: where a named limit on rows cuts more than the noise hides, which one would be better."""
+    for step in steps:
+        limit, chosen = step.checked.bounding.mass, step.checked.bounding.chosen
+        named = limit is not None and "max_rows" not in chosen and unit_of(step.checked.release.input) is not None
+        histogram = histogram_of(step.checked, "rows") if named else None
+        if limit is None or histogram is None or histogram not in tables:
+            continue
+        tail, noise = tables[histogram].tail(ladder_of("rows")), _noise_per_row(step, limit)
+        now = clipping_of(tail, limit)
+        if not now.known or now.about <= noise * limit * log(1 / (1 - CONFIDENCE)):
+            continue
+        better = choose_limit(tail, [float(top) for top in ladder_of("rows").tops], noise)
+        if better > limit:
+            then = clipping_of(tail, better)
+            yield f"max_rows = {better:,.0f} would cut {then.share:.1%} of the rows, not {now.share:.1%}"

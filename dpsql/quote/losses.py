@@ -65,7 +65,7 @@ def _floats(release: Candidates, strategy: Strategy) -> Floats:
 def whole(release: Candidates, index: int) -> float:
     """What one unit may add to an aggregate, relative to its largest value: its rows, or itself."""
     call = release.calls[index]
-    return float(1 if call.units or call.clip else release.checked.bounding.contribution.mass or 1)
+    return float(1 if call.units or call.clip else release.checked.bounding.rows or 1)
 
 
 def selecting(strategy: Strategy) -> int:

@@ -20,7 +20,6 @@ from dpsql.mechanisms.budget import Split
 from dpsql.plan.nodes import Given, Plan, counted_groups, counts_rows, parts_of
 from dpsql.quote.model import Measurement, Stage, Step, View
 from dpsql.statistics.base import Statistic
-from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
@@ -42,7 +41,7 @@ def merge(text: str, checked: Sequence[Checked]) -> Together:
     """Releases over the same rows, keys and bounds become one with all their aggregates."""
     if len(checked) == 1:
         return _alone(checked[0])
-    checked = with_shared_lists(checked)
+    checked = with_shared_lists(_of_all_groups(checked))
     merged: list[CheckedRelease] = []
     responses: list[CheckedResponses] = []
     views: list[View] = []
@@ -72,6 +71,25 @@ def merge(text: str, checked: Sequence[Checked]) -> Together:
     return Together(Checked(plan, tuple(merged), tuple(responses)), tuple(views), tuple(rows))
 
 
+def _of_all_groups(checked: Sequence[Checked]) -> list[Checked]:
+    """All statements, those of the same groups but for HAVING over all of these: one release serves them all."""
+    every = [release for one in checked for release in one.releases]
+
+    def widened(release: CheckedRelease) -> CheckedRelease:
+        kept, whole = release.release.kept, _without_having(release)
+        others = [other for other in every if other.release.kept != kept]
+        return whole if kept and any(_same(whole, _without_having(other)) for other in others) else release
+
+    return [replace(one, releases=tuple(map(widened, one.releases))) for one in checked]
+
+
+def _without_having(release: CheckedRelease) -> CheckedRelease:
+    """The release with all groups, whatever HAVING says of keys; itself where all groups would be too many to list."""
+    if not release.release.kept or (release.wider is None and not release.private_keys):
+        return release
+    return replace(release, release=replace(release.release, kept=()), listed=release.wider, wider=None)
+
+
 def _alone(checked: Checked) -> Together:
     """One statement: its releases are its own."""
     views = [
@@ -93,6 +111,7 @@ def _same(a: CheckedRelease, b: CheckedRelease) -> bool:
         a.relation == b.relation
         and [k.sql for k in a.keys] == [k.sql for k in b.keys]
         and a.owner == b.owner
+        and a.release.kept == b.release.kept
         and (a.bounding, a.min_units, a.cells) == (b.bounding, b.min_units, b.cells)
         # Winners are chosen by one aggregate, and are part of what is released (Theorem FREE-1).
         and a.winners == b.winners
@@ -167,7 +186,7 @@ def _measure(statistic: Statistic) -> object:
     match statistic:
         case Count() | Units() | Distinct():
             return "count"
-        case Sum() | BoundedSum():
+        case Sum():
             return statistic.value.text
         case _:
             return None
@@ -177,5 +196,5 @@ def _size(measurement: Measurement, step: Step, split: Split) -> float:
     """The share that a statistic gets, up to a factor (Theorem SPLIT-2)."""
     statistic = measurement.statistic
     weight = 1 if isinstance(statistic, Units | Distinct) else 2**step.bits
-    unit = (statistic.value.grid.step if isinstance(statistic, Sum | BoundedSum | Joint) else Fraction(1)) / weight
+    unit = (statistic.value.grid.step if isinstance(statistic, Sum | Joint) else Fraction(1)) / weight
     return split.noise.best_share(measurement.sensitivity, unit, split.budget)

@@ -22,6 +22,7 @@ from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.analyze.responses import CheckedResponses
+from dpsql.bounds.unit_counts import Tables
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
@@ -40,7 +41,6 @@ from dpsql.plan.nodes import (
     Statement,
     parts_of,
 )
-from dpsql.plan.nodes import Release as ReleasePlan
 from dpsql.statistics.base import Quantity, Statistic
 from dpsql.statistics.bounds import Automatic
 from dpsql.statistics.strategy import Linear
@@ -277,8 +277,11 @@ class Quote:
     epsilon: Fraction
     offer: Callable[[Fraction], str | None] | None = None  # the accuracy that an ε pays for, where one was asked for
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
-    counts: Mapping[ReleasePlan, Noisy] = field(default_factory=dict)
+    counts: Tables = field(default_factory=dict)
     """Counts of units that are stored: what they tell of limits and ranges is free."""
+    notes: tuple[tuple[str, ...], ...] = ()
+    """Of each part: what SQL and policy alone say of what it leaves out, in words (notes.py)."""
+    learned: bool = False  # are its limits chosen by a histogram that the steward learned for everybody?
 
     @property
     def main(self) -> Stage:

@@ -66,11 +66,11 @@ def told_apart(statement: Statement) -> Statement:
 def _told_apart(group: Group) -> Group:
     weights: Weight | WeightUnits
     match group.input:
-        case Weight(input=rows, totals=()) if group.keys and _is_read(rows):
+        case Weight(input=rows, size=None) if group.keys and _is_read(rows):
             return replace(group, input=replace(group.input, among=_of_listed(rows)))
-        case Weight(input=rows, mass=mass, bits=bits, totals=()):  # Theorem FORM-1 (b)
+        case Weight(input=rows, mass=mass, bits=bits, size=None):  # Theorem FORM-1 (b)
             weights = WeightUnits(PerUnit(rows, group.keys, group.tallies, listed=True), mass, None, bits)
-        case WeightUnits(input=PerUnit() as per_unit):
+        case WeightUnits(input=PerUnit(size=None) as per_unit):
             weights = replace(group.input, input=replace(per_unit, listed=True))
         case _:
             raise AssertionError("nothing that an index refines: ask use_of")
@@ -124,13 +124,13 @@ def _is_read(rows: Gridded) -> bool:
 def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:
     """The group's weights, of these rows alone."""
     match group.input:
-        case Weight(mass=mass, bits=bits) if not group.keys:
+        case Weight(mass=mass, bits=bits, size=None) if not group.keys:
             # Theorem WEIGHT-2: without a peak it is WEIGHT-1. All rows of a unit are in one group: added up first,
             # they needn't be kept until the unit's weight is known.
             return WeightUnits(PerUnit(listed, (), group.tallies), mass, None, bits)
         case Weight():
             return replace(group.input, input=listed)
-        case WeightUnits(input=PerUnit() as per_unit):
+        case WeightUnits(input=PerUnit(size=None) as per_unit):
             return replace(group.input, input=replace(per_unit, input=listed))
         case _:
             raise AssertionError("nothing that an index refines: ask use_of")

@@ -9,27 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
+from functools import partial
 
-from dpsql.aggregates.noisy import Noisy
-from dpsql.analyze.bounding import Limits
+from dpsql.analyze.bounding import Bounding, Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked
+from dpsql.bounds.histograms import UnitCount, counts_for_bias
+from dpsql.bounds.unit_counts import Tables, UnitCounts
 from dpsql.core.cost import Cost, rounded
 from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Plan, Release
-from dpsql.quote.bounds import Stored, analyze_known, range_stage, with_released
+from dpsql.quote.bounds import analyze_known, range_stage, with_released
 from dpsql.quote.calibrate import calibrate, calibrate_rows
-from dpsql.quote.cuts import Wanted, watched
-from dpsql.quote.limits import Most, limits_stage, most_noise, scale_of, stored_tables, tables_of
+from dpsql.quote.learned import Lookup, Nothing, learned_rows
+from dpsql.quote.limits import (
+    OF_MEANS,
+    Choosing,
+    Countable,
+    Counting,
+    choose,
+    chooses_limits,
+    chosen_by,
+    counts_for_limits,
+    is_countable,
+    limits_stage,
+    means_for_limits,
+    part_of,
+    scales_of,
+    share_for_limits,
+    stored_counts,
+    tables_of,
+    together,
+)
 from dpsql.quote.merge import Together, merge, share, with_shared_lists
-from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage
-from dpsql.quote.totals import choose, wanted
-from dpsql.statistics.bounds import Automatic
+from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage, Step
+from dpsql.statistics.bounds import Automatic, AutomaticValue
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
+NOTHING = Nothing()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +70,7 @@ def quote_of(
     statements: Sequence[Statement],
     ask: Ask,
     catalog: Catalog,
-    stored: Stored = lambda _: (),
+    stored: Lookup = NOTHING,
     *,
     known_limits: bool = False,
 ) -> Quote:
@@ -60,11 +80,20 @@ def quote_of(
     """
     try:
         return _quote(text, statements, ask, catalog, stored, known_limits)
-    except PrivacyError:
-        if all(a.range is None for s in statements for a in s.checked.automatic):
-            raise
-    # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
-    return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, known_limits)
+    except PrivacyError as error:
+        refusal = error
+    automatic = [a for s in statements for a in s.checked.automatic]
+    if any(a.range is not None for a in automatic):
+        # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
+        try:
+            return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, known_limits)
+        except PrivacyError as error:
+            refusal = error
+    values = [a for a in automatic if isinstance(a, AutomaticValue)]
+    if not values or not all(a.named for a in values):
+        raise refusal
+    # Theorem AUTO-2: what can't be answered while a share pays for ranges of values is answered with derived ones.
+    return _quote(text, [_derived(s, catalog) for s in statements], ask, catalog, stored, known_limits)
 
 
 def _quote(
@@ -72,7 +101,7 @@ def _quote(
     statements: Sequence[Statement],
     ask: Ask,
     catalog: Catalog,
-    stored: Stored,
+    stored: Lookup,
     known_limits: bool,
 ) -> Quote:
     parts = tuple(_part(s) for s in statements)
@@ -85,132 +114,273 @@ def _quote(
     choice = _choice(text, statements, catalog, ask)
     if choice is not None and not pending:
         choice = choice.looked_up(stored, any_noise=known_limits)
+    share = Fraction(0) if choice is None else choice.share
     asked = ask if automatic or choice is not None else None
     some = len(pending) < len(automatic) or (choice is not None and not choice.missing)
-    share_of_limits = None if choice is None else catalog.policy.privacy.limits_share
+    share_of_limits = None if choice is None else share
     first, less = _first(together, automatic, share_of_limits, ask) if some else (None, None)
     *asks, rest = shares(ask, [a.share for a in pending]) if pending else [ask]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
     if choice is not None and choice.missing:
-        mine, rest = shares(rest, [catalog.policy.privacy.limits_share])
+        mine, rest = shares(rest, [share])
         choice = choice.measured(mine, ranges, automatic)
-        assert choice.stage is not None
-        stages.append(choice.stage)
+        stages += choice.stages
     if together.rows:
         rows, rest = _rows(together, rest)
         stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        if choice is not None and any(choice.wanted) and not choice.open:
-            together = merge(text, choice.settled(automatic, choice.tables))
-        main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
         if pending or (choice is not None and choice.open):
+            main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
             main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
         else:
-            main = replace(main, enough=_enough(together, first))
+            main = replace(_settled(together, choice, stored, rest, first), automatic=automatic, asked=asked)
         stages.append(main)
-    tables = {} if choice is None else choice.tables
-    return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon, counts=tables)
+    counts = {} if choice is None else choice.tables
+    learned = choice is not None and choice.chooses and bool(choice.learned) and not choice.missing
+    return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon, counts=counts, learned=learned)
+
+
+def _settled(together: Together, choice: _Choice | None, stored: Lookup, rest: Ask, first: Ask | None) -> Stage:
+    """The main stage where nothing is open. Stored counts that have chosen the limits of a stored release choose again.
+
+
+    Else all of them together do: better counts decide for what is paid anyway.
+    """
+
+    def stage_of(merged: Together) -> Stage:
+        return replace(_calibrated(merged, rest), enough=_enough(merged, first))
+
+    if choice is None or not choice.chooses:
+        return stage_of(together)
+    text = together.checked.plan.text
+    automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))
+    tried: list[list[Bounding]] = []
+    for tables in (*chosen_by(choice.stored), choice.tables):
+        settled = choice.settled(automatic, tables)
+        bounds = [release.bounding for one in settled for release in one.releases]
+        if bounds not in tried:
+            main = stage_of(merge(text, settled))
+            if all(stored(s) for s in main.enough or main.steps if isinstance(s, Step)):
+                return main
+            tried.append(bounds)
+    return main if bounds == tried[-1] else stage_of(merge(text, settled))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """How limits are chosen, and what is known of what they cut: the counts of units that tell it, and their noise."""
+    """How limits are chosen, and what is known of what they cut.
+
+    means: of each statement, what tells how large values are. first: what those who ask first, when nothing is stored,
+    have for counts of units; rest: and for the release. Limits are chosen for that, so that they are the same when the
+    same is asked again. stored: stored counts, the oldest of each first; tables: all of them together; learned: which
+    of them the steward learned for everybody. stages: what isn't stored is measured first.
+    """
 
     text: str
     statements: tuple[Statement, ...]
-    wanted: tuple[tuple[Wanted, ...], ...]  # of each statement, what chooses its limits
-    every: Sequence[Wanted]  # these, and what tells what is cut
+    means: tuple[UnitCount, ...]
     catalog: Catalog
-    first: Ask  # what whoever asks first, when nothing is stored, has for the counts
-    rest: Ask  # and for the release: limits are chosen for that, so that they are the same when he asks again
-    tables: Mapping[Release, Noisy]  # stored counts
-    most: Most | None = None  # how much noise stored counts may have
-    stage: Stage | None = None  # what isn't stored is measured first
+    first: Ask
+    rest: Ask
+    share: Fraction = Fraction(0)  # of what is spent
+    stored: Mapping[Release, tuple[UnitCounts, ...]] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
+    learned: frozenset[Release] = frozenset()
+    stages: tuple[Stage, ...] = ()
 
-    def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
-        """The choice with the stage that measures the counts, for this share of the query."""
-        pending = [a.key for a in automatic if a.range is None]
+    def of(self, statement: Statement) -> _Choice:
+        """The choice for one of its statements alone."""
+        means = tuple(_means([statement.checked], [statement], self._countable))
+        return replace(self, statements=(statement,), means=means)
 
-        def stage_with(missing: Sequence[Wanted], known: Sequence[Automatic]) -> Stage:
-            return limits_stage(self.text, missing, ask, self.catalog, self.public, known, self.most)
-
-        def settle(known: Known) -> Stage:
-            found = _known(automatic, dict(zip(pending, ranges, strict=True)), known)
-            return stage_with(self._found_since(found), found)
-
-        ready = [a for a in automatic if a.range is not None]
-        stage = stage_with(self.missing, ready)
-        if pending:  # how many values are clipped, so how the share is divided, hangs on the ranges; its price doesn't
-            stage = replace(stage, after=ranges, settle=settle, most=_whole(ask, stage.own, Fraction(0)))
-        return replace(self, stage=stage)
-
-    def looked_up(self, stored: Stored, *, any_noise: bool) -> _Choice:
-        """The choice with what is stored of its counts."""
-        known = [a for s in self.statements for a in s.checked.automatic]
-        most = None if any_noise else self.most
-        return replace(self, tables=stored_tables(self._all_counts(known), stored, most))
-
-    def bought(self, automatic: Sequence[Automatic]) -> Fraction:
-        """The scale of noise of all counts where none is stored."""
-        return scale_of(self._all_counts(automatic))
-
-    def _all_counts(self, automatic: Sequence[Automatic]) -> Stage:
-        """The stage of all counts, as whoever asks first has it."""
-        ready = [a for a in dict.fromkeys(automatic) if a.range is not None]
-        return limits_stage(self.text, self.every, self.first, self.catalog, self.public, ready)
-
-    def _found_since(self, released: Sequence[Automatic]) -> list[Wanted]:
-        """All counts, with ranges that were found since, outside of which values are counted."""
-        checked = [self._one(i, released, None) for i in range(len(self.statements))]
-        pending = [any(a.range is None for a in s.checked.automatic) for s in self.statements]
-        return _every(self.wanted, checked, pending)
+    def _countable(self, histogram: Release) -> bool:
+        """Can units be counted so?"""
+        return is_countable(histogram, public=self._public, catalog=self.catalog)
 
     @property
-    def missing(self) -> list[Wanted]:
-        return [one for one in self.every if one.histogram not in self.tables]
+    def _public(self) -> frozenset[str]:
+        return frozenset().union(*(s.plan.public for s in self.statements))
+
+    def counts(self, checked: Sequence[Checked], tables: Tables) -> list[UnitCount]:
+        """All counts of units: those that choose a limit, and those that tell what is cut (Theorem CUT-1)."""
+        chosen: list[UnitCount] = []
+        others: list[UnitCount] = []
+        for statement, one in zip(self.statements, checked, strict=True):
+            pending = any(a.range is None for a in statement.checked.automatic)
+            chosen += counts_for_limits(one, statement.limits, tables, self._countable)
+            for index, release in enumerate(one.releases):
+                others += counts_for_bias(release, index, open_ranges=pending)
+        return chosen + others
+
+    def looked_up(self, stored: Lookup, *, any_noise: bool) -> _Choice:
+        """The choice with what is stored of its counts."""
+        automatic = [a for s in self.statements for a in s.checked.automatic]
+        known: dict[Release, tuple[UnitCounts, ...]] = {}
+        learned: set[Release] = set()
+        checked = [s.checked for s in self.statements]
+        of_means, of_counts = self._divided(self.first)
+        for of_mean, ask in ((True, of_means), (False, of_counts)):  # means tell which histograms are needed
+            counts = list(self.means) if of_mean else self.counts(checked, together(known))
+            if counts:
+                stage = self._stage(counts, ask, automatic)
+                found = stored_counts(stage, stored, partial(self._whole, ask=ask, ranges=automatic), any_noise)
+                known |= found.tables
+                learned |= found.learned
+        return replace(self, stored=known, tables=together(known), learned=frozenset(learned))
+
+    def _whole(self, histogram: Release, ask: Ask, ranges: Sequence[Automatic]) -> Step | None:
+        """The step of the histogram of the whole table that may serve for one of some units' rows."""
+        whole = learned_rows(histogram, self.catalog)
+        if whole is None or whole == histogram:
+            return None
+        with suppress(Error):
+            return self._stage([UnitCount("rows", 0, whole)], ask, ranges).releases[0]
+        return None
+
+    def measured(self, ask: Ask, ranges: tuple[Stage, ...], automatic: tuple[Automatic, ...]) -> _Choice:
+        """The choice with the stages that measure what isn't stored of its counts, for this share of the query."""
+        ready = [a for a in automatic if a.range is not None]
+        means = [one for one in self.means if one.histogram not in self.tables]
+        stages: list[Stage] = []
+        if means:
+            mine, ask = self._divided(ask)
+            stages.append(self._stage(means, mine, ready))
+            if ranges:
+                stages[0] = self._settled_after(stages[0], ranges, mine, automatic, ranges, None)
+        counts = self.counts([s.checked for s in self.statements], self.tables)
+        # Which histogram is needed hangs on means: until they are released, what is planned and paid for is all of it.
+        missing = [c for c in counts if stages or c.histogram not in self.tables]
+        stage = self._stage(missing, ask, ready)
+        if ranges or stages:  # what is counted hangs on ranges and means; its price doesn't
+            before = (*ranges, *stages)
+            stage = self._settled_after(stage, before, ask, automatic, ranges, stages[0] if stages else None)
+        return replace(self, stages=(*stages, stage))
+
+    def _divided(self, ask: Ask) -> tuple[Ask, Ask]:
+        """What is spent on means and on histograms."""
+        if not self.means:
+            return ask, ask
+        of_means, rest = shares(ask, [OF_MEANS])
+        return of_means, replace(rest, mechanism="laplace")
+
+    def _settled_after(
+        self,
+        stage: Stage,
+        before: tuple[Stage, ...],
+        ask: Ask,
+        automatic: tuple[Automatic, ...],
+        ranges: tuple[Stage, ...],
+        means: Stage | None,
+    ) -> Stage:
+        """A stage of counts that is settled once the stages before it are released. Its price is that of its share."""
+        pending = [a.key for a in automatic if a.range is None]
+        counts_means = (
+            means is None and stage.steps and stage.releases[0].checked.release in {one.histogram for one in self.means}
+        )
+
+        def settle(known: Known) -> Stage:
+            # Theorem LIMITS-1: what was released makes no error. Where it leaves nothing to be counted, what was
+            # priced is measured.
+            with suppress(Error, ArithmeticError):
+                released = _known(automatic, dict(zip(pending, ranges, strict=True)), known)
+                checked = [self._seeded(i, released) for i in range(len(self.statements))]
+                if counts_means:
+                    counts = _means(checked, self.statements, self._countable)
+                else:
+                    tables = self.tables if means is None else {**self.tables, **tables_of(known[means])}
+                    counts = self.counts(checked, tables)
+                known_before = {} if means is not None else self.tables
+                if missing := [c for c in counts if c.histogram not in known_before]:
+                    return self._stage(missing, ask, released)
+            return stage
+
+        return replace(stage, after=before, settle=settle, most=_whole(ask, stage.own, Fraction(0)))
+
+    def _stage(self, counts: Sequence[UnitCount], ask: Ask, ranges: Sequence[Automatic]) -> Stage:
+        return limits_stage(self._counting(ranges), counts, ask, self.catalog)
+
+    def _counting(self, ranges: Sequence[Automatic]) -> Counting:
+        return Counting(self.text, self._public, tuple(a for a in dict.fromkeys(ranges) if a.range is not None))
+
+    @property
+    def missing(self) -> bool:
+        """Is something to be counted that isn't stored?"""
+        every = [*self.means, *self.counts([s.checked for s in self.statements], self.tables)]
+        return any(one.histogram not in self.tables for one in every)
+
+    @property
+    def chooses(self) -> bool:
+        """Is a limit chosen?"""
+        return _chooses(self.statements)
 
     @property
     def open(self) -> bool:
         """Are limits chosen by counts that are still to be measured?"""
-        return any(one.histogram not in self.tables for found in self.wanted for one in found)
+        wanted = [
+            c for s in self.statements for c in counts_for_limits(s.checked, s.limits, self.tables, self._countable)
+        ]
+        wanted += self.means
+        return any(one.histogram not in self.tables for one in wanted)
 
-    @property
-    def public(self) -> frozenset[str]:
-        return frozenset().union(*(s.plan.public for s in self.statements))
-
-    def settled(self, automatic: Sequence[Automatic], tables: Mapping[Release, Noisy]) -> list[Checked]:
+    def settled(self, automatic: Sequence[Automatic], tables: Tables) -> list[Checked]:
         """All statements with the limits that were chosen; where these would be refused, with fixed public ones."""
         with suppress(Error):
-            found = [self._one(i, automatic, tables) for i in range(len(self.statements))]
-            _calibrated(
-                merge(self.text, found), self.rest
-            )  # Theorem LIMITS-1: no refusal rests on a released value, together neither
-            return found
-        return [self._one(i, automatic, None) for i in range(len(self.statements))]
+            chosen = [self._chosen(i, automatic, tables) for i in range(len(self.statements))]
+            # Theorem LIMITS-1: no refusal rests on a released value, together neither
+            _calibrated(merge(self.text, chosen), self.rest)
+            return chosen
+        return [self._seeded(i, automatic) for i in range(len(self.statements))]
 
-    def _one(self, index: int, automatic: Sequence[Automatic], tables: Mapping[Release, Noisy] | None) -> Checked:
-        """A statement with chosen limits; without counts, or where it would be refused, with the fixed ones."""
+    def _seeded(self, index: int, automatic: Sequence[Automatic]) -> Checked:
+        """A statement with fixed limits in the place of chosen ones."""
         statement = self.statements[index]
-        used = [a for a in automatic if a.key in {b.key for b in statement.checked.automatic}]
-        if tables is not None:
-            with suppress(Error, ArithmeticError):  # estimates are floats, and ranges may be near the ends of those
-                limits = choose(statement.checked, statement.limits, self.wanted[index], tables, self.rest)
-                checked = analyze_known(statement.plan, limits, self.catalog, used)
-                calibrate(checked, self.rest)  # Theorem LIMITS-1: no refusal rests on a released value
-                return checked
+        used = self._used(index, automatic)
+        if list(statement.checked.automatic) == used:
+            return statement.checked
         return analyze_known(statement.plan, statement.limits, self.catalog, used)
 
+    def _used(self, index: int, automatic: Sequence[Automatic]) -> list[Automatic]:
+        keys = {a.key for a in self.statements[index].checked.automatic}
+        return [a for a in automatic if a.key in keys]
 
-def _every(
-    wanted: Sequence[Sequence[Wanted]], statements: Sequence[Checked], open_ranges: Sequence[bool]
-) -> list[Wanted]:
-    """All counts of units: those that choose a limit, and those that tell what is cut (Theorem CUT-1)."""
-    found = [w for one in wanted for w in one]
-    for checked, pending in zip(statements, open_ranges, strict=True):
-        for index, one in enumerate(checked.releases):
-            found += watched(one, index, open_ranges=pending)
-    return found
+    def _chosen(self, index: int, automatic: Sequence[Automatic], tables: Tables) -> Checked:
+        """A statement with the limits that released counts choose; where it would be refused, with fixed ones."""
+        statement, used = self.statements[index], self._used(index, automatic)
+        seeded = self._seeded(index, automatic)
+        with suppress(Error, ArithmeticError):  # estimates are floats, and ranges may be near the ends of those
+            limits = self._limits(statement, seeded, used, tables)
+            checked = analyze_known(statement.plan, limits, self.catalog, used)
+            calibrate(checked, self.rest)  # Theorem LIMITS-1: no refusal rests on a released value
+            return checked
+        return seeded
+
+    def _limits(self, statement: Statement, seeded: Checked, used: Sequence[Automatic], tables: Tables) -> list[Limits]:
+        """The limits of each release of a statement."""
+        wanted = list(counts_for_limits(seeded, statement.limits, tables, self._countable))
+        found = []
+        for place, release in enumerate(seeded.releases):
+            counts = {w.kind: tables[w.histogram] for w in wanted if w.release == place}
+            scales = scales_of(release, statement.limits, tables, self._countable)
+            choosing = Choosing(release, statement.limits, counts, scales, self.rest, len(seeded.releases))
+            found.append(choose(choosing, partial(self._step, statement, place, used)))
+        return found
+
+    def _step(self, statement: Statement, place: int, used: Sequence[Automatic], limits: Limits) -> Step:
+        """How a release would be measured with these limits."""
+        each = [limits if i == place else statement.limits for i in range(len(statement.plan.releases))]
+        checked = analyze_known(statement.plan, each, self.catalog, used)
+        return calibrate(checked, self.rest).releases[place]
+
+
+def _chooses(statements: Sequence[Statement]) -> bool:
+    """Is any limit chosen?"""
+    return any(chooses_limits(s.checked, s.limits) for s in statements)
+
+
+def _means(checked: Sequence[Checked], statements: Sequence[Statement], countable: Countable) -> list[UnitCount]:
+    """What tells how large values are, where units may be bounded by size."""
+    return [m for one, s in zip(checked, statements, strict=True) for m in means_for_limits(one, s.limits, countable)]
 
 
 def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: Ask) -> _Choice | None:
@@ -218,25 +388,55 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
 
     None, too, where so little can't be shared, and no limit has to be chosen: then what is cut isn't known.
     """
-    share = catalog.policy.privacy.limits_share
+    share = share_for_limits(catalog, ask)
     if not share:
         return None
-    found = tuple(tuple(wanted(s.checked, s.limits, catalog, ask)) for s in statements)
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
+    checked = [s.checked for s in statements]
+    public = frozenset().union(*(s.plan.public for s in statements))
+    means = tuple(_means(checked, statements, partial(is_countable, public=public, catalog=catalog)))
     try:
-        first, rest = shares(_without(ask, automatic), [share])
-        pending = [any(a.range is None for a in s.checked.automatic) for s in statements]
-        every = _every(found, [s.checked for s in statements], pending)
-        choice = _Choice(text.strip(), tuple(statements), found, every, catalog, first, rest, {})
-        if not choice.missing:
+        choice = _Choice(text.strip(), tuple(statements), means, catalog, ask, ask)
+        counts = choice.counts(checked, {})
+        if not counts:
             return None
-        releases = [one for s in statements for one in s.checked.releases]
-        histograms = len({one.histogram for one in every if one.histogram.keys})
-        return replace(choice, most=most_noise(releases, share, histograms, choice.bought(automatic)))
+        if not means:
+            share *= min(Fraction(1), sum(part_of(count) for count in counts))
+        first, rest = shares(_without(ask, automatic), [share])
+        choice = replace(choice, first=first, rest=rest, share=share)
+        choice._stage(counts, first, automatic)  # refused here, if it is
+        return choice
     except PrivacyError:
-        if any(found):
+        if _chooses(statements):
             raise
         return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """The stages that learn what isn't stored; and of each statement whether it needs counts, and whether they are
+    stored already."""
+
+    stages: tuple[Stage, ...]
+    needed: tuple[bool, ...]
+    stored: tuple[bool, ...]
+
+
+def learning(text: str, statements: Sequence[Statement], ask: Ask, catalog: Catalog, stored: Lookup) -> Learning:
+    """How to learn the counts of units which these statements would buy, for all of `ask` together.
+
+    What is stored isn't measured again, however noisy it is.
+    """
+    checked = [s.checked for s in statements]
+    choice = _Choice(text, tuple(statements), (), catalog, ask, ask)
+    choice = replace(choice, means=tuple(_means(checked, statements, choice._countable)))
+    needed = tuple(bool(choice.of(s).counts([s.checked], {})) for s in statements)
+    if not any(needed):
+        return Learning((), needed, needed)
+    choice = choice.looked_up(stored, any_noise=True)
+    known = tuple(not choice.of(s).missing for s in statements)
+    # Theorem LIMITS-1, "Learned once": one stage of histograms for equal shares, however many tables they are of
+    return Learning(choice.measured(ask, (), ()).stages if choice.missing else (), needed, known)
 
 
 def _without(ask: Ask, automatic: Sequence[Automatic]) -> Ask:
@@ -245,7 +445,7 @@ def _without(ask: Ask, automatic: Sequence[Automatic]) -> Ask:
 
 
 def _known(
-    automatic: Sequence[Automatic], stages: Mapping[tuple[str, str], Stage], known: Known
+    automatic: Sequence[Automatic], stages: Mapping[tuple[object, object], Stage], known: Known
 ) -> tuple[Automatic, ...]:
     """The automatic bounds, with the ranges that were just released."""
     return tuple(with_released(a, known[stages[a.key]]) if a.range is None else a for a in automatic)
@@ -283,6 +483,13 @@ def _seeded(statement: Statement, catalog: Catalog) -> Statement:
     return replace(statement, checked=analyze_known(statement.plan, statement.limits, catalog, ranges))
 
 
+def _derived(statement: Statement, catalog: Catalog) -> Statement:
+    """A statement with the derived ranges of its values, and the seed ranges of its columns that were released."""
+    columns = [a for a in statement.checked.automatic if not isinstance(a, AutomaticValue)]
+    ranges = [a if a.range is None else a.seeded for a in columns]
+    return replace(statement, checked=analyze_known(statement.plan, statement.limits, catalog, ranges))
+
+
 def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]:
     """An ask for each share and one for the rest, which together are no more than the whole; shares: at most `most`."""
     whole = sum(of, Fraction(0))
@@ -312,13 +519,16 @@ def shares(ask: Ask, of: Sequence[Fraction], most: Fraction = MOST) -> list[Ask]
 def require_known(checked: Checked, what: str) -> None:
     """Refuse what can't be planned before the ranges are known."""
     for one in checked.automatic:
-        if one.range is None:
-            raise PrivacyError(
-                f"{what} needs the range of {one.table}.{one.column}, which is automatic and not known yet",
-                code="automatic",
-                hint=f"ask for it first, as a query of its own with an epsilon: SELECT AVG({one.column}) FROM "
-                f"{one.table}; its range stays",
-            )
+        if one.range is not None:
+            continue
+        first = f"as a query of its own with an epsilon: SELECT AVG({one.column}) FROM {one.table}"
+        if isinstance(one, AutomaticValue):
+            first = "with the same query and an epsilon"
+        raise PrivacyError(
+            f"{what} needs the range of {one.title}, which is automatic and not known yet",
+            code="automatic",
+            hint=f"ask for it first, {first}; its range stays",
+        )
 
 
 def require_chosen(quote: Quote) -> Quote:
@@ -382,19 +592,18 @@ def _unsettled(
     What is charged must not depend on them: the most that this ask can cost (Theorems AUTO-1 and LIMITS-1). Where only
     ranges are open, the mechanism is settled now; where limits are, which mechanism is best hangs on them.
     """
-    own, measured = main.own, None if choice is None or not choice.open else choice.stage
-    fixed = ask if measured is not None else replace(ask, mechanism=main.split.name)
-    most = _whole(
-        ask, own, ask.delta if own.delta or (measured is not None and ask.mechanism == "auto") else Fraction(0)
-    )
-    less = first if first is None or measured is not None else replace(first, mechanism=main.split.name)
+    own, measured = main.own, () if choice is None or not choice.open else choice.stages
+    fixed = ask if measured else replace(ask, mechanism=main.split.name)
+    most = _whole(ask, own, ask.delta if own.delta or (measured and ask.mechanism == "auto") else Fraction(0))
+    less = first if first is None or measured else replace(first, mechanism=main.split.name)
     pending = [a.key for a in main.automatic if a.range is None]
 
     def settle(known: Known) -> Stage:
         found = _known(main.automatic, dict(zip(pending, ranges, strict=True)), known)
         keys = {a.key: a for a in found}
-        if choice is not None and measured is not None:
-            again = choice.settled(found, {**choice.tables, **tables_of(known[measured])})
+        if choice is not None and measured:
+            released = [tables_of(known[stage]) for stage in measured]
+            again = choice.settled(found, {**choice.tables, **{r: t for tables in released for r, t in tables.items()}})
         else:
             again = [
                 analyze_known(s.plan, s.limits, catalog, [keys[a.key] for a in s.checked.automatic])
@@ -411,5 +620,4 @@ def _unsettled(
             return replace(main, automatic=tuple(given_way))
         return replace(settled, automatic=tuple(used[a.key] for a in main.automatic))
 
-    after = ranges if measured is None else (*ranges, measured)
-    return replace(main, after=after, settle=settle, most=most, open=measured is not None)
+    return replace(main, after=(*ranges, *measured), settle=settle, most=most, open=bool(measured))

@@ -35,28 +35,32 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import Candidates
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.tally import Size, Spectrum, Tally
 
 FEW = 2  # tallies of a unit
 
 
-def statement_of(release: Candidates, tallies: tuple[Tally, ...], together: tuple[Moments, ...]) -> Statement:
-    """Plain aggregation where every bound is proved; else the steps of "Bounding" (above), and no others."""
+def statement_of(
+    release: Candidates, tallies: tuple[Tally, ...], together: tuple[Moments, ...], size: Size | None = None
+) -> Statement:
+    """Plain aggregation where every bound is proved; else the steps of "Bounding" (above), and no others.
+
+    size: what one unit's rows add up to in the statistics, where that is bounded, and not their number.
+    """
     checked, bounding = release.checked, release.checked.bounding
     keys = tuple(f"k{i}" for i in range(len(checked.keys)))
     named = tuple((f"t{i}", t) for i, t in enumerate(tallies))
     rows = _rows(release, together, tallies)
     # Without keys a unit has one row of tallies, which pays as long as they are few: each makes all the rest slower.
     once = (not keys and len(tallies) <= FEW) or _read_once(checked)
-    totals = tuple((name, t) for name, t in named if t.most is not None)
-    peaks = bounding.peak is not None or any(t.most is not None and t.most.peak is not None for t in tallies)
-    by_row = bounding.cap is None and not peaks and not _clips(release, tallies)
+    by_row = bounding.cap is None and bounding.peak is None and not _clips(release, tallies)
+    assert (size is None) or (bounding.size is not None), "a size is weighed by if it is limited"
     if is_plain(release, tallies):
         group = Group(rows, keys, named)
     elif bounding.weighted and by_row and not once:
-        group = Group(Weight(rows, bounding.mass, release.bits, totals), keys, named)
+        group = Group(Weight(rows, bounding.mass, release.bits, size), keys, named)
     else:
-        group = Group(_whole_units(release, PerUnit(rows, keys, named)), keys, named)
+        group = Group(_whole_units(release, PerUnit(rows, keys, named, size=size)), keys, named)
     return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
 
 
@@ -129,7 +133,7 @@ def _counted_units(release: Candidates, tallies: tuple[Tally, ...]) -> Relation:
 
 
 def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups | SpreadVotes | WeightUnits:
-    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need; totals likewise (TOTALS-1).
+    """Cap groups, then peak, then mass: the order that Theorems CAP-1 and WEIGHT-2 need; a size after the cap (SIZE-1).
 
     A unit's votes are spread over the groups that the cap leaves to it (KEYW-1).
     """

@@ -1,11 +1,10 @@
 """An answer on its way from a server to a session far away: a table in Arrow, and beside it what is said of it.
 
-Intervals travel as they are at 95%. All of it has left already (Theorem POST-1).
+Intervals travel as they are at 95%, infinite ends among them. All of it has left already (Theorem POST-1).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -21,6 +20,7 @@ from dpsql.core.cost import Cost
 from dpsql.core.parameters import Constant, Parameters
 from dpsql.store.archive import from_bytes, to_bytes
 from dpsql.store.errors import pack_error, unpack_error, with_numbers
+from dpsql.store.plain import from_json, to_json
 
 MEDIA = "application/vnd.dpsql.answers"
 CONFIDENCE = 0.95
@@ -51,7 +51,10 @@ def unpack(content: bytes) -> list[Answer]:
 def _packed(answer: Answer) -> bytes:
     ends = answer.intervals(CONFIDENCE)
     names = answer.columns
-    errors = [pack_error(_between(ends[name])) for name in names]
+    errors = [
+        pack_error(origin if isinstance(origin, Between) else _between(ends[name]))
+        for name, origin in zip(names, answer.origins, strict=True)
+    ]
     receipt = answer.receipt
     said: dict[str, Any] = {
         "format": FORMAT,
@@ -66,15 +69,16 @@ def _packed(answer: Answer) -> bytes:
         "missing": dict(answer.missing),
         "ranks": dict(answer.ranks),
         "notes": list(answer.notes),
+        "few": [[place, list(rows)] for place, rows in answer.few.items()],
         "about": dict(answer.about),
     }
     table = with_numbers(answer.table, [one for _, numbers in errors for one in numbers])
-    return to_bytes(table.replace_schema_metadata({KEY: json.dumps(said)}))
+    return to_bytes(table.replace_schema_metadata({KEY: to_json(said)}))
 
 
 def _unpacked(part: bytes) -> Answer:
     whole = from_bytes(part)
-    said = json.loads(whole.schema.metadata[KEY])
+    said = from_json(whole.schema.metadata[KEY])
     if said["format"] != FORMAT:
         raise ValueError("the server's answers have another format: upgrade the older of the two")
     visible = len(said["origins"])
@@ -101,7 +105,8 @@ def _unpacked(part: bytes) -> Answer:
         tuple(said["cut_notes"]),
         said["missing"],
         said["ranks"],
-        lists=tuple(said["notes"]),
+        left_out=tuple(said["notes"]),  # all of them, in their order
+        few={place: tuple(rows) for place, rows in said.get("few", ())},
         about=said["about"],
     )
 

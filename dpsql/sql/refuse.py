@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import TypeVar
 
 from sqlglot import exp
 
 from dpsql.core.errors import Error
+from dpsql.core.ranges import Range
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.trees import copied, nodes_of
 
 E = TypeVar("E", bound=Error)
 Place = exp.Expr | Iterable[exp.Expr] | None
+
+LONGEST_NUMBER = 9  # characters of a number that a hint names
 
 _RESERVED = {
     "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
@@ -40,6 +44,28 @@ def refuse(kind: type[E], message: str, place: Place, *, code: str, hint: str) -
     error = kind(message, code=code, hint=hint)
     error.offsets = offsets(place)
     return error
+
+
+def ends_to_name(known: Range) -> tuple[str, str, str]:
+    """The ends that a hint gives a range: the policy's, or else the words low and high; and what these mean.
+
+    Nobody but the analyst knows what the values are like: a number that is made up would be paid for.
+    """
+    low, high = _number(known.low) or "low", _number(known.high) or "high"
+    words = [("low", "least", low), ("high", "greatest", high)]
+    missing = [(word, most) for word, most, end in words if word == end]
+    if not missing:
+        return low, high, ""
+    names, ends = " and ".join(word for word, _ in missing), " and the ".join(most for _, most in missing)
+    return low, high, f", where {names} {'are' if len(missing) > 1 else 'is'} the {ends} value that you expect"
+
+
+def _number(end: object) -> str | None:
+    """An end as people write numbers; None of no number, and of one that nobody would have written."""
+    if not isinstance(end, Fraction):
+        return None
+    text = f"{float(end):.10g}" if end.denominator > 1 else str(end.numerator)
+    return text if len(text) <= LONGEST_NUMBER else None
 
 
 def shown(node: exp.Expr, limit: int = 60) -> str:

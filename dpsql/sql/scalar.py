@@ -147,6 +147,17 @@ def tighten(condition: exp.Expr, columns: Mapping[str, Scalar]) -> Mapping[str, 
     return narrowed
 
 
+def excluded(condition: exp.Expr, columns: Mapping[str, Scalar]) -> Iterator[tuple[exp.Expr, str, Range]]:
+    """The conjuncts that no value in the range of one of these columns meets: each with the column and its range."""
+    narrowed = dict(columns)
+    for conjunct in _conjuncts(condition):
+        for name, bounds in _facts(conjunct, narrowed):
+            known = narrowed[name].range
+            if known.excludes(bounds):
+                yield conjunct, name, known
+            narrowed[name] = replace(narrowed[name], range=known.intersect(bounds))
+
+
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
     waiting: list[Any] = [condition]
     while waiting:
@@ -258,6 +269,7 @@ def comparable_constant(node: exp.Expr, column: Scalar) -> Scalar | None:
 __all__ = [
     "Scalar",
     "comparable_constant",
+    "excluded",
     "post",
     "scalar",
     "tighten",

@@ -9,7 +9,10 @@ from dpsql.statistics.deviation import Deviation
 from dpsql.statistics.ranks import Extreme, Quantiles
 
 CHOICES = (Extreme, Quantiles, Deviation)
-CHOSEN = tuple(kind for choice in CHOICES for kind in choice.kinds)
+ENDS = ("lower", "upper", "spare")
+"""Of the interval around a chosen value: its ends, and how many cut rows it holds (Theorem QUANTILE-2)."""
+
+CHOSEN = (*(kind for choice in CHOICES for kind in choice.kinds), *ENDS)
 """The kinds of quantities that are chosen."""
 
 UNWEIGHTED = ("units", "clipped", "distinct", *CHOSEN)

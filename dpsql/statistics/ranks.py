@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from math import floor, log
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dpsql.core.segments import Places, positions
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.statistics.around import ENDS_SHARE, MISS, Around
 from dpsql.statistics.base import Integers, Making, Quantity, Value
 from dpsql.statistics.tally import Spectrum, Tally
 
@@ -27,6 +27,7 @@ class Quantiles:
 
     The middle one is chosen first, then those below it among the values up to it, and those above among the rest, so
     that a row is looked at once on each of the levels. A value that many rows share is cut where the choice falls.
+    Then the ends of an interval are chosen around each of those that are to have one.
     """
 
     value: Value
@@ -35,6 +36,9 @@ class Quantiles:
     parts: int
     single: bool  # in one cell, under replace_one
     where_text: str = ""
+    bounded: tuple[Fraction, ...] = ()  # those of `at` that get an interval
+    weight: int = 1  # the integer that stands for one whole row
+    spare: int = 0  # rows that limits may have cut: released before, so that intervals can hold them
 
     kinds = ("quantile",)
     tallies: tuple[Tally, ...] = ()
@@ -43,17 +47,23 @@ class Quantiles:
     def of(cls, needs: Iterable[Quantity], making: Making) -> Iterator[Quantiles]:
         """All quantiles of one value together."""
         shares: dict[tuple[Value, str | None], set[Fraction]] = {}
+        bounded: dict[tuple[Value, str | None], set[Fraction]] = {}
         for need in needs:
             if need.kind in cls.kinds:
                 assert need.value is not None and need.at is not None
                 shares.setdefault((need.value, need.where), set()).add(need.at)
+            if need.kind == "spare":
+                assert need.value is not None and need.at is not None
+                bounded.setdefault((need.value, need.where), set()).add(need.at)
         for (value, where), at in shares.items():
             parts = 1 if len(at) == 1 else max(1, min(MAX_PARTS, making.candidates // (value.grid.span + 1)))
-            yield cls(value, where, tuple(sorted(at)), parts, making.single, making.where_text[where])
+            ends = tuple(sorted(bounded.get((value, where), ())))
+            text, weight = making.where_text[where], making.weight
+            yield cls(value, where, tuple(sorted(at)), parts, making.single, text, ends, weight)
 
     @property
     def width(self) -> int:
-        return len(self.at)
+        return len(self.at) + 3 * len(self.bounded)
 
     @property
     def spectrum(self) -> Spectrum:
@@ -79,7 +89,8 @@ class Quantiles:
     @property
     def reach(self) -> Fraction:
         """The largest factor of a choice's noise."""
-        return max(f for *_, f in self._choices())
+        own = max(f for *_, f in self._choices())
+        return max([own, *(self._around(share).factor for share in self.bounded)])
 
     def ranks(self, distance: float) -> float:
         # A score is a distance of ranks in denominators and parts; each level adds its own.
@@ -88,7 +99,8 @@ class Quantiles:
 
     def sensitivity(self, unit: Contribution) -> Sensitivity:
         # Theorem QUANTILE-1. On each level a unit's rows are divided over the choices: their losses add up to 2 · mass.
-        return unit.ranks(self.levels)
+        # Theorem QUANTILE-2: the ends of all intervals lose ENDS_SHARE of the whole.
+        return unit.ranks(self.levels / (1 - ENDS_SHARE) if self.bounded else Fraction(self.levels))
 
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         raise AssertionError("a choice is no number that noise could be added to")
@@ -104,7 +116,27 @@ class Quantiles:
             end = np.minimum(self.candidates, ends[right] + 1)
             picked = noise.picks(rank_distance(below, start, end, first, share), end - start, factor)
             ends[index] = start + picked
-        return [self.value.grid.low + ends[i] // self.parts for i in range(len(self.at))]
+        places = [ends[i] // self.parts for i in range(len(self.at))]
+        whole = below if self.parts == 1 else below[:, :: self.parts] // self.parts
+        found = list(places)
+        for share in self.bounded:
+            found += self._around(share).choose(noise, whole, places[self.at.index(share)])
+        low = self.value.grid.low
+        spare = [np.full(len(lengths), self.spare, dtype=np.int64)] * len(self.bounded)
+        return [low + place for place in found] + spare
+
+    def _around(self, share: Fraction) -> Around:
+        """The choice of the ends of the interval around one of the values."""
+        # Theorem QUANTILE-2: m of these with noise of m · (1 - s)/(s · levels) times the scale lose s of the whole.
+        part = len(self.bounded) * (1 - ENDS_SHARE) / (ENDS_SHARE * self.levels)
+        return Around(share, self._most(share, everything=True) * part, self.weight, self.spare)
+
+    def _most(self, share: Fraction, *, everything: bool) -> Fraction:
+        """By how much a row moves the scores of a share of rows, in denominators; everything: it is of all rows."""
+        # Theorem QUANTILE-1: by at most max(share, 1 − share); in one cell a replaced unit's terms have one range.
+        if self.single and everything:
+            return Fraction(share.denominator, 2)
+        return Fraction(max(share.numerator, share.denominator - share.numerator))
 
     def _choices(self) -> list[tuple[int, int, int, Fraction, Fraction]]:
         """(which, its neighbours that are chosen before, its share of the rows between them, factor of its noise)."""
@@ -118,20 +150,22 @@ class Quantiles:
             low = self.at[left] if left >= 0 else Fraction(0)
             high = self.at[right] if right < len(self.at) else Fraction(1)
             share = (self.at[middle] - low) / (high - low)
-            # Theorem QUANTILE-1: a row moves each score by at most max(share, 1 − share), in denominators and parts.
-            most = Fraction(max(share.numerator, share.denominator - share.numerator))
-            if self.single and not found:  # the first choice looks at all rows
-                most = Fraction(share.denominator, 2)
+            most = self._most(share, everything=not found)  # the first choice looks at all rows
             found.append((middle, left, right, share, most * self.parts))
             waiting += [(left, middle), (middle, right)]
         return found
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
+        step = self.value.grid.step
+        told = [("quantile", q, step) for q in self.at]
+        told += [(kind, q, step) for q in self.bounded for kind in ("lower", "upper")]
+        told += [("spare", q, Fraction(1)) for q in self.bounded]
+        assert len(told) == self.width
         return {
-            Quantity("quantile", self.value, self.where, at=q): tuple(
-                self.value.grid.step if i == j else Fraction(0) for j in range(self.width)
+            Quantity(kind, self.value, self.where, at=q): tuple(
+                unit if i == j else Fraction(0) for j in range(self.width)
             )
-            for i, q in enumerate(self.at)
+            for i, (kind, q, unit) in enumerate(told)
         }
 
 
@@ -190,8 +224,11 @@ class Extreme:
         raise AssertionError("a choice is no number that noise could be added to")
 
     def rank(self, noise: NoisyMax) -> int:
-        """The rank that is looked for, in integer weights: one row, and so much that empty candidates rarely win."""
-        return self.weight + floor(float(noise.scale * self.reach) * log(self.candidates))
+        """The rank that is looked for, in integer weights: one row, and so much that no empty candidate wins.
+
+        Theorem QUANTILE-1: a row lies beyond the winner, or is the winner, but with a probability of MISS.
+        """
+        return self.weight + noise.lead(self.candidates, MISS, self.reach)
 
     def choose(self, noise: NoisyMax, values: Integers, counts: Integers, lengths: Places) -> list[Places]:
         """The chosen integer of the grid in each cell."""
@@ -200,13 +237,16 @@ class Extreme:
             values = grid.low + (grid.high - values)
         below = below_each(values, counts, lengths, grid.low, self.candidates, 1)
         rank = self.rank(noise)
-        scores = np.minimum(0, np.minimum(below[:, 1:] - rank, rank - self.weight - below[:, :-1]))
+        until = below[:, 1:] - rank
+        until[:, -1] = 0  # Theorem QUANTILE-1: at the far end of the range all rows lie, however few there are
+        scores = np.minimum(0, np.minimum(until, rank - self.weight - below[:, :-1]))
         picked = noise.picks(scores.reshape(-1), np.full(len(lengths), self.candidates), self.reach)
         return [grid.high - picked if self.greatest else grid.low + picked]
 
     def quantities(self) -> dict[Quantity, tuple[Fraction, ...]]:
-        kind = "greatest" if self.greatest else "least"
-        return {Quantity(kind, self.value, self.where): (self.value.grid.step,)}
+        kind, end, at = ("greatest", "lower", 1) if self.greatest else ("least", "upper", 0)
+        same = (Quantity(kind, self.value, self.where), Quantity(end, self.value, self.where, at=Fraction(at)))
+        return dict.fromkeys(same, (self.value.grid.step,))
 
 
 def below_each(values: Integers, counts: Integers, lengths: Places, low: int, size: int, parts: int) -> Scores:

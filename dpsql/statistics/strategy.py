@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Choice, Making, Quantity, Statistic, Value, power_sum
-from dpsql.statistics.bounded import BoundedSum
 from dpsql.statistics.choices import UNWEIGHTED, choices
 from dpsql.statistics.clipped import Clipped
 from dpsql.statistics.count import Count
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
-from dpsql.statistics.tally import Most, Spectrum
+from dpsql.statistics.sized import Sized, Sizing, sized
+from dpsql.statistics.tally import Spectrum
 from dpsql.statistics.total import Sum
 from dpsql.statistics.units import Units
 
@@ -81,10 +81,7 @@ class Fine:
     enough: bool
 
 
-Totals = Mapping[tuple[Value, str | None], Most]
-"""What one unit's total is bounded by: of a value and its FILTER."""
-NO_TOTALS: Totals = {}
-
+SIZED = ("rows", "present", "total")  # the kinds of quantities that rows have weights in, where sizes are bounded
 SIZES = (2, 3, 4, 5, 6)  # values and FILTERs that are measured together, at most
 FEW = 16  # differences between statistics that tell the same
 MANY, SMALL = 9, (2, 3)  # of so many, blocks of three are the best (Theorem MOMENTS-2); others aren't tried
@@ -99,18 +96,18 @@ def strategies(
     rows_are_units: bool,
     fine: Fine,
     candidates: int,
-    totals: Totals = NO_TOTALS,
+    sizing: Sizing | None = None,
 ) -> list[Strategy]:
     """The candidates: sum and count measured jointly, or apart with the sums centred; several values at once.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
-    many a choice may have in one cell. totals: sums that are bounded by one unit's total, and measured by themselves.
+    many a choice may have in one cell. sizing: one unit's size is bounded, and not its rows: then there is one way.
     They are remembered: who asks for the same aggregates of other rows, or again at another price, needs the same.
     """
     texts = tuple(value.text for need in needs for value in (need.value, need.second) if value is not None)
-    named, most = tuple(where_text.items()), tuple(totals.items())
-    return list(_strategies(tuple(needs), texts, named, unit, weight, rows_are_units, fine, candidates, most))
+    named = tuple(where_text.items())
+    return list(_strategies(tuple(needs), texts, named, unit, weight, rows_are_units, fine, candidates, sizing))
 
 
 @lru_cache(maxsize=256)
@@ -123,13 +120,14 @@ def _strategies(
     rows_are_units: bool,
     fine: Fine,
     candidates: int,
-    total_items: tuple[tuple[tuple[Value, str | None], Most], ...],
+    sizing: Sizing | None,
 ) -> tuple[Strategy, ...]:
-    where_text, totals = dict(where_items), dict(total_items)
+    where_text = dict(where_items)
+    if sizing is not None:
+        return (_by_size(needs, sizing, where_text, unit, weight),)
     making = Making(where_text, unit.replace and not unit.keyed, weight, candidates)
     chosen: list[Statistic] = list(choices(needs, making))
-    bounded = _bounded(needs, totals, where_text, weight)
-    wanted = list(dict.fromkeys(_plain(_others(needs, bounded))))
+    wanted = list(dict.fromkeys(_plain(needs)))
     shared = _shared(wanted) if rows_are_units else []
     asks = _asks([q for q in wanted if q not in shared])
     axes = len({axis for ask in asks for axis in ask.axes})
@@ -140,35 +138,26 @@ def _strategies(
         if together is None:
             continue
         alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units)
-        statistics = [*chosen, *together, *alone, *bounded]
+        statistics = [*chosen, *together, *alone]
         if all(tuple(statistics) != other.statistics for other in found):
-            estimates = _estimates([*wanted, *_told(bounded)], statistics, unit, weight, shared)
+            estimates = _estimates(wanted, statistics, unit, weight, shared)
             found.append(Strategy(tuple(statistics), estimates))
         if size >= axes > 0:
             break
     return tuple(found)
 
 
-def _bounded(
-    wanted: Sequence[Quantity], totals: Totals, where_text: Mapping[str | None, str], weight: int
-) -> list[BoundedSum]:
-    """The sums of which one unit's total is bounded."""
-    found = []
-    for need in dict.fromkeys(wanted):
-        if need.kind == "total" and need.value is not None and (most := totals.get((need.value, need.where))):
-            text = where_text[need.where]
-            found.append(BoundedSum(need.value, need.where, most.total, most.peak, weight, text))
-    return found
-
-
-def _told(bounded: Sequence[BoundedSum]) -> list[Quantity]:
-    return [quantity for one in bounded for quantity in one.quantities()]
-
-
-def _others(needs: Sequence[Quantity], bounded: Sequence[BoundedSum]) -> list[Quantity]:
-    """What sums with a bound of their own don't tell."""
-    told = _told(bounded)
-    return [q for q in needs if q not in told]
+def _by_size(
+    needs: Sequence[Quantity], sizing: Sizing, where_text: Mapping[str | None, str], unit: Contribution, weight: int
+) -> Strategy:
+    """All that weighs rows in one statistic, so that each unit has one weight (Theorem SIZE-1); and counts of units."""
+    wanted = list(dict.fromkeys(needs))
+    weighed = [q for q in wanted if q.kind in SIZED]
+    others = [q for q in wanted if q.kind not in SIZED]
+    assert all(q.kind == "units" for q in others), "a limit on sizes bounds nothing else: ask may_have_size"
+    statistics: list[Statistic] = [sized(weighed, sizing, where_text, weight)] if weighed else []
+    statistics += [Units(q.where, where_text[q.where]) for q in others]
+    return Strategy(tuple(statistics), _estimates(wanted, statistics, unit, weight, []))
 
 
 def one_by_one(
@@ -181,11 +170,12 @@ def one_by_one(
 ) -> Strategy | None:
     """What each aggregate would measure by itself, all of it: none has more noise than with an equal share of ε.
 
-    None where choices are among them: those of one value are drawn together.
+    None where choices are among them: those of one value are drawn together. None, too, where sizes are bounded: all
+    that weighs a unit's rows rests on one weight.
     """
     statistics: list[Statistic] = []
     for statistic in (s for strategy in alone for s in strategy.statistics):
-        if isinstance(statistic, Choice):
+        if isinstance(statistic, Choice | Sized):
             return None
         if isinstance(statistic, Moments):
             known = [s for s in statistics if isinstance(s, Moments)]
@@ -194,11 +184,9 @@ def one_by_one(
             statistic = replace(statistic, name=f"c{len(known)}")
         if statistic not in statistics:
             statistics.append(statistic)
-    bounded = [s for s in statistics if isinstance(s, BoundedSum)]
-    wanted = list(dict.fromkeys(_plain(_others(needs, bounded))))
+    wanted = list(dict.fromkeys(_plain(needs)))
     shared = _shared(wanted) if rows_are_units else []
-    told = [*wanted, *_told(bounded)]
-    return Strategy(tuple(statistics), _estimates(told, statistics, unit, weight, shared))
+    return Strategy(tuple(statistics), _estimates(wanted, statistics, unit, weight, shared))
 
 
 def _plain(needs: Iterable[Quantity]) -> Iterator[Quantity]:

@@ -8,22 +8,12 @@ from dpsql.core.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
-    """What one unit may add to a sum, in the integers of its grid: Σ|x| over all groups, and in any one of them."""
-
-    total: int
-    peak: int | None = None  # None: no more than the total
-    signed: bool = False  # may values of both signs meet in one group?
-
-
-@dataclass(frozen=True, slots=True)
 class Tally:
     """Over the rows of a group where `where` (a boolean column, or None for all rows) is TRUE:
 
     rows: how many there are; present: how many have a value; total: the sum of the values (integers on their grid);
     units: how many distinct units they belong to; distinct: how many different values they have. clip: for each unit by
-    itself, moved into these bounds and then added up; a unit without such a row adds nothing. most: of a total whose
-    rows have a weight of their own, which keeps each unit within these bounds (Theorem TOTALS-1).
+    itself, moved into these bounds and then added up; a unit without such a row adds nothing.
     votes: for each unit with a row there, 2^bits divided by the root of the number of groups that it is in.
     """
 
@@ -31,8 +21,27 @@ class Tally:
     value: str | None = None
     where: str | None = None
     clip: tuple[int, int] | None = None
-    most: Most | None = None
     bits: int | None = None  # of votes
+
+
+@dataclass(frozen=True, slots=True)
+class SizePart:
+    """One term of a unit's size: so much for each row that a tally counts, or for each 1 of Σ|x| that it adds up.
+
+    Below 0 for rows with a value where those without are counted: all of these parts together aren't.
+    """
+
+    tally: Tally
+    factor: int
+    signed: bool = False  # may the values of a total have both signs?
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What one unit's rows add up to in a release, and the most that its weight leaves of that (Theorem SIZE-1)."""
+
+    most: int
+    parts: tuple[SizePart, ...]
 
 
 @dataclass(frozen=True, slots=True)

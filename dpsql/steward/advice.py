@@ -12,9 +12,10 @@ from dpsql.core.limit import Choose, Limit
 from dpsql.core.types import Type
 from dpsql.engine import Shared
 from dpsql.policy.model import ColumnUnit, Policy, RowUnit, Table
+from dpsql.steward.declared_limits import declared_limit, ladder
 from dpsql.steward.guess import Subject, candidates, repeats_like_an_id
 from dpsql.steward.public_keys import public_keys
-from dpsql.steward.seen import UnitRows, nulls_and_values, rows_beyond, unit_rows
+from dpsql.steward.seen import MANY_UNITS, UnitRows, nulls_and_values, rows_beyond, unit_rows
 from dpsql.steward.words import CONTACTS
 
 LITTLE = 10  # an ε above this protects little
@@ -70,8 +71,8 @@ def _table(policy: Policy, table: Table, columns: Sequence[tuple[str, Type]]) ->
         )
     if opaque:
         yield Advice("columns", f"{_listed(opaque)} can't be grouped by or added up", table.name)
+    people = [one for one in candidates([Subject(table.name, tuple(columns))]) if one.entity not in CONTACTS]
     if isinstance(table.unit, RowUnit):
-        people = [one for one in candidates([Subject(table.name, tuple(columns))]) if one.entity not in CONTACTS]
         found = [column for one in people for column in one.within(table.name)]
         if found:
             yield Advice(
@@ -81,14 +82,11 @@ def _table(policy: Policy, table: Table, columns: Sequence[tuple[str, Type]]) ->
                 table.name,
             )
         return
-    if table.rows_per_unit is None and _limit(policy, table, "max_rows") is None:
-        yield Advice("max_rows", "no max_rows: a query that names none chooses one, for a share of its ε", table.name)
-    if _hidden(table, columns) and policy.budget.delta and _limit(policy, table, "max_groups") is None:
-        yield Advice(
-            "max_groups",
-            "no max_groups: GROUP BY keys that aren't public chooses one, for a share of ε",
-            table.name,
-        )
+    unit = table.unit.column.lower() if isinstance(table.unit, ColumnUnit) else None
+    others = [one for one in people if unit not in {c.lower() for c in one.within(table.name)}]
+    if unit is not None and others:
+        named = _listed([f"{column} ({one.entity})" for one in others for column in one.within(table.name)])
+        yield Advice("unit", f"other people are named by {named}: this policy does not protect them", table.name)
 
 
 def from_rows(engine: Shared, table: Table) -> Iterator[Advice]:
@@ -106,6 +104,7 @@ def from_rows(engine: Shared, table: Table) -> Iterator[Advice]:
     if units is not None:
         if units.most > 1:
             yield Advice(ROWS, f"of one unit: {units}", table.name)
+            yield from _offer(engine, table, units)
         yield from _cut(engine, table, units)
     elif isinstance(table.unit, RowUnit):
         for name, type_ in columns:
@@ -131,6 +130,23 @@ def _unlisted(engine: Shared, table: Table) -> list[str]:
     known = {name.lower() for name, _ in engine.schema[table.name.lower()]}
     held = file_kind().contents(table.source, files)
     return [name for one in held for name, _ in one.columns if name.lower() not in known]
+
+
+def _offer(engine: Shared, table: Table, units: UnitRows) -> Iterator[Advice]:
+    """A limit that the steward could declare where the policy has none."""
+    if table.rows_per_unit is not None or _limit(engine.policy, table, "max_rows") is not None:
+        return
+    limit = declared_limit(engine.backend, engine.policy, table, units.most)
+    if limit is None:
+        text = f"none can be declared that rests on {MANY_UNITS} units or more: leave max_rows to the queries"
+    else:
+        below = max((step for step in ladder(limit.max_rows) if step < limit.max_rows), default=0)
+        text = (
+            f"max_rows = {limit.max_rows:,} could be declared (it cuts {float(Fraction(limit.cut, units.rows)):.1%} of "
+            f"the rows; {limit.units:,} units have more than {below:,}). People who read the policy learn it, and no ε "
+            "covers that; without it queries choose their own limits"
+        )
+    yield Advice("max_rows", text, table.name)
 
 
 def _cut(engine: Shared, table: Table, units: UnitRows) -> Iterator[Advice]:

@@ -25,6 +25,7 @@ from dpsql.refresh.promises import Finding
 from dpsql.steward.advice import ROWS, Advice, from_rows, from_schema
 from dpsql.steward.outside import outside, values_problem
 from dpsql.steward.public_keys import public_keys
+from dpsql.steward.words import is_code, meaning
 
 Line = tuple[str, str]  # a label and what there is to say
 
@@ -255,14 +256,14 @@ def _notes(table: Table, schema: list[tuple[str, Type]]) -> Iterator[Line]:
         if isinstance(table.unit, ColumnUnit) and name.lower() == table.unit.column.lower():
             continue
         bounded = said is not None and (said.share is not None or (said.min is not None and said.max is not None))
-        if type_.is_numeric and not bounded:
+        if type_.is_numeric and not bounded and not (is_code(name) or meaning(name, table.name).is_id):
             bare.append(name)
         elif type_.is_text and public_keys(name, type_, said) is None and not (said is not None and said.private):
             ungrouped.append(name)
         if said is not None and (said.min is not None or said.max is not None) and type_.is_text:
             yield "note", f"{name} is text: its min and max have no effect"
     if bare:
-        yield "note", f"no SUM or AVG of {_listed(bare)}: no min and max (a query may still clip: CLIP(x, 0, 500))"
+        yield "note", f"no SUM or AVG of {_listed(bare)}: no min and max (a query may still clip: CLIP(x, low, high))"
     if ungrouped:
         yield (
             "note",

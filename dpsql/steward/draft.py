@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from textwrap import wrap
@@ -13,41 +13,62 @@ from typing import Any
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit
-from dpsql.steward.guess import Candidate, Guess, repeats_like_an_id
+from dpsql.steward.guess import Guess
 from dpsql.steward.inputs import Input
-from dpsql.steward.rounding import outwards
-from dpsql.steward.seen import ColumnSeen, TableSeen, UnitRows
-from dpsql.steward.words import meaning, prefix_of
+from dpsql.steward.question_budget import QuestionBudget
+from dpsql.steward.seen import MANY_UNITS, ColumnSeen, TableSeen, UnitRows
+from dpsql.steward.words import Meaning, is_code, meaning, prefix_of
 
-MAX_ROWS, MAX_GROUPS = 50, 10
-"""Limits where nobody looked: a guess, and said to be one."""
 ASK = "# ? "  # begins a question
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """How many rows units have, and the limit that is proposed for them."""
-
-    rows: UnitRows
-    max_rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class TableDraft:
-    """One table of the draft. guess: None where the steward made it public. seen, limit: None where nobody looked."""
+    """One table of the draft.
+
+    guess: None where the steward made it public. seen, rows: None where nobody looked. held: for each column of few
+    values, by its lower-cased name, how many units hold the value that the fewest hold.
+    """
 
     input: Input
     guess: Guess | None
     seen: TableSeen | None
-    limit: Limit | None
-    links: bool = False  # other tables find their owners here
+    rows: UnitRows | None
+    held: Mapping[str, int]
 
     @property
     def units(self) -> int:
         """How many are protected, as far as anybody looked."""
         if self.guess is None or self.seen is None:
             return 0
-        return self.seen.rows if self.limit is None else self.limit.rows.units
+        return self.seen.rows if self.rows is None else self.rows.units
+
+    @property
+    def unit_name(self) -> str:
+        """What one of the protected is called."""
+        unit = self.guess.unit if self.guess is not None else None
+        if isinstance(unit, ColumnUnit):
+            return self._meaning(unit.column).entity or unit.column
+        return "unit" if isinstance(unit, LinkedUnit) else "row"
+
+    def is_id(self, column: str) -> bool:
+        """Is a column the unit, or somebody's or something's id?"""
+        unit = self.guess.unit if self.guess is not None else None
+        people = [other for other, _ in self.guess.others] if self.guess is not None else []
+        if isinstance(unit, ColumnUnit):
+            people.append(unit.column)
+        return column.lower() in map(str.lower, people) or self._meaning(column).is_id
+
+    def may_list(self, column: ColumnSeen) -> bool:
+        """Are a column's values worth a list? Ids' aren't, nor are those of a table that may be public as a whole."""
+        return self.guess is not None and self.guess.lookup is None and not self.is_id(column.name)
+
+    def _meaning(self, column: str) -> Meaning:
+        return meaning(column, self.input.name, prefix_of([name for name, _ in self.input.columns]))
+
+    def has_range(self, column: ColumnSeen) -> bool:
+        """Is a range drafted for a column? Neither for ids nor for codes, which nobody adds up."""
+        return self.may_list(column) and not (column.type.is_integer and is_code(column.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +76,7 @@ class Draft:
     """All that a draft says."""
 
     tables: tuple[TableDraft, ...]
-    protected: Candidate | None
-    epsilon: str
-    query_epsilon: str
+    budget: QuestionBudget
     delta: str
     looked: bool
 
@@ -65,7 +84,7 @@ class Draft:
 def write(draft: Draft) -> str:
     """The whole file."""
     public = {one.input.name for one in draft.tables if one.guess is None}
-    lines = [*_head(draft), *_budget(draft), *_privacy(draft)]
+    lines = [*_head(draft), *_budget(draft)]
     for table in draft.tables:
         lines += ["", *_table(table, public)]
     return "\n".join(lines) + "\n"
@@ -108,33 +127,23 @@ def _budget(draft: Draft) -> Iterator[str]:
         "of them becomes likelier, or less likely, by a factor of at most e^ε. 1 is strict, 3 is usual, above 10 "
         "protects little."
     )
-    yield f"epsilon = {draft.epsilon}"
+    yield f"epsilon = {draft.budget.total:f}"
     yield from _ask(
         "With which probability δ may that promise fail? Far below 1 / (how many are protected). Keys that aren't "
         "public (names, cities, …) are shown only with δ > 0; with 0, GROUP BY them is refused."
     )
     yield f"delta = {draft.delta}"
-    yield f"query_epsilon = {draft.query_epsilon}  # what a query spends when it names no ε: ten of them are the total"
-
-
-def _privacy(draft: Draft) -> Iterator[str]:
-    units = [t for t in draft.tables if t.guess is not None and not isinstance(t.guess.unit, RowUnit)]
-    if not units:
-        return
-    yield from ("", "[privacy]")
-    general = [t.limit for t in units if t.limit is not None and t.links and t.limit.rows.most > 1]
-    if general:
-        names = " and ".join(t.input.name for t in units if t.limit in general)
-        yield from _ask(f"For how many rows of {names} may one of the protected count? Of them {general[0].rows}.")
-        yield f"max_rows = {max(limit.max_rows for limit in general)}"
-    elif any(table.limit is None for table in units):
-        yield from _ask(
-            "For how many rows may one of the protected count in an answer? The more, the less is cut, and the more "
-            "noise is needed. Left out, each query chooses for a share of its ε, and what was chosen stays."
-        )
-        yield f"# max_rows = {MAX_ROWS}"
-    yield from _ask("In how many groups may one of them show up, where keys aren't public? Left out, queries choose.")
-    yield f"# max_groups = {MAX_GROUPS}"
+    budget = draft.budget
+    yield from _comment(
+        f"What a question spends when it names no ε. The total is enough for {budget.questions} of them, and for "
+        f"{budget.after_learning} after dpsql learn --steward. A question may name a larger ε: its answer is better, "
+        "and fewer follow."
+    )
+    yield f"query_epsilon = {budget.query:f}"
+    yield from _comment(
+        "No limits (max_rows, max_groups) are drafted: each query chooses its own, from noisy counts, so that no row "
+        "decides them."
+    )
 
 
 def _table(table: TableDraft, public: set[str]) -> Iterator[str]:
@@ -170,8 +179,11 @@ def _unit(table: TableDraft, made: Guess) -> Iterator[str]:
             pairs = ", ".join(f"{_key(here)} = {_text(there)}" for here, there in on)
             yield from _ask(f"Do the rows of {name} belong to those whom {through} names? {made.why}.")
             yield f"unit = {{ through = {_text(through)}, on = {{ {pairs} }} }}"
-    for other in made.others:
-        yield from _ask(f"{other} looks like an id, too: whom it names is not protected by this unit. Is that right?")
+    for column, entity in made.others:
+        yield from _ask(
+            f"{column} names people, too, and this draft does NOT protect them: what one {entity} did can show in "
+            f"answers. Is that right? dpsql init --unit {entity} protects each {entity} instead."
+        )
     if made.key is not None:
         yield from _comment(
             "Other tables find their owners by this key. That it is unique, dpsql check --steward verifies."
@@ -192,28 +204,20 @@ def _row_unit(table: TableDraft, made: Guess) -> Iterator[str]:
             f"Who is protected in {name}? Each row for itself, as {made.why}. If a column says whom a row belongs to, "
             'name it: unit = "person_id". If nobody is in it, write public = true instead.'
         )
-    if table.seen is not None:
-        for c in table.seen.columns.values():
-            if made.lookup is None and repeats_like_an_id(name, c.name, c.type, c.distinct, table.seen.rows):
-                yield from _ask(f"Is {c.name} an id? It has {c.distinct:,} values in {table.seen.rows:,} rows.")
+    for column in made.repeating:
+        yield from _ask(f"Does {column} name people? Its values repeat as ids do. If so: unit = {_text(column)}")
     yield 'unit = "row"'
 
 
 def _limit(table: TableDraft, unit: object) -> Iterator[str]:
     if isinstance(unit, RowUnit):
         return
-    if table.limit is None:
+    if table.rows is None:
         yield from _ask("Has each of them one row at most? Then promise it, and answers get better:")
         yield "# rows_per_unit = 1"
-    elif table.limit.rows.most == 1:
+    elif table.rows.most == 1:
         yield from _comment("Nobody was seen with two rows. That it stays so, dpsql check --steward verifies.")
         yield "rows_per_unit = 1"
-    elif not table.links:  # a limit of its own would hold for joins with the tables that link to it, too
-        yield from _ask(
-            f"For how many rows may one of them count? Of them {table.limit.rows}. What is beyond the limit is cut, "
-            "and noise grows with it; for COUNT(*) this one is the least wrong."
-        )
-        yield f"max_rows = {table.limit.max_rows}"
 
 
 # ---------------------------------------------------------------- columns
@@ -229,82 +233,108 @@ def _columns(table: TableDraft, made: Guess, public: set[str]) -> Iterator[str]:
         )
     elif made.lookup is None and table.seen is not None:
         yield from _ask(
-            "Would anybody know these ranges without the data? They were seen, and rounded outwards. What lies outside "
-            "is clipped. nullable = false is a promise that dpsql check --steward verifies."
+            "Would anybody know these ranges without the data? They hold 99.9% of the values or so, and were rounded "
+            "outwards. What lies outside is clipped: dpsql check --steward says how much. nullable = false is a "
+            "promise that it verifies."
         )
     elif made.lookup is None and any(Type.parse(text).is_numeric for _, text in table.input.columns):
         yield from _ask(
             'Which ranges are known? SUM and AVG need one. "auto" finds it privately, for a tenth of the first query '
             "that needs it; min and max cost nothing and are better: { min = 0, max = 120 }."
         )
-    prefix = prefix_of([name for name, _ in table.input.columns])
-    unit = made.unit.column if isinstance(made.unit, ColumnUnit) else None
     for name, text in table.input.columns:
         seen = table.seen.columns.get(name.lower()) if table.seen is not None else None
         type_ = seen.type if seen is not None else Type.parse(text)
         if not type_.is_key:
             yield from _comment(f"{name} is {text}: no query can use it")
             continue
-        is_id = name == unit or meaning(name, table.input.name, prefix).is_id
-        folder = name in table.input.folders
-        if folder:
+        if name in table.input.folders:
             yield from _comment(f"{name} stands in the names of the files' folders, from which its type was taken.")
-        typed = csv or folder
-        yield from _column(name, type_, seen, made, csv=typed, is_unit=name == unit, is_id=is_id, public=public)
+        yield from _column(table, made, _Column(name, type_, seen), public)
 
 
-def _column(
-    name: str,
-    type_: Type,
-    seen: ColumnSeen | None,
-    made: Guess,
-    *,
-    csv: bool,
-    is_unit: bool,
-    is_id: bool,
-    public: set[str],
-) -> Iterator[str]:
-    facts = [f"type = {_text(type_.sql)}"] if csv else []
-    said = []
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column to write. seen: None where nobody looked."""
+
+    name: str
+    type: Type
+    seen: ColumnSeen | None
+
+    @property
+    def as_seen(self) -> ColumnSeen:
+        """As rows show it, or as one that nobody looked at."""
+        return self.seen if self.seen is not None else ColumnSeen(self.name, self.type, 0, 0, 0)
+
+
+def _column(table: TableDraft, made: Guess, column: _Column, public: set[str]) -> Iterator[str]:
+    name, seen = column.name, column.seen
+    typed = table.input.kind == "csv" or name in table.input.folders
+    facts = [f"type = {_text(column.type.sql)}"] if typed else []
     reference = (made.references or {}).get(name) if made.lookup is None else None
-    keyed = not type_.is_text or reference is not None or (seen is not None and seen.values is not None)
-    if seen is not None and not seen.nulls and keyed and not is_id and made.lookup is None:
-        facts.append("nullable = false")
-    if reference is not None and reference[0] in public:
+    is_public = reference is not None and reference[0] in public
+    facts += _nullable(table, made, column, reference)
+    if reference is not None and is_public:
         facts.append(f"references = {_text('.'.join(reference))}")
-    elif not is_id and made.lookup is None:
-        facts += _range(name, type_, seen)
-    if seen is not None and seen.missing:
-        what = "one more unit" if is_unit else "a text like any other" if type_.is_text else "NULL"
-        said.append(f"{seen.missing:,} rows with NA or the like: {what}")
+    elif table.has_range(column.as_seen):
+        facts += _range(column.type, seen)
     if facts:
-        yield f"{_key(name)} = {{ {', '.join(facts)} }}" + (f"  # {'; '.join(said)}" if said else "")
+        yield f"{_key(name)} = {{ {', '.join(facts)} }}{_remark(table, column)}"
     rest = [fact for fact in facts if not fact.startswith(("min", "max", "bounds", "nullable"))]
-    if reference is not None and reference[0] not in public:
+    if reference is not None and not is_public:
         line = ", ".join([*rest, f"references = {_text('.'.join(reference))}"])
         yield f"# {_key(name)} = {{ {line} }}  # instead, if {_said(reference[0])} is public: its keys are, then"
-    public_already = reference is not None and reference[0] in public
-    if seen is not None and seen.values and type_.is_text and not (is_id or made.lookup or public_already):
+    if seen is not None and table.may_list(seen) and not is_public:
         kept = [fact for fact in facts if not fact.startswith(("min", "max", "bounds"))]
-        listed = ", ".join([*kept, f"values = [{', '.join(_value(v) for v in seen.values)}]"])
-        yield from _ask(
-            f"Would anybody know these {len(seen.values)} values of {name} without the data? Then, in place of what is "
-            f"said of {name} above (every value is a public key, and needs no δ):"
-        )
-        yield f"# {_key(name)} = {{ {listed} }}"
+        yield from _values(table, seen, kept)
 
 
-def _range(name: str, type_: Type, seen: ColumnSeen | None) -> list[str]:
+def _nullable(table: TableDraft, made: Guess, column: _Column, reference: tuple[str, str] | None) -> Iterator[str]:
+    """The promise that a column is never NULL, where rows show it and a query is better for it."""
+    seen = column.seen
+    if seen is None or seen.nulls or not seen.distinct or made.lookup is not None or table.is_id(column.name):
+        return
+    if not column.type.is_text or reference is not None or seen.values is not None:
+        yield "nullable = false"
+
+
+def _remark(table: TableDraft, column: _Column) -> str:
+    """What else is to be said of a column, behind its line."""
+    if column.seen is None or not column.seen.missing:
+        return ""
+    unit = table.guess.unit if table.guess is not None else None
+    is_unit = isinstance(unit, ColumnUnit) and unit.column == column.name
+    what = "one more unit" if is_unit else "a text like any other" if column.type.is_text else "NULL"
+    return f"  # NA and the like: {what}"
+
+
+def _values(table: TableDraft, seen: ColumnSeen, kept: Sequence[str]) -> Iterator[str]:
+    """A list of values to propose: only where each of them is held by many, and so tells of nobody."""
+    if not seen.values or table.held.get(seen.name.lower(), 0) < MANY_UNITS:
+        return
+    facts = ", ".join([*kept, listed(seen.values)])
+    yield from _ask(
+        f"Would anybody know these {len(seen.values)} values of {seen.name} without the data? Then, in place of what "
+        f"is said of {seen.name} above (every value is a public key, and needs no δ):"
+    )
+    yield f"# {_key(seen.name)} = {{ {facts} }}"
+
+
+def _range(type_: Type, seen: ColumnSeen | None) -> list[str]:
     """What is said of a column's range: as seen, rounded outwards; to be found privately where nobody looked."""
     if seen is None:
         return ['bounds = "auto"'] if type_.is_numeric else []
-    if seen.low is None or seen.high is None:
+    if seen.range is None:
         return []
-    low, high = outwards(seen.low, seen.high, type_, name)
-    return [f"min = {_value(low)}", f"max = {_value(high)}"]
+    return [f"min = {_value(seen.range.low)}", f"max = {_value(seen.range.high)}"]
 
 
 # ---------------------------------------------------------------- TOML
+
+
+def listed(values: Sequence[Any]) -> str:
+    """A column's values as a policy lists them."""
+    return f"values = [{', '.join(_value(value) for value in values)}]"
 
 
 def _text(text: str) -> str:

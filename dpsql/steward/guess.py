@@ -7,18 +7,35 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit, Unit
-from dpsql.steward.words import CONTACTS, NAMED, PEOPLE, SHARED, THINGS, Meaning, entity_of, meaning, prefix_of
+from dpsql.steward.words import (
+    CONTACTS,
+    NAMED,
+    PEOPLE,
+    SHARED,
+    THINGS,
+    Meaning,
+    entity_of,
+    is_amount,
+    is_code,
+    meaning,
+    prefix_of,
+)
 
 ROW = "row"  # the answer that each row is protected for itself
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A table to guess about. unique: columns without a repetition, None where nobody looked."""
+    """A table to guess about.
+
+    unique: the columns without a repetition, in lower case; None where nobody looked. repeating: the columns whose
+    values repeat as people's ids do, as they are written; none where nobody looked.
+    """
 
     name: str
     columns: tuple[tuple[str, Type], ...]
     unique: frozenset[str] | None = None
+    repeating: frozenset[str] = frozenset()
 
     @property
     def meanings(self) -> dict[str, Meaning]:
@@ -32,11 +49,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Somebody who could be protected, and the columns, (table, column), that say whom a row belongs to."""
+    """Somebody who could be protected, and the columns, (table, column), that say whom a row belongs to.
+
+    repeats: no name says so, but a column's values repeat as people's ids do.
+    """
 
     entity: str
     score: int
     columns: tuple[tuple[str, str], ...]
+    repeats: bool = False
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -55,7 +76,9 @@ class Guess:
     why: str
     key: str | None = None  # by which other tables find their owners
     lookup: str | None = None  # why it may be public
-    others: tuple[str, ...] = ()  # further columns that are ids of somebody
+    others: tuple[tuple[str, str], ...] = ()  # (column, whom it names) of people who aren't the unit
+    by_repetition: bool = False  # no name says that the unit is one: its values repeat as people's ids do
+    repeating: tuple[str, ...] = ()  # columns that repeat as people's ids do, and weren't taken for one
     references: Mapping[str, tuple[str, str]] | None = None  # columns with their keys in tables that may be public
 
 
@@ -63,10 +86,11 @@ def candidates(tables: Sequence[Subject]) -> list[Candidate]:
     """Who could be protected, the likeliest first."""
     found: dict[str, list[tuple[str, str]]] = {}
     scores: dict[str, int] = {}
+    nouns = {c.lower() for table in tables for c in table.repeating} & PEOPLE
     for table in tables:
         for column, said in table.meanings.items():
             named = said.entity in NAMED and column.lower() == said.entity and table.type(column).is_integer
-            if said.is_id or named:
+            if said.is_id or named or (said.entity in nouns and column.lower() == said.entity):
                 found.setdefault(said.entity, []).append((table.name, column))
     for entity, columns in found.items():
         shared = len({table for table, _ in columns}) > 1
@@ -75,7 +99,21 @@ def candidates(tables: Sequence[Subject]) -> list[Candidate]:
             else 1 if shared and entity not in THINGS else 0
         )  # fmt: skip
     every = [Candidate(entity, scores[entity], tuple(columns)) for entity, columns in found.items() if scores[entity]]
+    every += _by_repetition(tables, {place for one in every for place in one.columns})
     return sorted(every, key=lambda c: (-c.score, -len(c.tables)))
+
+
+def _by_repetition(tables: Sequence[Subject], known: Collection[tuple[str, str]]) -> Iterator[Candidate]:
+    """Owners whom no name tells: columns that repeat as people's ids do, and those of the same name elsewhere."""
+    seen: set[str] = set()
+    for table in tables:
+        repeating = [c for c, _ in table.columns if c in table.repeating]
+        for column in repeating if _lookup(table, tables) is None else ():
+            if (table.name, column) in known or column.lower() in seen:
+                continue
+            seen.add(column.lower())
+            alike = [(t.name, c) for t in tables for c in t.meanings if c.lower() == column.lower()]
+            yield Candidate(column.lower(), 2, tuple(dict.fromkeys([(table.name, column), *alike])), repeats=True)
 
 
 def named(choice: str, tables: Sequence[Subject]) -> Candidate | None:
@@ -92,8 +130,17 @@ def named(choice: str, tables: Sequence[Subject]) -> Candidate | None:
     return Candidate(entity or column, 1, tuple(dict.fromkeys(columns + alike)))
 
 
-def guess(tables: Sequence[Subject], protected: Candidate | None, public: Collection[str]) -> dict[str, Guess]:
-    """A proposal for each table. protected: None where each row is to be protected for itself."""
+def guess(
+    tables: Sequence[Subject],
+    protected: Candidate | None,
+    public: Collection[str],
+    declined: Collection[str] = (),
+) -> dict[str, Guess]:
+    """A proposal for each table.
+
+    protected: None where each row is to be protected for itself. declined: the entities of candidates by repetition
+    that the steward said are no people.
+    """
     private = [table for table in tables if table.name not in public]
     units = {t.name: found for t in private if protected and (found := _own(t, protected))}
     keys: dict[str, str] = {}
@@ -101,7 +148,8 @@ def guess(tables: Sequence[Subject], protected: Candidate | None, public: Collec
         name, (through, key), found = step
         units[name] = found
         keys[through] = key
-    people = [one for one in candidates(private) if one.score >= 2]
+    people = [one for one in candidates(private) if one.score >= 2 and one.entity not in declined]
+    by_repetition = {place for one in people if one.repeats for place in one.columns}
     lists = [t for t in tables if t.name in public or (t.name not in units and _lookup(t, tables) is not None)]
     made: dict[str, Guess] = {}
     for table in private:
@@ -111,10 +159,22 @@ def guess(tables: Sequence[Subject], protected: Candidate | None, public: Collec
             or (RowUnit(), _no_owner(table, people))
         )
         column = unit.column if isinstance(unit, ColumnUnit) else None
-        others = [c for one in people for c in one.within(table.name) if c != column and one.entity not in CONTACTS]
+        named_people = [one for one in people if not one.repeats and one.entity not in CONTACTS]
+        others = [(c, one.entity) for one in named_people for c in one.within(table.name) if c != column]
+        linked = [here for here, _ in unit.on] if isinstance(unit, LinkedUnit) else []
+        used = {column, *linked, *(c for c, _ in others)}
         lookup = _lookup(table, tables) if table.name not in units and isinstance(unit, RowUnit) else None
+        repeating = [c for c, _ in table.columns if lookup is None and c in table.repeating and c not in used]
+        references = dict(_references(table, lists, column))
         made[table.name] = Guess(
-            unit, why, keys.get(table.name), lookup, tuple(others), dict(_references(table, lists, column))
+            unit,
+            why,
+            keys.get(table.name),
+            lookup,
+            others=tuple(others),
+            by_repetition=(table.name, column) in by_repetition,
+            repeating=tuple(repeating),
+            references=references,
         )
     return made
 
@@ -125,7 +185,14 @@ def _own(table: Subject, protected: Candidate) -> tuple[Unit, str] | None:
         return None
     elsewhere = [name for name in protected.tables if name != table.name]
     also = f", and {_and(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} one, too" if elsewhere else ""
-    return ColumnUnit(columns[0]), f"by its name {columns[0]} is an id of one {protected.entity}{also}"
+    return ColumnUnit(columns[0]), f"{_evidence(columns[0], protected)}{also}"
+
+
+def _evidence(column: str, one: Candidate) -> str:
+    """Why a column may say whom a row belongs to."""
+    if one.repeats:
+        return f"the values of {column} repeat as people's ids do"
+    return f"by its name {column} is an id of one {one.entity}"
 
 
 def _links(
@@ -162,7 +229,7 @@ def _elsewhere(table: Subject, people: Sequence[Candidate]) -> tuple[Unit, str] 
     for one in people:
         lists_things = one.entity in CONTACTS and entity_of(table.name) in THINGS
         if (columns := one.within(table.name)) and not lists_things:
-            why = f"by its name {columns[0]} is an id of one {one.entity}, and of nobody in the other tables"
+            why = f"{_evidence(columns[0], one)}, and no column is an id of those protected in other tables"
             return ColumnUnit(columns[0], one.entity), why
     return None
 
@@ -209,8 +276,9 @@ def _references(table: Subject, lists: Sequence[Subject], unit: str | None) -> I
 
 
 def repeats_like_an_id(table: str, column: str, type_: Type, distinct: int, rows: int) -> bool:
-    """Are there many different values, each of them a few times, and not by its name those of things?"""
+    """Are there many different values, each of them a few times, and by its name no things and no quantities?"""
     plain = (type_.is_integer or type_.is_text) and meaning(column, table).entity not in THINGS
+    plain = plain and not is_amount(column) and not is_code(column)
     return plain and distinct > 100 and 3 * distinct < 2 * rows and rows < 100 * distinct
 
 

@@ -6,9 +6,8 @@ From schemas and names alone no row is read. With `steward`, rows are read, and 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.choose import file_kind, kind_of
@@ -16,24 +15,39 @@ from dpsql.core.errors import PolicyError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy, RowUnit, Unit
-from dpsql.steward.draft import Draft, Limit, TableDraft, write
+from dpsql.steward.draft import Draft, TableDraft, write
+from dpsql.steward.findings import findings
 from dpsql.steward.guess import ROW, Candidate, Guess, Subject, candidates, guess, named
 from dpsql.steward.inputs import Inputs, find
-from dpsql.steward.rounding import limits_up_to
-from dpsql.steward.seen import TableSeen, rows_beyond, see, unit_rows
+from dpsql.steward.question_budget import question_budget
+from dpsql.steward.seen import TableSeen, UnitRows, least_holders, see, unit_rows
 
-EPSILON, QUERY_EPSILON, DELTA = "3", "0.3", "1e-6"
-"""What is proposed where nobody says anything: ten queries at an ε at which each of them tells little."""
+EPSILON = "3"
+"""The total ε that is proposed where nobody names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the steward said; None and nothing: the safe proposal. unit: somebody's name, a column's, or "row"."""
+    """What the steward said; None and nothing: the safe proposal.
+
+    unit: somebody's name, a column's, or "row". declined: columns that repeat as people's ids do, in lower case, and of
+    which the steward said that they name nobody.
+    """
 
     unit: str | None = None
     public: frozenset[str] = frozenset()
     epsilon: str = EPSILON
     delta: str | None = None
+    declined: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """The text of a policy that `check` accepts; what its reader must not see, and the steward should; the policy."""
+
+    text: str
+    findings: tuple[str, ...]
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +64,25 @@ class Prospect:
         """Who could be protected, the likeliest first."""
         return candidates(self.subjects)
 
+    def doubtful(self, unit: str | None, declined: Collection[str]) -> list[Candidate]:
+        """Candidates by repetition who would be units of tables where whom `unit` names owns no row."""
+        chosen = self.protected(unit)
+        made = guess(self.subjects, chosen, (), declined)
+        units = {(name, one.unit.column) for name, one in made.items() if isinstance(one.unit, ColumnUnit)}
+        return [one for one in self.candidates if one.repeats and one != chosen and units & set(one.columns)]
+
     @property
     def lookups(self) -> dict[str, str]:
         """Tables that may be public, and why."""
-        found = guess(self.subjects, self.protected(None), ())
-        return {name: one.lookup for name, one in found.items() if one.lookup is not None}
+        made = guess(self.subjects, self.protected(None), ())
+        return {name: one.lookup for name, one in made.items() if one.lookup is not None}
+
+    def repetition(self, one: Candidate) -> str:
+        """What was seen of a candidate by repetition: its first column, its values, their rows."""
+        (table, column), *_ = one.columns
+        assert self.seen is not None
+        rows, distinct = self.seen[table].rows, self.seen[table].columns[column.lower()].distinct
+        return f"{distinct:,} values of {table}.{column} in {rows:,} rows"
 
     def protected(self, unit: str | None) -> Candidate | None:
         """Whom a steward means, by default the likeliest; None: each row for itself."""
@@ -80,8 +108,8 @@ def look_at(data: Sequence[str], folder: Path, *, steward: bool) -> Prospect:
     return Prospect(inputs, folder, seen, tuple(_subjects(inputs, seen)))
 
 
-def draft(prospect: Prospect, answers: Answers) -> str:
-    """The text of a policy that `check` accepts."""
+def draft(prospect: Prospect, answers: Answers) -> Drafted:
+    """A policy as the answers want it, and what the steward should know of it."""
     names = {one.name for one in prospect.inputs.tables}
     if unknown := sorted(answers.public - names):
         close = nearest(unknown[0], sorted(names))
@@ -90,18 +118,17 @@ def draft(prospect: Prospect, answers: Answers) -> str:
             code="unknown-table",
             hint=f"did you mean {close}?" if close else f"the tables are {', '.join(sorted(names))}",
         )
-    protected = prospect.protected(answers.unit)
-    made = guess(prospect.subjects, protected, answers.public)
-    rows = _unit_rows(prospect, made) if prospect.seen is not None else {}
-    linked = {one.unit.through for one in made.values() if isinstance(one.unit, LinkedUnit)}
+    made = guess(prospect.subjects, prospect.protected(answers.unit), answers.public, answers.declined)
+    owned = _look_again(prospect, made) if prospect.seen is not None else {}
     tables = tuple(
-        TableDraft(one, made.get(one.name), (prospect.seen or {}).get(one.name), rows.get(one.name), one.name in linked)
+        TableDraft(one, made.get(one.name), (prospect.seen or {}).get(one.name), *owned.get(one.name, (None, {})))
         for one in prospect.inputs.tables
     )
     delta = answers.delta or _delta(max((table.units for table in tables), default=0))
-    text = write(Draft(tables, protected, answers.epsilon, _query(answers.epsilon), delta, prospect.seen is not None))
-    Policy.from_dict(tomllib.loads(text, parse_float=Decimal), folder=prospect.folder, sources=())
-    return text
+    whole = Draft(tables, question_budget(answers.epsilon), delta, prospect.seen is not None)
+    text = write(whole)
+    policy = Policy.from_dict(tomllib.loads(text, parse_float=Decimal), folder=prospect.folder, sources=())
+    return Drafted(text, tuple(findings(whole)), policy)
 
 
 def _subjects(inputs: Inputs, seen: Mapping[str, TableSeen] | None) -> Iterable[Subject]:
@@ -110,9 +137,10 @@ def _subjects(inputs: Inputs, seen: Mapping[str, TableSeen] | None) -> Iterable[
         if seen is None:
             yield Subject(one.name, tuple(columns))
             continue
-        found = seen[one.name].columns
-        typed = [(name, found[name.lower()].type if name.lower() in found else type_) for name, type_ in columns]
-        yield Subject(one.name, tuple(typed), frozenset(name for name, column in found.items() if column.unique))
+        known = seen[one.name].columns
+        typed = [(name, known[name.lower()].type if name.lower() in known else type_) for name, type_ in columns]
+        unique = frozenset(name for name, column in known.items() if column.unique)
+        yield Subject(one.name, tuple(typed), unique, seen[one.name].repeating)
 
 
 def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
@@ -133,28 +161,22 @@ def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
         backend.close()
 
 
-def _unit_rows(prospect: Prospect, made: Mapping[str, Guess]) -> dict[str, Limit]:
-    """How many rows units have in the tables as they would be, and the limit that makes COUNT(*) least wrong."""
+def _look_again(prospect: Prospect, made: Mapping[str, Guess]) -> dict[str, tuple[UnitRows | None, Mapping[str, int]]]:
+    """What can be seen once units are known: how many rows they have, and how many of them hold a rare value."""
+    seen = prospect.seen or {}
     inputs = Inputs(tuple(one for one in prospect.inputs.tables if one.name in made), ())
-    policy = _policy(inputs, prospect.folder, {n: (one.unit, one.key) for n, one in made.items()}, prospect.seen or {})
+    policy = _policy(inputs, prospect.folder, {n: (one.unit, one.key) for n, one in made.items()}, seen)
     kind = kind_of(policy)
     backend = kind.open_backend(kind.locate(policy, {}), policy.engine, prospect.folder)
     try:
-        found: dict[str, Limit] = {}
+        owned: dict[str, tuple[UnitRows | None, Mapping[str, int]]] = {}
         for table in policy.tables.values():
-            rows = unit_rows(backend, policy, table)
-            if rows is not None:
-                limits = limits_up_to(rows.most)
-                found[table.name] = Limit(rows, _least_wrong(limits, rows_beyond(backend, policy, table, limits)))
-        return found
+            listed = [name for name, column in seen[table.name].columns.items() if column.values]
+            held = least_holders(backend, policy, table, listed)
+            owned[table.name] = (unit_rows(backend, policy, table), held)
+        return owned
     finally:
         backend.close()
-
-
-def _least_wrong(limits: Sequence[int], beyond: Sequence[int]) -> int:
-    """The limit with the least sum of the rows that it cuts and of the noise that a count with it has."""
-    noise = Fraction(141, 100) / Fraction(QUERY_EPSILON)  # a standard deviation, for one row
-    return min(zip(limits, beyond, strict=True), key=lambda one: one[1] + noise * one[0])[0]
 
 
 def _policy(
@@ -190,9 +212,3 @@ def _delta(units: int) -> str:
     """A power of ten, at most a tenth of 1 / units."""
     digits = len(str(max(units, 1)))  # units < 10^digits
     return f"1e-{max(6, digits + 1)}"
-
-
-def _query(epsilon: str) -> str:
-    """What a query spends: a tenth of the total."""
-    share = Decimal(epsilon) / 10
-    return f"{share.normalize():f}"

@@ -1,4 +1,4 @@
-"""Ranges and limits with round ends: the fewer digits a number read off rows has, the less it tells of them."""
+"""Ranges with round ends: the fewer digits a number read off rows has, the less it tells of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def outwards(low: Any, high: Any, type_: Type, name: str = "") -> tuple[Any, Any
     if type_.is_integer and (known := _calendar(name)) and known[0] <= low and high <= known[1]:
         return known
     least, most = Decimal(str(low)), Decimal(str(high))
+    if least == most and not _is_year(name):
+        least, most = _around(least)
     if type_.is_integer and most - least <= 10:
         return int(least), int(most)
     step = _step((most - least) or abs(most))
@@ -33,12 +35,23 @@ def outwards(low: Any, high: Any, type_: Type, name: str = "") -> tuple[Any, Any
 
 
 def _step(span: Decimal) -> Decimal:
-    """1, 2 or 5 times a power of ten: the least that is a twentieth of the span or more."""
+    """1, 2 or 5 times a power of ten: the least that is a tenth of the span or more."""
     if not span:
         return Decimal(1)
-    rough = span / 20
+    rough = span / 10
     power = Decimal(1).scaleb(rough.adjusted())
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+
+
+def _around(constant: Decimal) -> tuple[Decimal, Decimal]:
+    """A range for a column of one value: in a range of that value alone every answer would be the value."""
+    if not constant:
+        return Decimal(0), Decimal(1)
+    return min(constant, Decimal(0)), max(constant, Decimal(0))
+
+
+def _is_year(name: str) -> bool:
+    return name.lower().rpartition("_")[2] == "year"
 
 
 def _calendar(name: str) -> tuple[int, int] | None:
@@ -51,15 +64,6 @@ def _dates(low: date, high: date) -> tuple[date, date]:
         return date(low.year, 1, 1), date(high.year, 12, 31)
     following = date(high.year + high.month // 12, high.month % 12 + 1, 1) if high.year < 9999 else high
     return date(low.year, low.month, 1), date.fromordinal(following.toordinal() - 1)
-
-
-def limits_up_to(most: int) -> list[int]:
-    """Limits to propose: powers of two, up to the first that is at least `most`.
-
-    What a limit cuts is estimated from counts of units between powers of two: of a limit that lies between two of them
-    it isn't known how many units are beyond it, and an answer would be called low where nothing is cut.
-    """
-    return [2**power for power in range(max(most - 1, 0).bit_length() + 1)]
 
 
 def _plain(number: Decimal) -> int | Decimal:

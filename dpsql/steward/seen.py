@@ -11,18 +11,25 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.backends.base import Backend
-from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.plan.build import scan_of
+from dpsql.plan.nodes import Scan
 from dpsql.policy.model import Policy, RowUnit, Table
 from dpsql.refresh.promises import AT_ONCE
 from dpsql.sql.dialect import data_type
+from dpsql.steward.guess import repeats_like_an_id
+from dpsql.steward.look import call, column_node, count_if, literal, look, not_null, of, table_node
+from dpsql.steward.ranges import Range, Ranged, finite, in_order, ranges
 
 MISSING = ("", "NA", "N/A", "#N/A", "NULL", "NAN", "NONE", "NIL", "-", "?", ".", "\\N")
 """Texts that stand for a value that isn't there, in upper case."""
 MOST_VALUES = 50
 """Different values of a column that is a short list."""
+MANY_UNITS = 100
+"""So many units at least hold what is read off the rows and proposed for a policy: each value of a list, a limit."""
+ID_PARTS, THIN = 8, 3
+"""Into so many parts the numbers of a column are cut, in their order; a part is thin with so many times fewer rows."""
 _PATTERNS = (  # the first type that all texts of a column match, and are
     ("BOOLEAN", r"(?i)true|false|t|f"),
     ("BIGINT", r"[+-]?(0|[1-9]\d*)"),
@@ -35,15 +42,14 @@ _PATTERNS = (  # the first type that all texts of a column match, and are
 
 @dataclass(frozen=True, slots=True)
 class ColumnSeen:
-    """One column as the rows show it. low and high: of numbers, dates and timestamps. values: all, where few."""
+    """One column as the rows show it. range: of numbers, dates and timestamps. values: all of a text's, where few."""
 
     name: str
     type: Type
     nulls: int
     missing: int  # texts like NA: they count as NULL where the type isn't text
     distinct: int  # about so many
-    low: Any = None
-    high: Any = None
+    range: Range | None = None
     values: tuple[Any, ...] | None = None
     unique: bool = False
 
@@ -54,6 +60,7 @@ class TableSeen:
 
     rows: int
     columns: Mapping[str, ColumnSeen]  # by lower-cased name
+    repeating: frozenset[str] = frozenset()  # names, as written, of columns whose values repeat as people's ids do
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +90,21 @@ def see(backend: Backend, table: Table, *, typed: bool) -> TableSeen:
         some = columns[start : start + AT_ONCE]
         proposed = some if typed else _types(backend, table, [name for name, _ in some])
         seen |= {c.name.lower(): c for c in _columns(backend, table, proposed, typed)}
-    return TableSeen(_total(backend, table), seen)
+    rows = _total(backend, table)
+    return TableSeen(rows, seen, _repeating(backend, table, list(seen.values()), rows, typed))
 
 
 def _total(backend: Backend, table: Table) -> int:
-    (count,) = look(backend, exp.select(exp.Count(this=exp.Star())).from_(_table(table)))
+    (count,) = look(backend, exp.select(exp.Count(this=exp.Star())).from_(table_node(table)))
     return int(count)
 
 
 def _types(backend: Backend, table: Table, names: Sequence[str]) -> list[tuple[str, Type]]:
     """The types that all texts of each column have; what stands for a missing value aside."""
-    some = exp.select("*").from_(_table(table)).limit(1000).subquery("some")
+    some = exp.select("*").from_(table_node(table)).limit(1000).subquery("some")
     every = [kind for kind, _ in _PATTERNS]
     possible = _fitting(backend, some, dict.fromkeys(names, every), whole=False)
-    found = _fitting(backend, _table(table), possible, whole=True)
+    found = _fitting(backend, table_node(table), possible, whole=True)
     return [(name, Type.parse((found[name] or ["VARCHAR"])[0])) for name in names]
 
 
@@ -106,16 +114,16 @@ def _fitting(
     """Of the types that are asked about, those that all texts of a column have; whole: at least one text."""
     queries: list[exp.Expr] = [exp.Count(this=exp.Star())]
     for name, kinds in asked.items():
-        there = exp.and_(_not_null(_column(name)), exp.Not(this=_is_missing(name)))
+        there = exp.and_(not_null(column_node(name)), exp.Not(this=_is_missing(name)))
         fits = [
             exp.and_(
                 there.copy(),
-                _call("regexp_full_match", _call("trim", _column(name)), exp.Literal.string(dict(_PATTERNS)[kind])),
-                _not_null(exp.TryCast(this=_column(name), to=data_type(kind))),
+                call("regexp_full_match", call("trim", column_node(name)), exp.Literal.string(dict(_PATTERNS)[kind])),
+                not_null(exp.TryCast(this=column_node(name), to=data_type(kind))),
             )
             for kind in kinds
         ]
-        queries += map(_count_if, (there, *fits))
+        queries += map(count_if, (there, *fits))
     _, *counts = look(backend, exp.select(*queries).from_(rows))
     left = iter(counts)
     found: dict[str, list[str]] = {}
@@ -126,29 +134,38 @@ def _fitting(
 
 
 def _columns(backend: Backend, table: Table, columns: Sequence[tuple[str, Type]], typed: bool) -> Iterator[ColumnSeen]:
-    values = [_column(name) if typed or type_.is_text else _read_as(name, type_) for name, type_ in columns]
+    values = [column_node(name) if typed or type_.is_text else _read_as(name, type_) for name, type_ in columns]
     asked: list[exp.Expr] = []
     for (name, type_), value in zip(columns, values, strict=True):
-        finite = _call("isfinite", value) if type_.is_float else None
-        ends = (_of(end(this=value.copy()), finite) for end in (exp.Min, exp.Max))
         asked += [
-            _count_if(exp.Is(this=value.copy(), expression=exp.Null())),
-            _count_if(exp.false() if typed else _is_missing(name)),
+            count_if(exp.Is(this=value.copy(), expression=exp.Null())),
+            count_if(exp.false() if typed else _is_missing(name)),
             exp.Count(this=exp.Distinct(expressions=[value.copy()])),
-            *(ends if _is_ranged(type_) else (exp.Null(), exp.Null())),
+            *(_ends(value, type_) if _is_ranged(type_) else (exp.Null(), exp.Null(), exp.Null())),
         ]
-    rows, *found = look(backend, exp.select(exp.Count(this=exp.Star()), *asked).from_(_table(table)))
-    facts = [found[5 * i : 5 * i + 5] for i in range(len(columns))]
-    few = [
-        not type_.is_float and 0 < distinct <= MOST_VALUES
-        for (_, type_), (_, _, distinct, *_) in zip(columns, facts, strict=True)
-    ]
+    rows, *found = look(backend, exp.select(exp.Count(this=exp.Star()), *asked).from_(table_node(table)))
+    facts = [found[6 * i : 6 * i + 6] for i in range(len(columns))]
+    few = [type_.is_text and 0 < fact[2] <= MOST_VALUES for (_, type_), fact in zip(columns, facts, strict=True)]
     listed = iter(_values(backend, table, [value for value, is_few in zip(values, few, strict=True) if is_few]))
-    for (name, type_), (nulls, missing, distinct, low, high), is_few in zip(columns, facts, few, strict=True):
-        narrowed = _integer(low, high) if type_.is_integer and not typed else type_
+    ranged = [
+        Ranged(name, type_, value, int(count), least, greatest)
+        for (name, type_), value, (*_, count, least, greatest) in zip(columns, values, facts, strict=True)
+        if _is_ranged(type_)
+    ]
+    proposed = ranges(backend, table, ranged)
+    for (name, type_), (nulls, missing, distinct, _, least, greatest), is_few in zip(columns, facts, few, strict=True):
+        narrowed = _integer(least, greatest) if type_.is_integer and not typed else type_
         all_values = next(listed) if is_few else None
         unique = rows > 0 and distinct == rows
-        yield ColumnSeen(name, narrowed, nulls, missing, distinct, low, high, all_values, unique)
+        yield ColumnSeen(name, narrowed, nulls, missing, distinct, proposed.get(name), all_values, unique)
+
+
+def _ends(value: exp.Expr, type_: Type) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+    """How many values there are, the least of them and the greatest."""
+    there, shown = finite(value, type_), in_order(value, type_)
+    count = of(exp.Count(this=value.copy()), there)
+    least, greatest = (of(end(this=shown.copy()), there and there.copy()) for end in (exp.Min, exp.Max))
+    return count, least, greatest
 
 
 def _is_ranged(type_: Type) -> bool:
@@ -158,9 +175,36 @@ def _is_ranged(type_: Type) -> bool:
 def _values(backend: Backend, table: Table, values: Sequence[exp.Expr]) -> Iterator[tuple[Any, ...]]:
     """All values of each column, in their order."""
     lists = (exp.ArrayAgg(this=exp.Distinct(expressions=[value.copy()])) for value in values)
-    asked = [_of(every, _not_null(value.copy())) for every, value in zip(lists, values, strict=True)]
+    asked = [of(every, not_null(value)) for every, value in zip(lists, values, strict=True)]
     if asked:
-        yield from (tuple(sorted(found or ())) for found in look(backend, exp.select(*asked).from_(_table(table))))
+        yield from (tuple(sorted(found or ())) for found in look(backend, exp.select(*asked).from_(table_node(table))))
+
+
+def _repeating(backend: Backend, table: Table, columns: Sequence[ColumnSeen], rows: int, typed: bool) -> frozenset[str]:
+    """Columns whose values repeat as people's ids do."""
+    like_ids = [c for c in columns if repeats_like_an_id(table.name, c.name, c.type, c.distinct, rows)]
+    return frozenset(c.name for c in like_ids if c.type.is_text or not _is_bell(backend, table, c, typed))
+
+
+def _is_bell(backend: Backend, table: Table, column: ColumnSeen, typed: bool) -> bool:
+    """Are the least numbers of a column rare, and the greatest, too, or are some below zero? Quantities are so.
+
+    Ids aren't, at both ends: at most the latest of them have fewer rows than the others.
+    """
+    if column.range is None or column.range.least < 0:
+        return True
+    value: exp.Expr = column_node(column.name) if typed else _read_as(column.name, column.type)
+    counts = exp.select(exp.alias_(value.copy(), "v"), exp.Count(this=exp.Star()).as_("n")).from_(table_node(table))
+    counts = counts.where(not_null(value)).group_by(value)
+    by_value = exp.Order(expressions=[exp.Ordered(this=column_node("v"))])
+    part = exp.Window(this=call("ntile", literal(ID_PARTS)), order=by_value)
+    most = exp.Mul(this=literal(THIN), expression=exp.Window(this=exp.Avg(this=column_node("n"))))
+    capped = call("least", column_node("n"), most)  # one id of very many rows makes no part of them
+    parts = exp.select(capped.as_("n"), part.as_("part")).from_(counts.subquery("counts"))
+    number = [exp.EQ(this=column_node("part"), expression=literal(place + 1)) for place in range(ID_PARTS)]
+    sums = [of(exp.Sum(this=column_node("n")), condition) for condition in number]
+    rows = [float(n or 0) for n in look(backend, exp.select(*sums).from_(parts.subquery("parts")))]
+    return THIN * max(rows[0], rows[-1]) < max(rows)
 
 
 def nulls_and_values(
@@ -168,9 +212,9 @@ def nulls_and_values(
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """How many rows a table has, and for each column how many NULLs and about how many different values."""
     asked: list[exp.Expr] = [exp.Count(this=exp.Star())]
-    asked += [_count_if(exp.Is(this=_column(name), expression=exp.Null())) for name, _ in columns]
-    asked += [_call("approx_count_distinct", _column(name)) for name, _ in columns]
-    rows, *found = look(backend, exp.select(*asked).from_(_table(table)))
+    asked += [count_if(exp.Is(this=column_node(name), expression=exp.Null())) for name, _ in columns]
+    asked += [call("approx_count_distinct", column_node(name)) for name, _ in columns]
+    rows, *found = look(backend, exp.select(*asked).from_(table_node(table)))
     names = [name for name, _ in columns]
     nulls, distinct = found[: len(names)], found[len(names) :]
     return rows, dict(zip(names, nulls, strict=True)), dict(zip(names, distinct, strict=True))
@@ -180,43 +224,56 @@ def unit_rows(backend: Backend, policy: Policy, table: Table) -> UnitRows | None
     """How many rows units have in a table, by the very scan that queries read; None where each row is a unit."""
     if table.unit is None or isinstance(table.unit, RowUnit):
         return None
-    quantiles = [_call("quantile_disc", _column("n"), exp.Literal.number(p)) for p in ("0.5", "0.9", "0.99")]
-    asked = [exp.Count(this=exp.Star()), exp.Sum(this=_column("n")), *quantiles, exp.Max(this=_column("n"))]
+    quantiles = [call("quantile_disc", column_node("n"), literal(p)) for p in (0.5, 0.9, 0.99)]
+    asked = [exp.Count(this=exp.Star()), exp.Sum(this=column_node("n")), *quantiles, exp.Max(this=column_node("n"))]
     found = look(backend, exp.select(*asked).from_(_counts(backend, policy, table)))
     units, *rest = [int(number or 0) for number in found]
     return UnitRows(units, *rest) if units else None
 
 
+def least_holders(backend: Backend, policy: Policy, table: Table, columns: Sequence[str]) -> dict[str, int]:
+    """For each column, how many units hold the value that the fewest units hold."""
+    scan = _scan(backend, policy, table)
+    units: exp.Expr = exp.Star()  # each row is a unit
+    if scan.unit is not None:
+        units = exp.Distinct(expressions=[column_node(scan.unit)])
+    found: dict[str, int] = {}
+    for name in columns:
+        value = column_node(name.lower())
+        counts = exp.select(exp.Count(this=units.copy()).as_("n")).from_(backend.rows(scan).subquery("owned"))
+        counts = counts.where(not_null(value)).group_by(value)
+        (least,) = look(backend, exp.select(exp.Min(this=column_node("n"))).from_(counts.subquery("held")))
+        found[name] = int(least or 0)
+    return found
+
+
+def units_with_more(backend: Backend, policy: Policy, table: Table, limits: Sequence[int]) -> list[int]:
+    """For each limit, how many units have more rows."""
+    over = [count_if(exp.GT(this=column_node("n"), expression=literal(limit))) for limit in limits]
+    return [int(n) for n in look(backend, exp.select(*over).from_(_counts(backend, policy, table)))]
+
+
 def rows_beyond(backend: Backend, policy: Policy, table: Table, limits: Sequence[int]) -> list[int]:
     """For each limit, how many rows of units lie beyond it."""
     over = [
-        exp.Sum(
-            this=_call(
-                "greatest", exp.Sub(this=_column("n"), expression=exp.Literal.number(limit)), exp.Literal.number(0)
-            )
-        )
+        exp.Sum(this=call("greatest", exp.Sub(this=column_node("n"), expression=literal(limit)), literal(0)))
         for limit in limits
     ]
     return [int(n or 0) for n in look(backend, exp.select(*over).from_(_counts(backend, policy, table)))]
 
 
-def _counts(backend: Backend, policy: Policy, table: Table) -> exp.Subquery:
+def _scan(backend: Backend, policy: Policy, table: Table) -> Scan:
+    """The very scan that queries read: rows that belong to nobody are dropped."""
     columns = tuple((name.lower(), name) for name, _ in backend.schema[table.name.lower()])
-    scan = scan_of(policy, table, columns)
+    return scan_of(policy, table, columns)
+
+
+def _counts(backend: Backend, policy: Policy, table: Table) -> exp.Subquery:
+    scan = _scan(backend, policy, table)
     assert scan.unit is not None
     rows = backend.rows(scan).subquery("owned")
-    counts = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by(_column(scan.unit))
+    counts = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by(column_node(scan.unit))
     return counts.subquery("units")
-
-
-def look(backend: Backend, query: exp.Select) -> tuple[Any, ...]:
-    """One row; the steward may see the engine's own words."""
-    try:
-        return backend.look(query)
-    except EngineError as error:
-        raise DataError(
-            f"the data can't be read: {error}", code="engine", hint="see the sources of the policy"
-        ) from None
 
 
 def _integer(low: Any, high: Any) -> Type:
@@ -229,35 +286,10 @@ def _integer(low: Any, high: Any) -> Type:
 
 def _read_as(name: str, type_: Type) -> exp.Expr:
     """A text as a column of this type reads it."""
-    text = _call("nullif", _column(name), exp.Literal.string(""))
+    text = call("nullif", column_node(name), exp.Literal.string(""))
     return exp.TryCast(this=text, to=data_type(type_.sql))
 
 
 def _is_missing(name: str) -> exp.Expr:
     listed = [exp.Literal.string(text) for text in MISSING]
-    return exp.In(this=_call("upper", _call("trim", _column(name))), expressions=listed)
-
-
-def _not_null(value: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
-
-
-def _count_if(condition: exp.Expr) -> exp.Expr:
-    return _of(exp.Count(this=exp.Star()), condition)
-
-
-def _of(aggregate: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    """An aggregate of the rows that meet a condition."""
-    return aggregate if condition is None else exp.Filter(this=aggregate, expression=exp.Where(this=condition))
-
-
-def _table(table: Table) -> exp.Table:
-    return exp.Table(this=exp.to_identifier(table.name.lower(), quoted=True))
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
+    return exp.In(this=call("upper", call("trim", column_node(name))), expressions=listed)

@@ -15,7 +15,8 @@ PEOPLE = _set(
     "user customer client person people patient member subscriber employee staff student pupil citizen resident voter "
     "respondent participant subject individual passenger driver rider player visitor guest tenant donor applicant "
     "borrower worker teacher doctor physician nurse buyer seller cardholder beneficiary insured policyholder child "
-    "contact lead author reviewer ssn email phone msisdn imsi"
+    "contact lead author reviewer sender recipient receiver payer payee owner courier clinician therapist learner "
+    "ssn email phone msisdn imsi"
 )
 SHARED = _set("household family account card device vehicle aircraft subscription cookie imei session")
 """What stands for one person, or for a few."""
@@ -27,6 +28,16 @@ THINGS = _set(
     "course class genre tag kind level color colour size dim dimension"
 )
 """What protects nobody: places, goods, codes, times."""
+AMOUNTS = _set(
+    "price cost fare tip toll fee tax total amount sum charge balance bal income salary wage revenue sale discount "
+    "quantity qty count size weight height length width depth volume area distance mile km speed duration elapsed "
+    "delay second minute ms cent usd eur point score rating age temperature temp pressure systolic diastolic pulse "
+    "level percent pct ratio byte kb mb gb view click step calorie seat page latitude longitude lat lon lng alt "
+    "altitude value measurement reading dose grade"
+)
+"""Words of quantities. A column of many numbers, each there a few times, names nobody where its name is one of them."""
+CODES = _set("zip zipcode postcode plz postal code codes sku icd diagnosis route flight")
+"""Whole numbers that are codes: nobody adds them up, and most numbers between the least and the greatest are none."""
 CONTACTS = _set("email phone msisdn")
 """What one of the people may have several of."""
 NAMED = _set("individual subject respondent participant person customer user patient member")
@@ -39,6 +50,7 @@ _ALIASES = {
     "subscr": "subscriber", "tailnum": "aircraft", "vin": "vehicle", "plate": "vehicle",
     "mail": "email", "e_mail": "email", "telephone": "phone", "tel": "phone",
 }  # fmt: skip
+_AMOUNT_ENDS = ("price", "cost", "amount", "qty", "count", "time", "size", "distance", "duration", "total")
 _SUFFIXES = ("uuid", "guid", "key", "number", "num", "id", "no", "nr", "code", "hash", "sk", "pk")
 
 
@@ -68,6 +80,18 @@ def meaning(column: str, table: str, prefix: str = "") -> Meaning:
             return Meaning(whole, len(last) > len(suffix))
     whole = entity_of(last)
     return Meaning(whole, whole in IDS or last == "uid")
+
+
+def is_amount(column: str) -> bool:
+    """Does a column's name say that it holds a quantity?"""
+    ends = [entity_of(word) for word in _words(column)]
+    return any(word in AMOUNTS for word in ends) or bool(ends and ends[-1].endswith(_AMOUNT_ENDS))
+
+
+def is_code(column: str) -> bool:
+    """Does a column's name say that its whole numbers are codes?"""
+    words = _words(column)
+    return bool(words) and words[-1] in CODES
 
 
 def entity_of(name: str) -> str:

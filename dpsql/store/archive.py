@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fractions import Fraction
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.view import Releases
 from dpsql.aggregates.base import Call
-from dpsql.aggregates.loss import Loss, OfTotal, Outside, Share
+from dpsql.aggregates.clipping_bias import Clipping, ClippingBias
 from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
 from dpsql.answer.about import about_earlier
 from dpsql.answer.intervals import Error
@@ -36,6 +37,7 @@ from dpsql.mechanisms.registry import read, written
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
 from dpsql.store.errors import pack_error, unpack_error, with_numbers
+from dpsql.store.plain import from_json, to_json
 
 Json = Any
 Arrow = Any
@@ -85,12 +87,12 @@ def pack_release(
     columns = {} if noisy.cells is None else {n: noisy.cells.column(n) for n in noisy.cells.column_names}
     for i, group in enumerate(noisy.columns):
         columns |= {f"m{i}_{j}": _integers(numbers) for j, numbers in enumerate(group)}
-    return Kept("release", key, json.dumps(facts), to_bytes(pa.table(columns)))
+    return Kept("release", key, to_json(facts), to_bytes(pa.table(columns)))
 
 
 def unpack_release(kept: Kept) -> Archived:
     """The noisy table of a stored release."""
-    facts = json.loads(kept.facts)
+    facts = from_json(kept.facts)
     table = from_bytes(kept.data)
     columns = tuple(
         tuple(_numbers(table.column(f"m{i}_{j}")) for j in range(width)) for i, width in enumerate(facts["widths"])
@@ -116,7 +118,7 @@ def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
     errors = [pack_error(error) for error in answer.origins]
     facts = {
         "views": [
-            [place, view.step.name, [_call(c) for c in view.step.calls], _loss(view.loss)]
+            [place, view.step.name, [_call(c) for c in view.step.calls], _bias(view.bias)]
             for place, view in zip(places, answer.noisy, strict=True)
         ],
         "origins": [told for told, _ in errors],
@@ -127,11 +129,14 @@ def pack_answer(answer: Answer, noisy: Sequence[Noisy]) -> Kept:
         "cut_notes": list(answer.cut_notes),
         "missing": dict(answer.missing),
         "ranks": dict(answer.ranks),
+        "advice": list(answer.advice),
         "lists": list(answer.lists),
+        "left_out": list(answer.left_out),
+        "few": [[place, list(rows)] for place, rows in answer.few.items()],
         "about": dict(answer.about),
     }
     table = with_numbers(answer.table, [one for _, numbers in errors for one in numbers])
-    return Kept("answer", b"", json.dumps(facts), to_bytes(table))
+    return Kept("answer", b"", to_json(facts), to_bytes(table))
 
 
 def replays(ledger: Ledger, id: str) -> list[Answer]:
@@ -170,11 +175,11 @@ def _no_answer(entry: Entry, kept: Sequence[Kept]) -> LedgerError:
 
 
 def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], entry: Entry, ledger: Ledger) -> Answer:
-    facts = json.loads(kept.facts)
+    facts = from_json(kept.facts)
     receipt = _free(ledger, entry)
     views = tuple(
-        replace(noisy[place].renamed(name, tuple(map(_to_call, calls))), loss=_to_loss(*loss))
-        for place, name, calls, *loss in facts["views"]
+        replace(noisy[place].renamed(name, tuple(map(_to_call, calls))), bias=_to_bias(*bias))
+        for place, name, calls, *bias in facts["views"]
     )
     whole = from_bytes(kept.data)
     visible = len(facts["origins"])
@@ -197,22 +202,54 @@ def _unpack_answer(kept: Kept, noisy: tuple[Noisy, ...], entry: Entry, ledger: L
         tuple(facts.get("cut_notes", ())),
         facts.get("missing", {}),
         facts.get("ranks", {}),
+        tuple(facts.get("advice", ())),
         lists=tuple(facts.get("lists", ())),
+        left_out=tuple(facts.get("left_out", ())),
+        few={place: tuple(rows) for place, rows in facts.get("few", ())},
         about=facts.get("about") or about_earlier(receipt, str(entry.note.get("sql", ""))),
     )
 
 
-def _loss(loss: Loss | None) -> Any:
-    return None if loss is None else asdict(loss)
+def _bias(bias: ClippingBias | None) -> Any:
+    """What was cut, as JSON has it: without infinite numbers."""
+    if bias is None:
+        return None
+    sizes = None if bias.sizes is None else [[aggregate, scale] for aggregate, scale in bias.sizes.items()]
+    return {
+        "cut": [_clipping(one) for one in bias.rows],
+        "cut_units": None if bias.units is None else _clipping(bias.units),
+        "sizes": sizes,
+        "counted": bias.counted,
+    }
 
 
-def _to_loss(facts: Any = None) -> Loss | None:
-    """What was cut; answers of earlier versions say nothing of it."""
+def _clipping(one: Clipping) -> Any:
+    times = one.times if isfinite(one.times) else None
+    return {"about": one.about, "kept": one.kept, "times": times, "points": [list(point) for point in one.points]}
+
+
+def _to_bias(facts: Any = None) -> ClippingBias | None:
+    """What was cut; the first answers say nothing of it, and those of 0.1 in shares of what was kept."""
     if facts is None:
         return None
-    rows, units = (None if facts[name] is None else Share(**facts[name]) for name in ("rows", "units"))
-    totals = tuple(OfTotal(one["aggregate"], Share(**one["share"])) for one in facts.get("totals", ()))
-    return Loss(rows, units, tuple(Outside(**one) for one in facts["outside"]), facts["keyed"], totals)
+    if "cut" not in facts:
+        rows, units = (_of_share(facts.get(name)) for name in ("rows", "units"))
+        return ClippingBias(() if rows is None else (rows,), units)
+    units = None if facts["cut_units"] is None else _to_clipping(facts["cut_units"])
+    sizes = None if facts["sizes"] is None else {int(aggregate): scale for aggregate, scale in facts["sizes"]}
+    return ClippingBias(tuple(map(_to_clipping, facts["cut"])), units, sizes, facts["counted"])
+
+
+def _to_clipping(one: Any) -> Clipping:
+    points = tuple((float(weight), float(amount)) for weight, amount in one["points"])
+    return Clipping(one["about"], one["kept"], inf if one["times"] is None else one["times"], points)
+
+
+def _of_share(share: Any) -> Clipping | None:
+    if share is None:
+        return None
+    kept = share["kept"]
+    return Clipping(share["about"] * kept, kept, inf, ((1.0, share["most"] * kept),))
 
 
 # ---------------------------------------------------------------- bytes

@@ -28,7 +28,8 @@ def pack_error(error: Error | None) -> tuple[Json, list[Floats]]:
         case Simulated():
             return {"tails": len(error.low)}, [*error.low, *error.high]
         case Between():
-            return {"between": error.confidence}, [error.low, error.high]
+            facts = {"between": error.confidence} | ({} if error.moment == "number" else {"moment": error.moment})
+            return facts, [error.low, error.high]
 
 
 def unpack_error(found: Json, table: Arrow, first: int) -> tuple[Error | None, int]:
@@ -45,7 +46,8 @@ def unpack_error(found: Json, table: Arrow, first: int) -> tuple[Error | None, i
     if "tails" in found:
         ends = [_numbers(table, first + i) for i in range(2 * found["tails"])]
         return Simulated(np.stack(ends[: found["tails"]]), np.stack(ends[found["tails"] :])), first + len(ends)
-    return Between(_numbers(table, first), _numbers(table, first + 1), found["between"]), first + 2
+    low, high = _numbers(table, first), _numbers(table, first + 1)
+    return Between(low, high, found["between"], found.get("moment", "number")), first + 2
 
 
 def with_numbers(table: Arrow, numbers: list[Floats]) -> Arrow:

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from sqlglot import exp
 
 from dpsql.accounting.stored import Kept
-from dpsql.accounting.view import Releases
+from dpsql.accounting.view import Releases, View
 from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, ReleaseFacts, Responded, StoredFacts
@@ -90,14 +90,19 @@ def _under(key: bytes, step: Step, ledger: Releases) -> list[tuple[str, Noisy]]:
 class Looking:
     """`stored_tables` for one quote, which remembers the keys that it was asked for: the quote rests on no others."""
 
-    def __init__(self, versions: Mapping[str, str], ledger: Releases) -> None:
+    def __init__(self, versions: Mapping[str, str], ledger: View) -> None:
         self._versions, self._ledger = versions, ledger
         self.keys: dict[bytes, None] = {}
+        self.has_learned = ledger.has_learned
 
     def __call__(self, step: Step) -> list[tuple[str, Noisy]]:
         key = release_key(step, self._versions, {})
         self.keys[key] = None
         return _under(key, step, self._ledger)
+
+    def learned(self, step: Step) -> list[tuple[str, Noisy]]:
+        """The stored releases of a step that the steward paid for, for everybody."""
+        return [one for one in self(step) if self._ledger.is_learned(one[0])] if self.has_learned else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +145,10 @@ class _Search:
             if (rows := find_rows(step, self._versions, self._ledger)) is not None:
                 yield _Hit(*rows, "")  # nothing rests on them
             return
+        for one in (step, *_wider(step)):
+            yield from self._stored(one, earlier, ids)
+
+    def _stored(self, step: Step, earlier: Mapping[str, str], ids: tuple[str, ...]) -> Iterator[_Hit]:
         key = release_key(step, self._versions, earlier)
         stored = self._ledger.stored(key) if key else []
         stored.sort(key=lambda found: found[0] not in ids)
@@ -156,6 +165,17 @@ class _Search:
                 digests = [_digest(kept) for _, kept in stored]
                 (first, _), *rest = stored
                 yield _Hit(first, noisy, identity(step, digests, earlier), tuple(id for id, _ in rest))
+
+
+def _wider(step: Step) -> tuple[Step, ...]:
+    """The step over all groups, where HAVING leaves some of them out: a table of all holds those that are left.
+
+    Not so where a few winners leave: those of all groups may be none of these (Theorem FREE-1).
+    """
+    wider = step.checked.wider
+    if wider is None or any(isinstance(m.statistic, Top) for m in step.measurements):
+        return ()
+    return (replace(step, cells=wider.table()),)
 
 
 def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Responded]) -> list[Kept]:
@@ -208,7 +228,7 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
             "private" if checked.private_keys else "public",
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
             [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
-            *_totals(checked, names),
+            *_size(checked, names),
             [[table, versions[table]] for table in sorted(names.tables)],
             _chosen(step, names),
         ]
@@ -222,14 +242,19 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
     return found.digest()
 
 
-def _totals(checked: CheckedRelease, names: Names) -> list[object]:
-    """By how much one unit's total is bounded in which sums: other bounds make other numbers."""
-    found: list[object] = []
+def _size(checked: CheckedRelease, names: Names) -> list[object]:
+    """What bounds one unit's size: how large it may be, what is added up, and how much of each sum counts as a row.
+
+    A weight rests on all that is measured with it, so that a release with other columns has other numbers.
+    """
+    size = checked.bounding.size
+    if size is None:
+        return []
+    columns = []
     for argument in checked.arguments:
-        limit = argument.total_limit(checked.bounding.totals)
-        if limit is not None:
-            found.append([names.argument(argument), str(limit.most), str(limit.peak)])
-    return [sorted(found, key=str)] if found else []
+        scale = None if argument.units else argument.scale(size)
+        columns.append([argument.call.function, names.argument(argument), None if scale is None else str(scale.unit)])
+    return [["size", str(size.most), sorted(columns, key=str)]]
 
 
 def _chosen(step: Step, names: Names) -> list[object] | None:

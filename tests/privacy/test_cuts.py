@@ -105,7 +105,7 @@ def test_one_unit_moves_all_counts_together_by_what_is_claimed(adjacency: str, s
         assert joint == votes * histograms + counts
         # Theorem LAP-1: the noise that is drawn costs no more than the share, for the joint vector.
         spent = sum(m.sensitivity.l1 / scale_of(m) for step in stage.releases for m in step.measurements)
-        assert spent <= Fraction(1, 20) == stage.cost.epsilon
+        assert spent <= Fraction(1, 5) == stage.cost.epsilon
         each = [vector(session, stage, [*CROWD, *mine]) for mine in people()]
         base = vector(session, stage, CROWD)
         pairs = [(one, base) for one in each]

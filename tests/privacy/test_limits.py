@@ -13,8 +13,13 @@ from source_kinds import KINDS, csv_type
 from support import cursor_of
 
 import dpsql
+from dpsql.analyze.bounding import SumScale
+from dpsql.analyze.checked import CheckedRelease, may_have_size
 from dpsql.backends.duckdb.run import execute
-from dpsql.quote.model import Quote, Stage
+from dpsql.bounds.histograms import UnitCount, size_histogram
+from dpsql.plan.unconditional import is_noisy
+from dpsql.quote.limits import Counting, limits_stage
+from dpsql.quote.model import Ask, Step
 
 Row = tuple[int | None, str | None, float]
 SCHEMA = ["id", "k", "x"]
@@ -55,15 +60,34 @@ def opened(adjacency: str, rows: Sequence[Row]) -> dpsql.Session:
     return dpsql.connect(dpsql.Policy.from_dict(whole), sources={"t": table(rows)}, ledger=":memory:")
 
 
-def histograms(quote: Quote) -> Stage:
-    (stage,) = (stage for stage in quote.stages if stage.kind == "limits")
-    return stage
+def histograms(session: dpsql.Session, sql: str) -> list[Step]:
+    """All counts of units that a query may buy: of rows and groups, of usual values, and of sizes."""
+    quote = session.explain(sql, epsilon=1, delta="1e-6")
+    found = [step for stage in quote.stages if stage.kind == "limits" for step in stage.releases]
+    return [*found, *(step for release in quote.main.releases for step in sizes(session, release.checked))]
 
 
-def measured(session: dpsql.Session, stage: Stage, rows: Sequence[Row]) -> list[list[list[int]]]:
+def sizes(session: dpsql.Session, checked: CheckedRelease) -> list[Step]:
+    """The histogram of sizes in which a tenth of the largest value counts as one row, where there may be one."""
+    if not may_have_size(checked) or is_noisy(checked.release.input):
+        return []
+    sums = [a for a in checked.arguments if a.recipe.summed and not a.units and a.value is not None]
+    scales = [
+        SumScale(a.call.argument, a.call.where, a.call.bounds, a.value.range.magnitude / 10)
+        for a in sums
+        if a.call.argument is not None and a.value is not None
+    ]
+    histogram = size_histogram(checked, scales, Fraction(1, 4)) if scales else None
+    if histogram is None:
+        return []
+    catalog, ask = session._engine.catalog(), Ask(Fraction(1), Fraction(0), "laplace")
+    return list(limits_stage(Counting("", frozenset(), ()), [UnitCount("size", 0, histogram)], ask, catalog).releases)
+
+
+def measured(session: dpsql.Session, steps: Sequence[Step], rows: Sequence[Row]) -> list[list[list[int]]]:
     """The integers of each histogram that get noise."""
     found = []
-    for step in stage.releases:
+    for step in steps:
         cursor = cursor_of(session)
         cursor.register("t", table(rows))
         exact = execute(step, cursor)
@@ -88,12 +112,10 @@ def moved(one: list[list[list[int]]], other: list[list[list[int]]]) -> list[int]
 def test_a_unit_has_one_vote_in_each_histogram_whatever_it_has(adjacency: str, sql: str) -> None:
     votes = 1 if adjacency == "add_remove" else 2
     with opened(adjacency, CROWD) as session:
-        stage = histograms(session.explain(sql, epsilon=1, delta="1e-6"))
-        claims = [m.sensitivity.l1 for step in stage.releases for m in step.measurements]
-        assert claims == [
-            Fraction(1 if step.cells is None else votes) for step in stage.releases
-        ]  # a count: Theorem CUT-1
-        assert [m.sensitivity.l2_squared for s in stage.releases for m in s.measurements] == claims
+        stage = histograms(session, sql)
+        claims = [m.sensitivity.l1 for step in stage for m in step.measurements]
+        assert claims == [Fraction(1 if step.cells is None else votes) for step in stage]  # a count: Theorem CUT-1
+        assert [m.sensitivity.l2_squared for s in stage for m in s.measurements] == claims
         base = measured(session, stage, CROWD)
         most = [0] * len(claims)
         for rows in (1, 2, 3, 1000, 5_000):
@@ -109,7 +131,7 @@ def test_a_unit_has_one_vote_in_each_histogram_whatever_it_has(adjacency: str, s
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_rows_of_nobody_have_no_vote(adjacency: str) -> None:
     with opened(adjacency, CROWD) as session:
-        stage = histograms(session.explain(QUERIES[1], epsilon=1))
+        stage = histograms(session, QUERIES[1])
         nobody: list[Row] = [(None, "a", 1.0)] * 1000
         assert measured(session, stage, CROWD) == measured(session, stage, [*CROWD, *nobody])
 

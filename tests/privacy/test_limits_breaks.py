@@ -12,7 +12,7 @@ from support import Connect
 
 import dpsql
 from dpsql.quote import limits as chosen
-from dpsql.quote.limits import ROWS
+from dpsql.quote.limits import SEED_ROWS
 
 RANDOM = np.random.default_rng(11)
 EACH = np.minimum(RANDOM.zipf(1.6, 4_000), 200)
@@ -36,7 +36,7 @@ def used(answer: dpsql.Answer) -> dict[str, int]:
 
 
 def always(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(chosen, "_best", lambda candidates, error: limit)
+    monkeypatch.setattr(chosen, "choose_limit", lambda tail, limits, noise, unseen: float(limit))
 
 
 @pytest.mark.parametrize("limit", [4, 300])
@@ -85,13 +85,13 @@ def test_a_batch_is_not_refused_for_the_limits_that_were_chosen(
             session.batch(sql, epsilon="0.9")
         always(monkeypatch, 2**power)
         for answer in session.batch(sql, epsilon=1):
-            assert used(answer)["max_rows"] in (ROWS, 2**power)
+            assert used(answer)["max_rows"] in (SEED_ROWS, 2**power)
 
 
 def test_limits_are_chosen_for_what_the_first_to_ask_had_so_that_the_same_query_again_is_free(
     session: dpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chosen, "_row_error", lambda one, rows, n, ask: abs(n - (8 if ask.epsilon < 1 else 2)))
+    monkeypatch.setattr(chosen, "choose_limit", lambda tail, limits, noise, unseen: 8.0 if noise > 1 else 2.0)
     first = session.query("SELECT COUNT(*) FROM t", epsilon=1)
     again = session.query("SELECT COUNT(*) FROM t", epsilon=1)
     assert used(first) == used(again) == {"max_rows": 8}
@@ -104,14 +104,14 @@ def test_a_limit_that_is_chosen_for_one_release_is_none_of_anothers(session: dps
     few = f"(SELECT COUNT(*) FROM ({ranked}) WHERE r <= 20)"
     quote = session.explain(f"SELECT (SELECT COUNT(*) FROM t), {few}", epsilon=1)
     assert [len(stage.steps) for stage in quote.stages if stage.kind == "limits"] == [1]
-    assert [step.checked.bounding.mass for step in quote.main.releases] == [ROWS, None]
+    assert [step.checked.bounding.mass for step in quote.main.releases] == [SEED_ROWS, None]
 
 
 def test_the_same_query_again_is_free_where_no_bucket_passes(connect: Connect) -> None:
     session = connect({"t": SMALL}, POLICY, epsilon=10, delta=0)
     first = session.query("SELECT COUNT(*) FROM t", epsilon="0.1")
     again = session.query("SELECT COUNT(*) FROM t", epsilon="0.1")
-    assert used(first) == used(again) == {"max_rows": ROWS}
+    assert used(first) == used(again) == {"max_rows": SEED_ROWS}
     assert again.cost.epsilon == 0 and again.rows == first.rows
     assert session.query("SELECT COUNT(*) FROM t", accuracy=10_000).cost.epsilon < 1  # as the refusal says
 

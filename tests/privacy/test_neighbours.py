@@ -191,6 +191,13 @@ ROW_LEVEL = {
     "many averages": "SELECT AVG(i), AVG(x), AVG(d), AVG(n), AVG(b::INT) FROM t",
     "filtered sum": "SELECT SUM(x) FILTER (WHERE x > 1 AND b), AVG(i) FILTER (WHERE i < 5) FROM t",
     "computed key": "SELECT CASE WHEN i > 3 THEN 'high' ELSE 'low' END AS g, n // 2 AS h, SUM(x) FROM t GROUP BY g, h",
+    "key that is a format of a day": "SELECT strftime(DATE '2020-01-01' + CAST(i AS INTEGER) * 20, '%Y-%m') AS m, "
+    "dayname(DATE '2020-01-01' + n) AS w, COUNT(*), SUM(x) FROM t GROUP BY m, w",
+    "key that is a step": "SELECT i - i % 4 AS s, CASE WHEN n < 2 THEN 'few' ELSE 'more' END || k AS f, AVG(x) "
+    "FROM t GROUP BY s, f",
+    "having keys": "SELECT k, i // 3 AS h, COUNT(*), SUM(d) FROM t GROUP BY k, h HAVING k <> 'b' AND h > 0",
+    "keys that are not null": "SELECT k, n % 3 AS r, COUNT(*), AVG(i) FROM t WHERE upper(k) > 'A' AND NOT (n IS NULL) "
+    "GROUP BY k, r",
     "grouping sets": "SELECT k, n, COUNT(*), AVG(x), SUM(i) FROM t GROUP BY CUBE (k, n)",
     "clipped": "SELECT k, SUM(i, contribution_bounds_per_group => (-2, 7)), "
     "COUNT(*, contribution_bounds_per_group => (0, 2)), SUM(d, contribution_bounds_per_group => (0.5, 12.25)), "

@@ -319,7 +319,7 @@ def test_a_join_that_repeats_rows_is_never_taken_for_one_that_does_not(sql: str)
         ("SELECT COUNT(*) FROM orders WHERE day IN (SELECT CAST(name AS INTEGER) FROM skus)", "public-data"),
         ("SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT MAX(day) FROM orders o WHERE o.uid = u.uid)", "correlated"),
         (
-            "SELECT COUNT(*) FROM (SELECT uid, day FROM orders INTERSECT SELECT day, uid FROM orders)",
+            "SELECT COUNT(*) FROM (SELECT uid, day FROM orders INTERSECT ALL SELECT day, uid FROM orders)",
             "set-operation-private",
         ),
         ("SELECT COUNT(*) FROM (SELECT oid FROM orders EXCEPT ALL SELECT uid FROM users)", "set-operation-private"),

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -146,7 +147,7 @@ def test_a_refusal_stands_under_the_words_that_it_is_about(open_page: OpenPage) 
     marked, refusal = page.locator(".refused"), page.locator(".refusal-box")
     expect(marked).to_have_text("person")
     expect(refusal).to_contain_text("SUM needs a range for visits.person")
-    expect(refusal).to_contain_text("SUM(CLIP(person, 0, 500))")
+    expect(refusal).to_contain_text("SUM(CLIP(person, low, high))")
     word, box = marked.bounding_box(), refusal.bounding_box()
     assert word is not None and box is not None
     assert 0 <= box["y"] - (word["y"] + word["height"]) < 20 and abs(box["x"] - word["x"]) < 12
@@ -221,6 +222,25 @@ def test_a_chart_follows_the_columns_and_can_be_changed(open_page: OpenPage) -> 
     page.get_by_role("combobox", name="over").select_option(label="city")
     page.get_by_text("Bars", exact=True).click()
     expect(chart.locator("[aria-label=bar] rect")).not_to_have_count(0)
+
+
+def test_a_bound_reads_as_one_in_the_table_and_is_an_arrow_in_the_chart(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = [(19_603.0, inf), (69.0, 4_000.0), (-inf, inf)]
+    monkeypatch.setattr("dpsql.answer.intervals.intervals", lambda noisy, *_: [*ends, *ends][: noisy.count])
+    page = open_page()
+    write(page, "SELECT city, COUNT(*) AS came FROM visits WHERE minutes > 9 GROUP BY city")
+    spend(page)
+    answer = page.get_by_test_id("answer")
+    expect(answer.locator("thead")).to_contain_text(re.compile(r"came\s*95% interval"))
+    rows = answer.locator("tbody tr")
+    expect(rows.nth(0)).to_contain_text("at least 19,")
+    expect(rows.nth(1)).to_contain_text(re.compile(r"\d \(\d+ to 4,\d+\)"))
+    expect(rows.nth(2)).to_contain_text("± unknown")
+    expect(answer.locator('svg path[aria-label="no bound above"]')).to_have_count(2)  # two bounds among four rows
+    expect(answer).to_contain_text("there is no 95% interval on the other side")
+    assert not re.search(r"\\b(inf|nan|infinity)\\b|∞", answer.inner_text(), re.IGNORECASE)
 
 
 def test_history_is_replayed_for_free_and_files_are_given_out(open_page: OpenPage, tmp_path: Path) -> None:

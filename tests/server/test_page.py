@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+from math import inf, isinf
 from pathlib import Path
+from typing import Any
 
 import pytest
+from services import needs
 
+from dpsql.answer.columns import FULL, Source
+from dpsql.answer.interval_text import Interval
 from dpsql.server import page
 
 
@@ -54,3 +61,35 @@ def test_a_wheel_needs_no_npm_if_it_has_the_page_and_says_so_if_it_has_not(
     (checkout / "dist").mkdir()
     (checkout / "dist/index.html").touch()
     assert page.ensure_built() is None
+
+
+COLUMNS: list[tuple[list[Any], list[Interval]]] = [
+    ([19_700, 80, 3_000, -5, 7], [(19_603.0, inf), (69.0, 91.0), (2_903.0, 5_387.0), (-inf, 6.0), (-inf, inf)]),
+    ([80, 90, None], [(69.0, 91.0), (78.0, 101.0), None]),
+    ([16.61234, 16.2, 14.2, 3.33], [(16.1, 17.2), (15.9, 16.5), (14.0, inf), None]),
+    ([0.2314, -0.5], [(0.20187, inf), (-0.75, 0.9)]),
+    ([20_000, 1_234_567], [(900.0, inf), (1_000_000.0, 9_000_000.0)]),
+    ([12], [(-inf, inf)]),
+]
+
+
+def test_the_page_writes_intervals_as_tables_do() -> None:
+    code = f"""
+        import {{ described }} from {json.dumps((page.WEB / "src/intervals.js").as_uri())};
+        console.log(JSON.stringify(JSON.parse(process.argv[1]).map(([v, e]) => described(v, e))));
+    """
+    sent = json.dumps([[values, [as_sent(one) for one in ends]] for values, ends in COLUMNS])
+    run = subprocess.run([needs("node"), "--input-type=module", "-e", code, sent], capture_output=True, check=True)
+    for (values, ends), found in zip(COLUMNS, json.loads(run.stdout), strict=True):
+        head, *behind = Source("n", values, ends, True, ["too few"] * len(values)).shown(FULL)
+        errors = behind[0].cells if behind else [""] * len(values)
+        ranges = bool(behind) and behind[0].ranges
+        assert [cell.replace("−", "-") for cell in found["cells"]] == head.cells
+        assert [one.removeprefix("± ").strip("()").replace("−", "-") for one in found["errors"]] == errors
+        assert found["ranges"] == ranges
+
+
+def as_sent(interval: Interval) -> list[float | None] | None:
+    """An interval as JSON has it."""
+    ends = [None if interval is None or isinf(end) else end for end in interval or ()]
+    return ends if any(end is not None for end in ends) else None

@@ -67,8 +67,8 @@ def test_each_cell_has_the_choice_that_its_own_rows_make(weight: int) -> None:
     for share in SHARES:
         assert chosen(Quantiles(X, None, (share,), 1, False), found) == [[ranked(one, share) for one in found]]
     assert chosen(Deviation(X, None), found) == [[deviation(one) for one in found]]
-    least = [min(one, default=LOW) for one in found]
-    greatest = [max(one, default=HIGH) for one in found]
+    least = [min(one, default=HIGH) for one in found]  # of no rows the far end: no row lies beyond it
+    greatest = [max(one, default=LOW) for one in found]
     assert chosen(Extreme(X, None, False, weight, False), found) == [least]
     assert chosen(Extreme(X, None, True, weight, False), found) == [greatest]
 

@@ -54,13 +54,13 @@ def _is_capped(node: object) -> bool:
 
 
 def _heavy(node: Weight, rows: Mapping[str, int | None]) -> int | None:
-    """How many units can be above a limit: each has more rows than it; above a total, one row is enough."""
+    """How many units can be above a limit: each has more rows than it; above a size, one row is enough."""
     parts = list(_parts(node.input))
     scans = [part for part in parts if isinstance(part, Scan)]
     if len(scans) != 1 or scans[0].links or not all(isinstance(part, Scan | Filter | Project) for part in parts):
         return None  # joins repeat rows
     read = rows.get(scans[0].table)
-    return read if read is None or node.totals or node.mass is None else read // (node.mass + 1)
+    return read if read is None or node.size is not None or node.mass is None else read // (node.mass + 1)
 
 
 def _units(node: PerUnit, rows: Mapping[str, int | None]) -> int | None:

@@ -22,7 +22,7 @@ from dpsql.backends.statements.pieces import (
     table,
 )
 from dpsql.backends.statements.rows import CELLS, ROWS_READ, gridded_rows, public_cells
-from dpsql.backends.statements.tallies import WEIGHT, magnitude, own_tally, total_weight
+from dpsql.backends.statements.tallies import WEIGHT, own_tally, size_of
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import (
     Again,
@@ -39,9 +39,11 @@ from dpsql.quote.refined import LISTED
 from dpsql.sql.gridded import cast, number
 from dpsql.statistics.tally import Tally
 
+FIRST_WEIGHT, SUMMED = "p_w", "s_w"  # of a unit: its weight by the peak alone, and what that leaves in all groups
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"
 LEFT, VOTERS = "dpsql_left", "dpsql_voters"
 ROWS = "m"  # a unit's number of rows
+SIZE = "dpsql_size"  # what they add up to
 
 
 class Form(Enum):
@@ -59,30 +61,24 @@ class Form(Enum):
 
 
 def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
-    """Theorems WEIGHT-1 and TOTALS-1. Only units above a limit need a weight: a left join to those few."""
-    weights: list[tuple[str, exp.Expr]] = []
-    above: list[exp.Expr] = []
-    if node.mass is not None:
-        above.append(exp.GT(this=count(), expression=number(node.mass)))
-        weights.append(
-            (WEIGHT, _where(above[-1], heavy_weight(node.mass, node.bits, count()), whole_weight(node.bits)))
-        )
-    for name, tally in node.totals:
-        assert tally.most is not None and tally.most.peak is None
-        most, size = tally.most.total, magnitude(tally)
-        above.append(exp.GT(this=size, expression=_wide(most)))
-        share = exp.IntDiv(this=_wide(most * 2**node.bits), expression=size.copy())
-        weights.append((total_weight(name), _where(above[-1], cast(share, "BIGINT"), whole_weight(node.bits))))
+    """Theorems WEIGHT-1 and SIZE-1. Only units above the limit need a weight: a left join to those few."""
+    if node.size is not None:
+        size = size_of(node.size)
+        above: exp.Expr = exp.GT(this=size, expression=_wide(node.size.most))
+        share = exp.IntDiv(this=_wide(node.size.most * 2**node.bits), expression=size.copy())
+        lighter = _where(above, cast(share, "BIGINT"), whole_weight(node.bits))  # nothing is divided by 0
+    else:
+        assert node.mass is not None, "rows are weighed by a limit"
+        above = exp.GT(this=count(), expression=number(node.mass))
+        lighter = _where(above, heavy_weight(node.mass, node.bits, count()), whole_weight(node.bits))
     counted = node.among or node.input  # Theorem INDEX-1: nobody else is above the limit
     heavy = grouped(
-        select([column(UNIT), *(alias(w, name) for name, w in weights)], subquery(gridded_rows(counted), "c")),
-        [column(UNIT)],
-        _any([one.copy() for one in above]),
+        select([column(UNIT), alias(lighter, WEIGHT)], subquery(gridded_rows(counted), "c")), [column(UNIT)], above
     )
-    whole = [alias(exp.Coalesce(this=column(n, "h"), expressions=[whole_weight(node.bits)]), n) for n, _ in weights]
+    whole = exp.Coalesce(this=column(WEIGHT, "h"), expressions=[whole_weight(node.bits)])
     # Rows outside of the public cells don't count for a unit; here they may stay, OnCells drops them.
     rows = node.input.input if isinstance(node.input, OnDomain) else node.input
-    query = select([every("r"), *whole], subquery(gridded_rows(rows), "r"))
+    query = select([every("r"), alias(whole, WEIGHT)], subquery(gridded_rows(rows), "r"))
     if form is Form.FEW:
         query.set("hint", _broadcast("h"))
     return joined(query, subquery(heavy, "h"), equal(UNIT, "r", "h"), "LEFT")
@@ -90,19 +86,12 @@ def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
 
 def weights_of_groups(node: Weight, keys: tuple[str, ...], tallies: tuple[tuple[str, Tally], ...]) -> WeightUnits:
     """The same weights, of what units have in each group (Theorem FORM-1)."""
-    return WeightUnits(PerUnit(node.input, keys, tallies), node.mass, None, node.bits)
+    return WeightUnits(PerUnit(node.input, keys, tallies, size=node.size), node.mass, None, node.bits)
 
 
 def _where(above: exp.Expr, heavy: exp.Expr, light: exp.Expr) -> exp.Expr:
     """One weight for units above a limit, and another for all others."""
     return exp.Case(ifs=[exp.If(this=above.copy(), true=heavy)], default=light)
-
-
-def _any(conditions: list[exp.Expr]) -> exp.Expr:
-    whole, *others = conditions
-    for one in others:
-        whole = exp.Or(this=whole, expression=one)
-    return whole
 
 
 def _wide(value: int) -> exp.Expr:
@@ -148,7 +137,7 @@ def _per_unit(node: PerUnit, form: Form = Form.JOINS) -> exp.Select:
         return _listed_apart(node)
     keys = [column(name) for name in (UNIT, *node.keys)]
     tallies = [alias(own_tally(t), name) for name, t in node.tallies]
-    tallies += [alias(magnitude(t), _size(name)) for name, t in node.tallies if t.most is not None]
+    tallies += [] if node.size is None else [alias(size_of(node.size), SIZE)]
     input_ = gridded_rows(node.input)
     rows = subquery(by_unit(input_) if form is Form.WINDOWS and node.keys else input_, "o")
     return grouped(select([*keys, alias(count(), ROWS), *tallies], rows), [k.copy() for k in keys])
@@ -212,8 +201,7 @@ def _votes(node: SpreadVotes, form: Form) -> exp.Select:
     groups = column("t", VOTERS if form is Form.JOINS else LEFT)
     voters = grouped(select([column(UNIT), alias(count(), "t")], table(LEFT)), [column(UNIT)])
     per_unit = _per_unit_of(node)
-    sizes = [_size(name) for name, tally in per_unit.tallies if tally.most is not None]
-    held = [column(name, LEFT) for name in (UNIT, *per_unit.keys, ROWS, *sizes)]
+    held = [column(name, LEFT) for name in (UNIT, *per_unit.keys, ROWS, *([] if per_unit.size is None else [SIZE]))]
     bits = sorted({t.bits for _, t in per_unit.tallies if t.bits is not None}) if form is not Form.JOINS else []
     roots: dict[int, exp.Expr] = {one: column(f"f{one}", LEFT) for one in bits}
     tallies = [
@@ -284,35 +272,31 @@ def weighted_units(node: WeightUnits, form: Form = Form.JOINS, by: exp.Expr | No
 
 
 def _unit_weights(node: WeightUnits, form: Form) -> exp.Select:
-    """Theorem WEIGHT-2: the peak first, then the mass over what is left. Theorem TOTALS-1: so for each total, too."""
+    """Theorem WEIGHT-2: the peak first, then the mass over what is left. Theorem SIZE-1: a size, in all groups."""
     per_unit = _per_unit_of(node.input)
-    scales = [_Scale(WEIGHT, column(ROWS), node.mass, node.peak, "BIGINT")]
-    for name, tally in per_unit.tallies:
-        if tally.most is not None:
-            scales.append(_Scale(total_weight(name), column(_size(name)), tally.most.total, tally.most.peak, "HUGEINT"))
+    scale = _Scale(column(ROWS), node.mass, node.peak, "BIGINT")
+    if per_unit.size is not None:
+        assert node.mass is None and node.peak is None, "a size is bounded in the place of rows"
+        scale = _Scale(column(SIZE), per_unit.size.most, None, "HUGEINT")
 
     def only_listed(weight: exp.Expr) -> exp.Expr:
         # Theorem INDEX-1: whoever isn't listed has the full weight.
         others = exp.Is(this=column(UNIT), expression=exp.Null())
         return _where(others, whole_weight(node.bits), weight) if per_unit.listed else weight
 
-    first = [alias(only_listed(one.first(node.bits)), f"p_{one.name}") for one in scales]
-    rows = select([exp.Star(), *first], subquery(units(node.input, form), "q"))
-    limited = [one for one in scales if one.most is not None]
-    if not limited:
-        made = [alias(column(f"p_{one.name}"), one.name) for one in scales]
-        return select([exp.Star(), *made], subquery(rows, "y"))
-    weights = [alias(only_listed(one.then(node.bits)), one.name) for one in scales]
+    first = alias(only_listed(scale.first(node.bits)), FIRST_WEIGHT)
+    rows = select([exp.Star(), first], subquery(units(node.input, form), "q"))
+    if scale.most is None:
+        return select([exp.Star(), alias(column(FIRST_WEIGHT), WEIGHT)], subquery(rows, "y"))
+    weights = alias(only_listed(scale.then(node.bits)), WEIGHT)
     if form is not Form.JOINS:
         # Without keys a unit has one row: what is there is the sum.
-        sums = [alias(_of_unit(one.whole) if per_unit.keys else one.part, f"s_{one.name}") for one in limited]
-        summed = select([exp.Star(), *sums], subquery(rows, "y"))
-        return select([exp.Star(), *weights], subquery(summed, HEAVY))
-    sums = [alias(one.whole, f"s_{one.name}") for one in limited]
-    heavy = grouped(
-        select([column(UNIT), *sums], table(WEIGHED)), [column(UNIT)], _any([one.above(node.bits) for one in limited])
-    )
-    query = select([every(WEIGHED), *weights], table(WEIGHED))
+        sums = alias(_of_unit(scale.whole) if per_unit.keys else scale.part, SUMMED)
+        summed = select([exp.Star(), sums], subquery(rows, "y"))
+        return select([exp.Star(), weights], subquery(summed, HEAVY))
+    sums = alias(scale.whole, SUMMED)
+    heavy = grouped(select([column(UNIT), sums], table(WEIGHED)), [column(UNIT)], scale.above(node.bits))
+    query = select([every(WEIGHED), weights], table(WEIGHED))
     return (
         joined(query, table(HEAVY), equal(UNIT, WEIGHED, HEAVY), "LEFT")
         .with_(WEIGHED, as_=rows, materialized=True, copy=False)
@@ -322,9 +306,8 @@ def _unit_weights(node: WeightUnits, form: Form) -> exp.Select:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A weight of each unit in each group that keeps what it has of something there within a peak and a sum."""
+    """The weight of each unit in each group that keeps what it has there within a peak, and in all within a sum."""
 
-    name: str
     size: exp.Expr  # what the unit has in the group, 0 or more
     most: int | None
     peak: int | None
@@ -341,7 +324,7 @@ class _Scale:
     @property
     def part(self) -> exp.Expr:
         """What is left of it in this group, in integer weights."""
-        return exp.Mul(this=cast(column(f"p_{self.name}"), self.kind), expression=self.size.copy())
+        return exp.Mul(this=cast(column(FIRST_WEIGHT), self.kind), expression=self.size.copy())
 
     @property
     def whole(self) -> exp.Expr:
@@ -354,19 +337,13 @@ class _Scale:
 
     def then(self, bits: int) -> exp.Expr:
         """⌊p · most · 2^bits / s⌋ for the few units above the limit; p for all others."""
-        first = column(f"p_{self.name}")
-        if self.most is None:
-            return first
-        limit, whole = _wide(self.most * 2**bits), column(f"s_{self.name}", HEAVY)
+        first = column(FIRST_WEIGHT)
+        assert self.most is not None
+        limit, whole = _wide(self.most * 2**bits), column(SUMMED, HEAVY)
         scaled = exp.IntDiv(
             this=exp.Paren(this=exp.Mul(this=cast(first.copy(), "HUGEINT"), expression=limit)), expression=whole
         )
         return _where(exp.GT(this=whole.copy(), expression=limit.copy()), cast(scaled, "BIGINT"), first)
-
-
-def _size(name: str) -> str:
-    """The column with Σ|x| of a unit in a group, for a total that is bounded."""
-    return f"a_{name}"
 
 
 def _weighted(node: PerUnit, by: exp.Expr) -> list[exp.Expr]:
@@ -382,8 +359,7 @@ def _weighted(node: PerUnit, by: exp.Expr) -> list[exp.Expr]:
             continue
         if tally.kind == "total":
             value = cast(value, "HUGEINT")
-        weight_of = by if tally.most is None else column(total_weight(name))
-        found.append(alias(exp.Mul(this=value, expression=weight_of.copy()), name))
+        found.append(alias(exp.Mul(this=value, expression=by.copy()), name))
     return found
 
 

@@ -71,7 +71,7 @@ def _lost(node: Corrected, keys: tuple[str, ...], tallies: Tallies) -> exp.Selec
         seen = dict.fromkeys(name for name in (*keys, *(n for _, t in tallies for n in (t.value, t.where))) if name)
         changed = [*map(column, seen), alias(less, WEIGHT)]
         return _summed(select(changed, subquery(weight_rows(weights, Form.JOINS), "n")), keys, tallies)
-    assert weights.mass is not None and not weights.totals
+    assert weights.mass is not None and weights.size is None
     # Whoever is within the limit keeps the full weight, and loses nothing.
     weight = heavy_weight(weights.mass, weights.bits, count())
     change = alias(exp.Sub(this=weight, expression=whole_weight(weights.bits)), WEIGHT)

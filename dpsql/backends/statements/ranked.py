@@ -53,7 +53,7 @@ def fits(group: Group) -> bool:
 
 def _by_row(tally: Tally) -> bool:
     """Is it known of each row what it adds? As a unit, its first row in a group stands for all others there."""
-    if tally.clip is not None or tally.most is not None:
+    if tally.clip is not None:
         return False
     return tally.kind in ("rows", "present", "total") or (tally.kind in ("units", "votes") and tally.where is None)
 

@@ -10,21 +10,31 @@ from sqlglot import exp
 from dpsql.backends.statements.pieces import column, count, or_zero
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number, present
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Size, SizePart, Tally
 
 WEIGHT = "w"
 
 
-def total_weight(name: str) -> str:
-    """The column with the weight that a total has by itself (Theorem TOTALS-1)."""
-    return f"{WEIGHT}_{name}"
+def size_of(size: Size) -> exp.Expr:
+    """Theorem SIZE-1: what rows add up to in absolute values, each part times its factor, in 128 bits."""
+    parts: list[exp.Expr] = [
+        exp.Mul(this=cast(number(part.factor), "HUGEINT"), expression=cast(_magnitude(part), "HUGEINT"))
+        for part in size.parts
+    ]
+    whole, *others = parts
+    for part in others:
+        whole = exp.Add(this=whole, expression=part)
+    return exp.Paren(this=whole)
 
 
-def magnitude(tally: Tally) -> exp.Expr:
-    """Σ|x| of the rows that a total adds up: after its FILTER, without NULLs; 0 of none."""
-    assert tally.value is not None and tally.most is not None
+def _magnitude(part: SizePart) -> exp.Expr:
+    """How many rows a tally counts; of a sum Σ|x| of the rows that it adds up, after its FILTER, without NULLs."""
+    tally = part.tally
+    if tally.kind != "total":
+        return row_tally("", tally)
+    assert tally.value is not None
     value: exp.Expr = column(tally.value)
-    if tally.most.signed:  # in 64 bits: |x| is at most 2^62 (GRID-1), and the least INTEGER has no magnitude in its own
+    if part.signed:  # in 64 bits: |x| is at most 2^62 (GRID-1), and the least INTEGER has no magnitude in its own
         value = exp.Abs(this=cast(value, "BIGINT"))
         return or_zero(_filtered(exp.Sum(this=value), tally))
     return exp.Abs(this=or_zero(_filtered(exp.Sum(this=value), tally)))  # of one sign: |Σx| = Σ|x|
@@ -32,7 +42,6 @@ def magnitude(tally: Tally) -> exp.Expr:
 
 def row_tally(name: str, tally: Tally) -> exp.Expr:
     """The tally of rows that have no weights."""
-    assert tally.most is None, "a unit's total is bounded as a whole"
     if tally.clip is not None:  # each row is a unit
         return or_zero(_filtered(exp.Sum(this=_clipped(_one_row(tally), tally.clip)), tally))
     match tally.kind:
@@ -71,8 +80,7 @@ def weighted_tally(name: str, tally: Tally) -> exp.Expr:
             weighted = exp.Sum(this=exp.Case(ifs=[there]))
         case "total":
             assert tally.value is not None
-            by = WEIGHT if tally.most is None else total_weight(name)
-            weighted = exp.Sum(this=exp.Mul(this=column(tally.value), expression=column(by)))
+            weighted = exp.Sum(this=exp.Mul(this=column(tally.value), expression=column(WEIGHT)))
         case "distinct" | "votes":
             raise AssertionError("values and votes have no weights")
         case _:
@@ -94,7 +102,7 @@ def own_tally(tally: Tally) -> exp.Expr:
         return _own_clipped(tally, tally.clip)
     assert tally.kind != "distinct", "units may have values in common"
     if tally.kind not in ("units", "votes"):
-        return row_tally("", replace(tally, most=None))
+        return row_tally("", tally)
     if tally.where is None:
         return number(1)
     return cast(exp.GT(this=_filtered(count(), tally), expression=number(0)), "INTEGER")

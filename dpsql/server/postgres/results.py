@@ -60,7 +60,7 @@ def _price(answer: Answer) -> Iterator[Said]:
         paid = f"this cost ε = {float(cost.epsilon):g}" if cost.epsilon else "this cost nothing"
         paid += f", δ = {float(cost.delta):g}" if cost.delta else ""
         yield Said(severity="NOTICE", code="00000", message=paid, detail=f"receipt {answer.receipt.id}")
-    for note in (*answer.cut_notes, *answer.notes):
+    for note in answer.notes:
         yield Said(severity="NOTICE", code="00000", message=note)
 
 

@@ -91,7 +91,8 @@ _MICROSECONDS = {
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}
 
 
-def _part(node: exp.Expr, around: exp.Expr) -> Part:
+def part_of(node: exp.Expr, around: exp.Expr) -> Part:
+    """The date part that an argument names."""
     inner = node.unnest()
     name = inner.name if isinstance(inner, exp.Var | exp.Identifier) else None
     if isinstance(inner, exp.Column) and not inner.table:
@@ -157,14 +158,14 @@ def epoch(v: Value) -> Fraction | None:
 def extract(node: exp.Expr, scope: Scope) -> Scalar:
     """EXTRACT(part FROM x)."""
     only(node, "this", "expression")
-    return take(as_moment(scope(node.expression), node.expression), _part(node.this, node))
+    return take(as_moment(scope(node.expression), node.expression), part_of(node.this, node))
 
 
 def date_part(node: exp.Expr, scope: Scope) -> Scalar:
     """DATE_PART('part', x)."""
     part, x = arguments(node, 2)
     constant_text(part, "a date part")
-    return take(as_moment(scope(x), x), _part(part, node))
+    return take(as_moment(scope(x), x), part_of(part, node))
 
 
 def named(part: str) -> Callable[[exp.Expr, Scope], Scalar]:
@@ -206,7 +207,7 @@ def _month_end(v: Value) -> date | None:
 def truncate(node: exp.Expr, scope: Scope) -> Scalar:
     """DATE_TRUNC('part', x): a TIMESTAMP, of a DATE too, as in DuckDB."""
     only(node, "this", "unit")
-    part = _part(node.args["unit"], node)
+    part = part_of(node.args["unit"], node)
     if part.name in _NOT_TRUNCATED:
         raise refuse(
             SQLError,
@@ -254,7 +255,7 @@ def whole_difference(node: exp.Expr, scope: Scope) -> Scalar:
 
 
 def _gap(node: exp.Expr, name: str, unit: exp.Expr, start: exp.Expr, end: exp.Expr, scope: Scope) -> Scalar:
-    part = _part(unit, node)
+    part = part_of(unit, node)
     if part.name not in _MICROSECONDS and part.name not in _MONTHS:
         raise refuse(
             SQLError,

@@ -31,7 +31,7 @@ from dpsql.sql.functions.base import (
 )
 from dpsql.sql.functions.casts import align, as_double, as_number, convert
 from dpsql.sql.functions.constants import constant_integer, constant_number
-from dpsql.sql.refuse import refuse, shown
+from dpsql.sql.refuse import ends_to_name, refuse, shown
 
 MAX_BUCKETS = 9_000  # of WIDTH_BUCKET
 
@@ -247,12 +247,13 @@ def clip(node: exp.Expr, scope: Scope) -> Scalar:
     s = as_number(scope(x), x)
     low, high = constant_number(low_node), constant_number(high_node)
     if low is None or high is None or low > high:
+        bottom_text, top_text, meaning = ends_to_name(s.range)
         raise refuse(
             SQLError,
             "CLIP needs two number literals, the smaller one first",
             node,
             code="literal-needed",
-            hint=f"write CLIP({shown(x)}, 0, 500)",
+            hint=f"write CLIP({shown(x)}, {bottom_text}, {top_text}){meaning}",
         )
     parts = align([s, scope(low_node), scope(high_node)], [x, low_node, high_node])
     value, bottom, top = (p.sql for p in parts)

@@ -7,6 +7,8 @@ price     ε = 1, δ = 0.000001
 fits      0 more times; into a whole account, with this noise: 0 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
 noise     laplace; gaussian would give 1 times the error
+note      rows of visits whose id is NULL are left out
+          groups with fewer than about 41 units are not shown
 
 unit      id of visits: a unit may have any number of rows
           mass 20, peak 20, in at most 2 groups
@@ -14,7 +16,7 @@ enforced  max_rows = 20, max_groups = 2
 cells     selected privately: age
           those with a noisy number of units of at least 41 leave, which costs δ = 1e-06
           votes, 1/√t for each of a unit's t groups, would need about 37 units
-          the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
+          the values of age are not public; better: give age a min and a max in the policy: [tables.visits.columns] age = { min = …, max = … }
 measured
        statistic                    ε  share  ℓ1    ℓ2  noise             scale      grid
   [1]  count of rows            0.237    24%  20    20  discrete Laplace   84.2  1.53e-05
@@ -34,6 +36,7 @@ price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
+note      rows of orders whose id is NULL are left out
 
 unit      id of orders: rows_per_unit = 3, not verified
           mass 3, peak 3, in any number of groups
@@ -56,19 +59,20 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5, max_rows_contributed = 7)
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.1 of the price, once
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           mass 7, peak 7, in at most 1 group
 enforced  max_rows = 7
 cells     1, no GROUP BY
 measured
-       statistic          ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count of rows  0.475    95%   7   7  discrete Laplace   14.7  1.53e-05
+       statistic        ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count of rows  0.4    80%   7   7  discrete Laplace   17.5  1.53e-05
 
 output
   count_star()  COUNT(*), from [1]
-                within 44.1 for one cell with 95%
+                within 52.4 for one cell with 95%
 ----
 -- two clauses that agree
 -- options: {"epsilon": null}
@@ -78,6 +82,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1.0) n FROM n
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -97,6 +102,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -116,6 +122,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = p.id, group_selec
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -137,6 +144,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = u) COUNT(*) FROM 
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -156,6 +164,7 @@ SELECT SUM(age, contribution_bounds_per_row => (0, 50)), AVG(debt, contribution_
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -183,6 +192,7 @@ price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           mass 20, peak 20, in at most 3 groups
@@ -214,6 +224,7 @@ SELECT region, SUM(debt, contribution_bounds_per_group => (-5, 500)) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
@@ -237,6 +248,7 @@ FROM people GROUP BY region HAVING DP_INTERVAL_LOW(n) > 0
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group

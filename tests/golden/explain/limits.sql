@@ -6,6 +6,7 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_rows: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
@@ -27,6 +28,7 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_groups: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of orders whose id is NULL are left out
 
 unit      id of orders: rows_per_unit = 3, not verified
           bounded by limits that are chosen first
@@ -49,6 +51,8 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_rows: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of people whose id is NULL are left out
+          rows of visits whose id is NULL are left out
 
 unit      id of people: joined: a unit may have any number of rows
 rows      scan people, unit id
@@ -76,6 +80,7 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_rows: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
@@ -95,20 +100,21 @@ SELECT COUNT(*) FROM visits AS v WHERE v.age > 5
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-limits    max_rows: chosen first, for ε = 0.05 of the price, once
-          from noisy counts of units by powers of two; what is marked ? hangs on it
+limits    max_rows: chosen first, for ε = 0.2 of the price, once
+          from a noisy histogram of what units have; nothing of this price depends on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
-enforced  max_rows = ?
+enforced  max_rows still to be chosen
 cells     1, no GROUP BY
 measured
-       statistic         ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of rows  0.95    95%   ?   ?  discrete Laplace      ?     ?
+       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.8    80%   ?   ?  discrete Laplace      ?     ?
 
 output
   count_star()  COUNT(*), from [1]
-                error known once the limits are
+                the limit is still to be chosen; noise by the limit on rows: ± 3.74 for 1, ± 37.4 for 10, ± 374 for 100
 ----
 -- rows without a limit, whatever the groups
 -- options: {"max_groups": 3}
@@ -119,6 +125,7 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_rows: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
@@ -140,13 +147,15 @@ price     ε = 1, δ = 0.000001
 fits      0 more times; into a whole account, with this noise: 0 under basic
 limits    max_groups: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of visits whose id is NULL are left out
+          small groups are not shown; how small is known once the limits are chosen
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
 enforced  max_rows = 5, max_groups = ?
 cells     selected privately: age
           by a noisy number of their units, or of votes: chosen with the limits, which costs δ = 5e-07
-          the values of age are not public; better: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
+          the values of age are not public; better: give age a min and a max in the policy: [tables.visits.columns] age = { min = …, max = … }
 measured
        statistic                                  ε  share  ℓ1  ℓ2  noise     scale  grid
   [1]  count of rows                                     ?   ?   ?  Gaussian      ?     ?
@@ -163,21 +172,22 @@ SELECT kind, COUNT(DISTINCT id) FILTER (WHERE order_id > 5) FROM orders GROUP BY
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-limits    max_groups: chosen first, for ε = 0.05 of the price, once
-          from noisy counts of units by powers of two; what is marked ? hangs on it
+limits    max_groups: chosen first, for ε = 0.2 of the price, once
+          from a noisy histogram of what units have; nothing of this price depends on it
+note      rows of orders whose id is NULL are left out
 
 unit      id of orders: rows_per_unit = 3, not verified
           bounded by limits that are chosen first
-enforced  max_groups = ?
+enforced  max_groups still to be chosen
 cells     3 = kind (3: values of orders.kind)
 measured
-       statistic                                      ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of distinct units where order_id > 5  0.95    95%   ?   ?  discrete Laplace      ?     ?
+       statistic                  ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of distinct units  0.8    80%   ?   ?  discrete Laplace      ?     ?
 
 output
   kind                                              key kind: no noise
   count(DISTINCT id) FILTER (WHERE (order_id > 5))  COUNT(DISTINCT orders.id) FILTER(WHERE orders.order_id > 5), from [1]
-                                                    error known once the limits are
+                                                    its error comes with the limits that are still to be chosen
 ----
 -- count distinct without a limit
 SELECT COUNT(DISTINCT age) FROM visits
@@ -187,6 +197,7 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_rows: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
@@ -206,19 +217,20 @@ SELECT age // 10, SUM(age, contribution_bounds_per_group => (0, 100)) FROM visit
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-limits    max_groups: chosen first, for ε = 0.05 of the price, once
-          from noisy counts of units by powers of two; what is marked ? hangs on it
+limits    max_groups: chosen first, for ε = 0.2 of the price, once
+          from a noisy histogram of what units have; nothing of this price depends on it
+note      rows of visits whose id is NULL are left out
 
 unit      id of visits: a unit may have any number of rows
           bounded by limits that are chosen first
-enforced  max_groups = ?
+enforced  max_groups still to be chosen
 cells     10 = age // 10 (10: integers 0 to 99)
 measured
-       statistic                                  ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  sum of age, clipped per unit and group  0.95    95%   ?   ?  discrete Laplace      ?     ?
+       statistic                                 ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  sum of age, clipped per unit and group  0.8    80%   ?   ?  discrete Laplace      ?     ?
 
 output
   (age // 10)  key age // 10: no noise
   sum(age)     SUM(visits.age, contribution_bounds_per_group => (0, 100)), from [1]
                what a unit adds to a group is clipped to [0, 100]
-               error known once the limits are
+               its error comes with the limits that are still to be chosen

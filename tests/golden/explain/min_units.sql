@@ -6,6 +6,8 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_groups: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of orders whose id is NULL are left out
+          small groups are not shown; how small is known once the limits are chosen
 
 unit      id of orders: rows_per_unit = 3, not verified
           bounded by limits that are chosen first
@@ -33,6 +35,8 @@ price     ε = 1, δ = 0
 fits      100 more times; into a whole account, with this noise: 100 under basic
 limits    max_groups: chosen first, for ε = 0.05 of the price, once
           from noisy counts of units by powers of two; what is marked ? hangs on it
+note      rows of orders whose id is NULL are left out
+          small groups are not shown; how small is known once the limits are chosen
 
 unit      id of orders: rows_per_unit = 3, not verified
           bounded by limits that are chosen first

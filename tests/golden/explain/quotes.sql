@@ -4,6 +4,7 @@ SELECT COUNT(*) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -23,6 +24,7 @@ SELECT region, COUNT(*) FROM people GROUP BY region
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -46,6 +48,7 @@ price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -69,6 +72,7 @@ price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -96,6 +100,7 @@ price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -119,6 +124,7 @@ SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -144,7 +150,8 @@ SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.2 of the price, once
+note      rows of people whose id is NULL are left out
 
 release r0: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -152,8 +159,8 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic          ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of rows  0.475    48%   1   1  discrete Laplace   2.11     1
+       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.4    40%   1   1  discrete Laplace    2.5     1
 
 release r1: all rows together
 unit      each row of survey: each row is its own unit
@@ -161,17 +168,17 @@ unit      each row of survey: each row is its own unit
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                            ε  share  ℓ1  ℓ2  noise             scale  grid
-  [2]  sum and count of answer jointly  0.475    48%   4   4  discrete Laplace   8.42     1
+       statistic                          ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  sum and count of answer jointly  0.4    40%   4   4  discrete Laplace     10     1
 
 output
   p  computed from COUNT(*)
   a  computed from AVG(survey.answer)
   not an output itself: COUNT(*), from [1]
-    within 6 for one cell with 95%
+    within 7 for one cell with 95%
   not an output itself: AVG(survey.answer), from [2]
     range [1, 5] (survey.answer: policy [1, 5]); values outside are clipped
-    within 0.025 for one cell with 95% where it has 1,000 rows
+    within 0.03 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
 ----
 -- keys alone
@@ -180,6 +187,7 @@ SELECT DISTINCT region FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
@@ -202,6 +210,7 @@ SELECT member, COUNT(DISTINCT id) FROM people GROUP BY member
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           in at most 1 group
@@ -233,6 +242,7 @@ price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+note      rows of people whose id is NULL are left out
 
 release r0: GROUP BY region, member
 unit      id of people: rows_per_unit = 1, verified
@@ -285,7 +295,9 @@ SELECT region, COUNT(*), AVG(income) FROM people JOIN visits ON people.id = visi
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.2 of the price, once
+note      rows of people whose id is NULL are left out
+          rows of visits whose id is NULL are left out
 
 unit      id of people: joined: a unit may have any number of rows
 rows      scan people, unit id
@@ -295,17 +307,17 @@ rows      scan people, unit id
 enforced  max_rows = 20
 cells     3 = region (3: values of people.region)
 measured
-       statistic                                      ε  share      ℓ1      ℓ2  noise              scale      grid
-  [1]  sum and count (and rows) of income jointly  0.95    95%  20,000  20,000  discrete Laplace  21,053  4.77e-07
+       statistic                                     ε  share      ℓ1      ℓ2  noise              scale      grid
+  [1]  sum and count (and rows) of income jointly  0.8    80%  20,000  20,000  discrete Laplace  25,000  4.77e-07
 
 output
   region        key region: no noise
   count_star()  COUNT(*), from [1]
-                within 104 for one cell with 95%
-                within 134 for all 3 cells with 95%
+                within 124 for one cell with 95%
+                within 160 for all 3 cells with 95%
   avg(income)   AVG(people.income), from [1]
                 range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
-                within 63.1 for one cell with 95% where it has 1,000 rows, 85.8 for all 3 cells
+                within 74.9 for one cell with 95% where it has 1,000 rows, 102 for all 3 cells
                 the error shrinks as 1/n: twice the rows, half of it
 ----
 -- a noisy value in a filter
@@ -315,6 +327,7 @@ price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
 cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+note      rows of people whose id is NULL are left out
 
 release r0: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -352,6 +365,7 @@ SELECT MAD(age) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -364,7 +378,7 @@ measured
 output
   mad(age)  MAD(people.age), from [1]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            one of 121 values: at most 17 rows from the exact one, for one cell with 95%
+            one of 121 values: off by up to about 17 rows in rank, for one cell with 95%
             distances are from a median that is chosen first, and as near to the exact one
 ----
 -- entropy is computed from noisy counts
@@ -373,6 +387,7 @@ SELECT region, ENTROPY(member) AS e FROM people GROUP BY region
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 release r0: GROUP BY region, member
 unit      id of people: rows_per_unit = 1, verified
@@ -404,6 +419,7 @@ SELECT CAST(FLOOR(income / 50) * 50 AS INTEGER) AS band, COUNT(*) FROM people WH
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -425,6 +441,7 @@ SELECT YEAR(born) AS y, QUARTER(born) AS q, COUNT(*) FROM people WHERE born < '1
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
+note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group
@@ -448,6 +465,8 @@ SELECT seen, COUNT(*) FROM people GROUP BY seen
 price     ε = 1, δ = 0.000001
 fits      0 more times; into a whole account, with this noise: 0 under basic
 noise     laplace; gaussian would give 1.68 times the error
+note      rows of people whose id is NULL are left out
+          groups with fewer than about 15 units are not shown
 
 unit      id of people: rows_per_unit = 1, verified
           mass 1, peak 1, in at most 1 group

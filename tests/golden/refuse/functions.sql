@@ -275,8 +275,8 @@ PrivacyError needs-range at 1:20+4
 error: SUM needs a range for people.id
    1 | SELECT SUM(COLUMNS('.*')) FROM people
      |                    ^^^^
-help: give id a min and a max in the policy: [tables.people.columns] id = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(id, 0, 500))
+help: give id a min and a max in the policy: [tables.people.columns] id = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(id, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- query()
 SELECT COUNT(*) FROM query('SELECT * FROM people')

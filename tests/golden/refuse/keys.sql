@@ -15,7 +15,7 @@ PrivacyError private-keys at 1:44+4
 error: the values of debt are not public; selecting keys privately takes δ > 0
    1 | SELECT debt, COUNT(*) FROM people GROUP BY debt
      |                                            ^^^^
-help: give it a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 100 }, and group by CAST(FLOOR(debt) AS INTEGER)
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = …, max = … }, and group by CAST(FLOOR(debt) AS INTEGER)
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
 -- the unit as a key
@@ -303,3 +303,33 @@ error: ENTROPY can't stand beside several grouping sets
    1 | SELECT region, ENTROPY(member) FROM people GROUP BY ROLLUP (region)
      |                ^^^^^^^^^^^^^^^
 help: ask for ENTROPY in a query of its own for each set: GROUP BY its keys
+----
+-- a format of too many moments
+SELECT strftime(seen, '%Y-%m-%d %H:%M:%S') AS second, COUNT(*) FROM people GROUP BY second
+
+PrivacyError private-keys at 1:8+35
+error: STRFTIME(seen, '%Y-%m-%d %H:%M:%S') can have more than 10,000 values; selecting keys privately takes δ > 0
+   1 | SELECT strftime(seen, '%Y-%m-%d %H:%M:%S') AS second, COUNT(*) FROM people GROUP BY second
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: group by something coarser: DATE_TRUNC('day', seen)
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- a step of a number without a range
+SELECT CAST(ROUND(debt) AS INTEGER) AS debts, COUNT(*) FROM people GROUP BY debts
+
+PrivacyError private-keys at 1:8+28
+error: the values of debt are not public; selecting keys privately takes δ > 0
+   1 | SELECT CAST(ROUND(debt) AS INTEGER) AS debts, COUNT(*) FROM people GROUP BY debts
+     |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = …, max = … }; then the values of CAST(ROUND(debt) AS INT) are public
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
+----
+-- a step of one unit's number without a range
+SELECT age // 10 * 10 AS step, COUNT(*) FROM visits GROUP BY step
+
+PrivacyError private-keys at 1:8+14
+error: the values of age are not public; selecting keys privately takes δ > 0
+   1 | SELECT age // 10 * 10 AS step, COUNT(*) FROM visits GROUP BY step
+     |        ^^^^^^^^^^^^^^
+help: give age a min and a max in the policy: [tables.visits.columns] age = { min = …, max = … }; then the values of age // 10 * 10 are public
+      or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6

@@ -381,8 +381,8 @@ PrivacyError needs-range at 1:28+6
 error: SUM needs a range for people.debt
    1 | SELECT SUM(COLUMNS(['age', 'debt'])) FROM people
      |                            ^^^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- star with a condition
 SELECT * LIKE 'l%' FROM codes

@@ -5,8 +5,8 @@ PrivacyError needs-range at 1:13+4
 error: CORR needs a range for people.debt
    1 | SELECT CORR(debt, age) FROM people
      |             ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: CORR(CLIP(debt, 0, 500), age)
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: CORR(CLIP(debt, low, high), age), where low and high are the least and the greatest value that you expect
 ----
 -- the second value of a pair without a range
 SELECT CORR(age, debt) FROM people
@@ -15,8 +15,8 @@ PrivacyError needs-range at 1:18+4
 error: CORR needs a range for people.debt
    1 | SELECT CORR(age, debt) FROM people
      |                  ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: CORR(age, CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: CORR(age, CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- the second value of a pair without a range, under a FILTER
 SELECT REGR_SLOPE(age, debt) FILTER (WHERE age > 3) FROM people
@@ -25,8 +25,8 @@ PrivacyError needs-range at 1:24+4
 error: REGR_SLOPE needs a range for people.debt
    1 | SELECT REGR_SLOPE(age, debt) FILTER (WHERE age > 3) FROM people
      |                        ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: REGR_SLOPE(age, CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: REGR_SLOPE(age, CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- a pair of text
 SELECT COVAR_POP(age, name) FROM people
@@ -35,7 +35,7 @@ SQLError type at 1:23+4
 error: COVAR_POP takes a number, not VARCHAR
    1 | SELECT COVAR_POP(age, name) FROM people
      |                       ^^^^
-help: write COVAR_POP(age, CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+help: write COVAR_POP(age, CLIP(TRY_CAST(name AS DOUBLE), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- a pair of something that is too wide
 SELECT REGR_R2(age, age * 1e200) FROM people
@@ -44,7 +44,7 @@ PrivacyError needs-range at 1:21+11
 error: REGR_R2 needs a range for age * 1e200: the one it has is too wide
    1 | SELECT REGR_R2(age, age * 1e200) FROM people
      |                     ^^^^^^^^^^^
-help: clip it in the query: REGR_R2(age, CLIP(age * 1e200, 0, 500))
+help: clip it in the query: REGR_R2(age, CLIP(age * 1e200, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- distinct pairs
 SELECT REGR_SLOPE(DISTINCT age, height) FROM people
@@ -126,7 +126,7 @@ PrivacyError needs-range at 1:16+3
 error: GEOMEAN needs a range above 0 for age
    1 | SELECT GEOMEAN(age) FROM people
      |                ^^^
-help: clip it in the query: GEOMEAN(CLIP(age, 1, 500))
+help: clip it in the query: GEOMEAN(CLIP(age, low, 120)), where low is the least value that you expect, and low is above 0
 ----
 -- a geometric mean without a range
 SELECT GEOMETRIC_MEAN(debt) FROM people
@@ -135,8 +135,8 @@ PrivacyError needs-range at 1:23+4
 error: GEOMEAN needs a range above 0 for debt
    1 | SELECT GEOMETRIC_MEAN(debt) FROM people
      |                       ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 1, max = 500 }
-      or clip it in the query: GEOMEAN(CLIP(debt, 1, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }, with low above 0
+      or clip it in the query: GEOMEAN(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect, and low is above 0
 ----
 -- the logarithm of what may be 0
 SELECT EXP(AVG(LN(age))) FROM people
@@ -145,7 +145,7 @@ PrivacyError needs-range at 1:16+7
 error: AVG needs a range for LN(age): it has no lower end
    1 | SELECT EXP(AVG(LN(age))) FROM people
      |                ^^^^^^^
-help: clip it in the query: AVG(CLIP(LN(age), 0, 500))
+help: clip it in the query: AVG(CLIP(LN(age), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- all of numbers
 SELECT BOOL_AND(age) FROM people

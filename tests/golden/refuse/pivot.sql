@@ -123,8 +123,8 @@ PrivacyError needs-range at 1:47+4
 error: SUM needs a range for people.debt
    1 | PIVOT people ON region IN ('north') USING SUM(debt) GROUP BY member
      |                                               ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- pivot of an unknown column
 PIVOT people ON regio IN ('north') USING COUNT(*) GROUP BY member

@@ -5,8 +5,8 @@ PrivacyError needs-range at 1:12+4
 error: SUM needs a range for people.debt
    1 | SELECT SUM(debt) FROM people
      |            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- average without a range
 SELECT region, AVG(debt) FROM people GROUP BY region
@@ -15,8 +15,8 @@ PrivacyError needs-range at 1:20+4
 error: AVG needs a range for people.debt
    1 | SELECT region, AVG(debt) FROM people GROUP BY region
      |                    ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: AVG(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: AVG(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- expression without a range
 SELECT SUM(age * debt) FROM people
@@ -25,8 +25,8 @@ PrivacyError needs-range at 1:18+4
 error: SUM needs a range for age * debt: debt has none
    1 | SELECT SUM(age * debt) FROM people
      |                  ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(age * CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(age * CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- range lost by a division
 SELECT SUM(1.0 / height) + SUM(1 / age) FROM people
@@ -36,7 +36,7 @@ error: SUM needs a range for 1 / age: it has no upper end
    1 | SELECT SUM(1.0 / height) + SUM(1 / age) FROM people
      |                                ^^^^^^^
 help: keep the divisor, which can be 0, away from it: 1 / GREATEST(age, 1)
-      or clip it in the query: SUM(CLIP(1 / age, 0, 500))
+      or clip it in the query: SUM(CLIP(1 / age, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- range on one side only
 SELECT SUM(debt) FROM people WHERE debt > 0
@@ -45,8 +45,8 @@ PrivacyError needs-range at 1:12+4
 error: SUM needs a range for people.debt: it has no upper end
    1 | SELECT SUM(debt) FROM people WHERE debt > 0
      |            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = high }
+      or clip it in the query: SUM(CLIP(debt, 0, high)), where high is the greatest value that you expect
 ----
 -- length of text
 SELECT SUM(LENGTH(name)) FROM people
@@ -55,7 +55,7 @@ PrivacyError needs-range at 1:12+12
 error: SUM needs a range for LENGTH(name): it has no upper end
    1 | SELECT SUM(LENGTH(name)) FROM people
      |            ^^^^^^^^^^^^
-help: clip it in the query: SUM(CLIP(LENGTH(name), 0, 500))
+help: clip it in the query: SUM(CLIP(LENGTH(name), 0, high)), where high is the greatest value that you expect
 ----
 -- cast from text
 SELECT SUM(TRY_CAST(name AS DOUBLE)) FROM people
@@ -64,7 +64,7 @@ PrivacyError needs-range at 1:12+24
 error: SUM needs a range for TRY_CAST(name AS DOUBLE)
    1 | SELECT SUM(TRY_CAST(name AS DOUBLE)) FROM people
      |            ^^^^^^^^^^^^^^^^^^^^^^^^
-help: clip it in the query: SUM(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+help: clip it in the query: SUM(CLIP(TRY_CAST(name AS DOUBLE), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- a type alone is no range
 SELECT SUM(id) FROM people
@@ -73,8 +73,8 @@ PrivacyError needs-range at 1:12+2
 error: SUM needs a range for people.id
    1 | SELECT SUM(id) FROM people
      |            ^^
-help: give id a min and a max in the policy: [tables.people.columns] id = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(id, 0, 500))
+help: give id a min and a max in the policy: [tables.people.columns] id = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(id, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- CASE that lets one branch out
 SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
@@ -83,8 +83,8 @@ PrivacyError needs-range at 1:44+4
 error: SUM needs a range for CASE WHEN age > 5 THEN age ELSE debt END: debt has none
    1 | SELECT SUM(CASE WHEN age > 5 THEN age ELSE debt END) FROM people
      |                                            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CASE WHEN age > 5 THEN age ELSE CLIP(debt, 0, 500) END)
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CASE WHEN age > 5 THEN age ELSE CLIP(debt, low, high) END), where low and high are the least and the greatest value that you expect
 ----
 -- FILTER doesn't bound
 SELECT SUM(debt) FILTER (WHERE member) FROM people
@@ -93,8 +93,8 @@ PrivacyError needs-range at 1:12+4
 error: SUM needs a range for people.debt
    1 | SELECT SUM(debt) FILTER (WHERE member) FROM people
      |            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- sum of text
 SELECT SUM(name) FROM people
@@ -103,7 +103,7 @@ SQLError type at 1:12+4
 error: SUM takes a number, not VARCHAR
    1 | SELECT SUM(name) FROM people
      |            ^^^^
-help: write SUM(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+help: write SUM(CLIP(TRY_CAST(name AS DOUBLE), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- average of booleans
 SELECT AVG(member) FROM people
@@ -142,8 +142,8 @@ PrivacyError needs-range at 2:12+4
 error: SUM needs a range for people.debt
    2 |        SUM(debt) AS total
      |            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- two columns without a range
 SELECT SUM(debt + id) FROM people
@@ -152,8 +152,8 @@ PrivacyError needs-range at 1:12+9
 error: SUM needs a range for debt + id
    1 | SELECT SUM(debt + id) FROM people
      |            ^^^^^^^^^
-help: give debt and id a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 } and id = { min = 0, max = 500 }
-      or clip it in the query: SUM(CLIP(debt + id, 0, 500))
+help: give debt and id a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high } and id = { min = low, max = high }
+      or clip it in the query: SUM(CLIP(debt + id, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- a column without a range as a divisor
 SELECT AVG(age / debt) FROM people
@@ -162,9 +162,9 @@ PrivacyError needs-range at 1:12+10
 error: AVG needs a range for age / debt
    1 | SELECT AVG(age / debt) FROM people
      |            ^^^^^^^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 1, max = 500 }
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }, with low above 0
       or keep the divisor, which can be 0, away from it: age / GREATEST(debt, 1)
-      or clip it in the query: AVG(CLIP(age / debt, 0, 500))
+      or clip it in the query: AVG(CLIP(age / debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- sum of a list
 SELECT SUM(tags) FROM people
@@ -182,7 +182,7 @@ PrivacyError needs-range at 1:12+8
 error: SUM needs a range for TAN(age)
    1 | SELECT SUM(TAN(age)) FROM people
      |            ^^^^^^^^
-help: clip it in the query: SUM(CLIP(TAN(age), 0, 500))
+help: clip it in the query: SUM(CLIP(TAN(age), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- the part without a range is named
 SELECT SUM(age * SIN(debt) + debt / 2) FROM people
@@ -191,8 +191,8 @@ PrivacyError needs-range at 1:22+4
 error: SUM needs a range for age * SIN(debt) + debt / 2: debt has none
    1 | SELECT SUM(age * SIN(debt) + debt / 2) FROM people
      |                      ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: SUM(age * SIN(CLIP(debt, 0, 500)) + CLIP(debt, 0, 500) / 2)
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: SUM(age * SIN(CLIP(debt, low, high)) + CLIP(debt, low, high) / 2), where low and high are the least and the greatest value that you expect
 ----
 -- a length has no upper end
 SELECT SUM(LENGTH(name) * 2) FROM people
@@ -201,7 +201,7 @@ PrivacyError needs-range at 1:12+12
 error: SUM needs a range for LENGTH(name) * 2: LENGTH(name) has none
    1 | SELECT SUM(LENGTH(name) * 2) FROM people
      |            ^^^^^^^^^^^^
-help: clip it in the query: SUM(CLIP(LENGTH(name), 0, 500) * 2)
+help: clip it in the query: SUM(CLIP(LENGTH(name), 0, high) * 2), where high is the greatest value that you expect
 ----
 -- a value that is answered first has no range
 SELECT AVG(age - (SELECT AVG(age) FROM people)) FROM people
@@ -210,4 +210,4 @@ PrivacyError needs-range at 1:12+35
 error: AVG needs a range for age - (SELECT AVG(age) AS "avg(age)" FROM people AS people_…
    1 | SELECT AVG(age - (SELECT AVG(age) FROM people)) FROM people
      |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: clip it in the query: AVG(CLIP(age - (SELECT AVG(age) AS "avg(age)" FROM people AS people_2), 0, 500))
+help: clip it in the query: AVG(CLIP(age - (SELECT AVG(age) AS "avg(age)" FROM people AS people_2), low, high)), where low and high are the least and the greatest value that you expect

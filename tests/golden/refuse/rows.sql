@@ -249,7 +249,7 @@ PrivacyError private-keys at 1:8+4
 error: the values of debt are not public; selecting keys privately takes δ > 0
    1 | SELECT debt FROM people UNION SELECT debt FROM people WHERE age > 9
      |        ^^^^
-help: give it a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 100 }, and group by CAST(FLOOR(debt) AS INTEGER)
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = …, max = … }, and group by CAST(FLOOR(debt) AS INTEGER)
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
 -- EXCEPT ALL of rows
@@ -313,8 +313,8 @@ PrivacyError needs-range at 1:12+4
 error: MIN needs a range for people.debt
    1 | SELECT MIN(debt) FROM people
      |            ^^^^
-help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = 0, max = 500 }
-      or clip it in the query: MIN(CLIP(debt, 0, 500))
+help: give debt a min and a max in the policy: [tables.people.columns] debt = { min = low, max = high }
+      or clip it in the query: MIN(CLIP(debt, low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- maximum of text
 SELECT MAX(name) FROM people
@@ -323,7 +323,7 @@ SQLError type at 1:12+4
 error: MAX takes a number, not VARCHAR
    1 | SELECT MAX(name) FROM people
      |            ^^^^
-help: write MAX(CLIP(TRY_CAST(name AS DOUBLE), 0, 500))
+help: write MAX(CLIP(TRY_CAST(name AS DOUBLE), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- median of distinct values
 SELECT MEDIAN(DISTINCT age) FROM people

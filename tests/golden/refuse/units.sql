@@ -122,7 +122,7 @@ PrivacyError needs-range at 1:12+35
 error: SUM needs a range for age - (SELECT MAX(age) AS "max(age)" FROM people AS people_…
    1 | SELECT SUM(age - (SELECT MAX(age) FROM people)) FROM people
      |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: clip it in the query: SUM(CLIP(age - (SELECT MAX(age) AS "max(age)" FROM people AS people_2), 0, 500))
+help: clip it in the query: SUM(CLIP(age - (SELECT MAX(age) AS "max(age)" FROM people AS people_2), low, high)), where low and high are the least and the greatest value that you expect
 ----
 -- keys to select with a limit, but no delta
 -- options: {"max_rows": 5, "max_groups": 2}
@@ -132,7 +132,7 @@ PrivacyError private-keys at 1:43+3
 error: the values of age are not public; selecting keys privately takes δ > 0
    1 | SELECT age, COUNT(*) FROM visits GROUP BY age
      |                                           ^^^
-help: give it a min and a max in the policy: [tables.visits.columns] age = { min = 0, max = 100 }
+help: give age a min and a max in the policy: [tables.visits.columns] age = { min = …, max = … }
       or let keys be selected privately: --delta 1e-6, delta="1e-6" or [budget] delta = 1e-6
 ----
 -- a linked table in a subquery

@@ -1,7 +1,8 @@
 // An answer: what is to be known of it, the chart, the table with its errors, and files of it.
 import { chart } from "./chart.js";
 import { h, icon, ICONS, fill } from "./dom.js";
-import { error, guarantee, number, percent, writer } from "./format.js";
+import { guarantee, number, percent, plain } from "./format.js";
+import { described } from "./intervals.js";
 
 const SHOWN = 200; // rows, until more are asked for
 
@@ -32,6 +33,7 @@ export function answerCard(answer, { sql, replayed = false }) {
     rows.length === 1 && figures(answer),
     chart(answer),
     table(answer),
+    said(answer),
     remarks(answer, sql),
   );
 }
@@ -52,23 +54,10 @@ function downloads(id) {
   return h("div", { class: "downloads" }, link("csv", "CSV"), link("parquet", "Parquet"), link("receipt", "Receipt"));
 }
 
-/** "trips is low by about 4%": what is cut of a column, where that is more than its noise. */
-function warnings(answer) {
-  const marked = Object.entries(answer.cut ?? {}).filter(([, cut]) => cut.exceeds_noise);
-  const notes = [
-    ...marked.map(([name, cut]) => [
-      h("strong", name),
-      ` is ${cut.low_by > 0 ? "low" : "high"} by about ${percent(Math.abs(cut.low_by))}: `,
-      "what limits cut is more than its noise.",
-    ]),
-    ...(answer.receipt.notes ?? []),
-    ...(answer.receipt.ranges ?? [])
-      .filter((one) => !one.found)
-      .map(
-        (one) => `No range was found for ${one.column}: it is clipped to fixed bounds, and the answer means little.`,
-      ),
-    ...(answer.receipt.untested ? [`Measured by ${answer.receipt.engine}, which dpsql was not tested with.`] : []),
-  ];
+/** What a reader should know besides the values, as every way of showing an answer has it; what limits cut is below. */
+function warnings({ receipt }) {
+  const cut = new Set(receipt.cut ?? []);
+  const notes = (receipt.notes ?? []).filter((line) => !cut.has(line));
   return (
     notes.length > 0 &&
     h(
@@ -79,14 +68,23 @@ function warnings(answer) {
   );
 }
 
+/** What the command line says below an answer, besides what stands above the table. */
+function said({ receipt }) {
+  const lines = receipt.cut ?? [];
+  return (
+    lines.length > 0 &&
+    h(
+      "ul",
+      { class: "said note" },
+      lines.map((line) => h("li", line)),
+    )
+  );
+}
+
 /** What the answer rests on, for those who open it. */
 function remarks({ receipt }, sql) {
   const lines = [
     ...(receipt.limits ?? []).map((one) => `Limited by ${one}.`),
-    ...(receipt.ranges ?? [])
-      .filter((one) => one.found)
-      .map((one) => `${one.column} is clipped to ${one.low} to ${one.high}, its automatic bounds.`),
-    ...(receipt.cut ?? []),
     ...(receipt.id ? [`Receipt ${receipt.id}, ${receipt.time}.`] : []),
   ];
   return h(
@@ -107,12 +105,12 @@ function figures(answer) {
   return h(
     "div",
     { class: "large", "aria-hidden": "true" },
-    found.map(({ name, values, ends, write }) =>
+    found.map(({ name, cells, errors, ranges }) =>
       h(
         "div",
         h("span", { class: "figure-label" }, name),
-        h("strong", write(values[0])),
-        h("span", { class: "note" }, error(values[0], ends[0], write)),
+        h("strong", cells[0]),
+        h("span", { class: "note" }, ranges && errors[0] ? `95%: ${errors[0]}` : errors[0]),
       ),
     ),
   );
@@ -149,6 +147,7 @@ function table(answer) {
         one.name,
         h("span", { class: "sort", "aria-hidden": "true" }),
       ),
+      one.errors?.some(Boolean) && h("span", { class: "note kind" }, one.ranges ? "95% interval" : "± 95%"),
     ),
   );
 
@@ -174,7 +173,11 @@ function table(answer) {
   }
 
   draw();
-  const noisy = found.some((one) => one.ends);
+  const meanings = [
+    found.some((one) => one.errors?.some(Boolean) && !one.ranges) && "± with 95% confidence.",
+    found.some((one) => one.ranges) && "In brackets: 95% intervals, where errors aren't alike on both sides.",
+    found.some((one) => one.bounds) && "“At least” and “at most”: there is no 95% interval on the other side.",
+  ].filter(Boolean);
   return h(
     "div",
     { class: "table-wrap" },
@@ -184,14 +187,13 @@ function table(answer) {
       h(
         "table",
         { class: "data" },
-        h("caption", { class: "visually-hidden" }, "The answer, with errors behind ± at 95% confidence"),
+        h("caption", { class: "visually-hidden" }, "The answer, with errors behind ± or in brackets at 95% confidence"),
         h("thead", h("tr", heads)),
         body,
       ),
     ),
     more,
-    noisy &&
-      h("p", { class: "note" }, "± with 95% confidence; two numbers where the error isn't alike on both sides."),
+    meanings.length > 0 && h("p", { class: "note" }, meanings.join(" ")),
   );
 }
 
@@ -200,19 +202,21 @@ function column(answer, name, i) {
   const once = answer.columns.indexOf(name) === answer.columns.lastIndexOf(name); // intervals go by name
   const ends = once ? answer.intervals[name] : undefined;
   const numeric = Boolean(ends) || values.some((v) => typeof v === "number");
-  return { name, values, ends, numeric, write: writer(values, ends) };
+  if (!ends) return { name, values, ends, numeric };
+  const found = described(values, ends);
+  const bounds = found.cells.some((text) => /^at (least|most) /.test(text));
+  return { name, values, ends, numeric, bounds, ...found };
 }
 
-function cell({ values, ends, numeric, write }, place) {
+function cell({ values, ends, numeric, cells, errors, hints }, place) {
   const value = values[place];
-  const text = write(value);
-  if (!ends) return h("td", { class: numeric ? "number" : value === null ? "null" : null }, text);
+  if (!ends) return h("td", { class: numeric ? "number" : value === null ? "null" : null }, plain(value));
   return h(
     "td",
-    { class: "number" },
-    h("span", { class: value === null ? "null" : null }, text),
+    { class: "number", title: ends[place] && value !== null ? `95%: ${hints[place]}` : null },
+    h("span", { class: value === null ? "null" : null }, cells[place]),
     " ",
-    h("span", { class: "error" }, error(value, ends[place], write)),
+    h("span", { class: "error" }, errors[place]),
   );
 }
 

@@ -1,10 +1,12 @@
 // A chart with error bars. Lines over ordered keys, bars for whole numbers over other keys, else dots.
 import { fill, h, segmented } from "./dom.js";
 import { moment, number, short } from "./format.js";
+import { described, endsOf } from "./intervals.js";
 
 const MOST_BARS = 40,
   MOST_COLOURS = 10,
-  MOST_POINTS = 2000;
+  MOST_POINTS = 2000,
+  REACH = 0.06; // of what a chart spans is how far an arrow goes beyond its value
 
 /** A chart with its controls; null where there is nothing to draw. */
 export function chart(answer) {
@@ -126,7 +128,11 @@ const label = (value) =>
 /** Points with their error bars. Keys that are neither axis nor colour go into the labels. */
 function points(answer, { x, y, by }, keys) {
   const extra = x.ordered ? [] : keys.filter((one) => one !== by && one !== x);
-  return answer.rows.flatMap((row, i) => {
+  const { hints } = described(
+    answer.rows.map((row) => row[y.at]),
+    y.ends,
+  );
+  const found = answer.rows.flatMap((row, i) => {
     const value = number(row[y.at]);
     if (value === null || (x.ordered && row[x.at] === null)) return [];
     const at = x.ordered
@@ -134,17 +140,30 @@ function points(answer, { x, y, by }, keys) {
         ? moment(row[x.at])
         : number(row[x.at])
       : [x, ...extra].map((one) => label(row[one.at])).join(" · ");
-    const [low, high] = y.ends[i] ?? [null, null];
     const name = [label(row[x.at]), by && label(row[by.at])].filter(Boolean).join(" · ");
     return [
       {
         x: at,
         y: value,
-        low: low ?? value,
-        high: high ?? value,
+        ends: endsOf(y.ends[i]),
         by: by ? label(row[by.at]) : "",
-        tip: `${name}\n${y.name} ${short(value)}\n${short(low)} to ${short(high)}`,
+        tip: `${name}\n${y.name} ${short(value)}\n95%: ${hints[i]}`,
       },
     ];
+  });
+  return withBars(found);
+}
+
+/** Points with low and high, where their error bars end. One without an end on a side has an arrow, a little longer. */
+function withBars(points) {
+  const drawn = points.flatMap((p) => [p.y, ...p.ends.filter(Number.isFinite)]);
+  const reach = REACH * (Math.max(...drawn, 0) - Math.min(...drawn, 0)) || 1;
+  return points.map((point) => {
+    const [low, high] = point.ends;
+    const [below, above] = point.ends.map(Number.isFinite);
+    if (below && above) return { ...point, low, high, arrow: "" };
+    if (!below && !above) return { ...point, low: point.y, high: point.y, arrow: null };
+    if (below) return { ...point, low, high: Math.max(low, point.y) + reach, arrow: "up" };
+    return { ...point, low: Math.min(high, point.y) - reach, high, arrow: "down" };
   });
 }

@@ -43,47 +43,26 @@ export function moment(value) {
   return new Date(/(Z|[+-]\d{2}:?\d{2})$/.test(value) ? value : `${value.replace(" ", "T")}Z`);
 }
 
-/** How the values of a column are written. ends: its intervals, by row, if it has noise. */
-export function writer(values, ends) {
-  if (!ends)
-    return (value) => (value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value));
-  const halves = ends.filter((w) => w && w[0] !== null && w[1] !== null && w[1] > w[0]).map((w) => (w[1] - w[0]) / 2);
-  const whole = values.every((v) => v === null || Number.isInteger(number(v)));
-  const decimals = whole
-    ? 0
-    : halves.length
-      ? Math.min(Math.max(1 - Math.floor(Math.log10(Math.min(...halves))), 0), 12)
-      : 4;
+/** A value without noise, as it is. */
+export function plain(value) {
+  return value === null ? "NULL" : typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** How many decimals of a column with noise are shown. halves: how far off its values may be. */
+export function decimals(values, halves) {
+  if (values.every((v) => v === null || Number.isInteger(number(v)))) return 0;
+  return halves.length ? Math.min(Math.max(1 - Math.floor(Math.log10(Math.min(...halves))), 0), 12) : 4;
+}
+
+/** How the values of a column with noise are written, with so many decimals. */
+export function writer(places) {
   return (value) => {
     const figure = number(value);
     if (figure === null) return value === null ? "too few" : String(value);
     return figure
-      .toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })
+      .toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places })
       .replace("-", "−");
   };
-}
-
-/** The error behind ±, or both ends where they aren't alike; never narrower than it is. */
-export function error(value, ends, write) {
-  if (!ends) return value === null ? "" : "unknown";
-  const [low, high] = ends;
-  const figure = number(value);
-  if (high === null || low === null)
-    return `${low === null ? "−∞" : write(low)} to ${high === null ? "∞" : write(high)}`;
-  if (figure === null) return `${write(low)} to ${write(high)}`;
-  const below = figure - low,
-    above = high - figure;
-  const rounding = Number.isInteger(figure) ? 1 : 1e-6 * (high - low);
-  if (Math.abs(below - above) > rounding) return `${write(low)} to ${write(high)}`;
-  return `± ${roundedUp(Math.max(below, above), write)}`;
-}
-
-function roundedUp(width, write) {
-  const text = write(width);
-  const shown = Number(text.replaceAll(",", ""));
-  if (shown >= width) return text;
-  const places = text.split(".")[1]?.length ?? 0;
-  return write(Math.ceil(width * 10 ** places) / 10 ** places);
 }
 
 /** When something was: "14:05" today, else the day, too. */

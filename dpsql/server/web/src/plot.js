@@ -3,7 +3,7 @@ import * as Plot from "@observablehq/plot";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** The chart as an SVG. points: x, y, low, high, by, tip. */
+/** The chart as an SVG. points: x, y, low, high, arrow, by, tip. */
 export function draw(points, { kind, x, y, by, width }) {
   const many = by !== null;
   const domain = [...new Set(points.map((p) => p.by))];
@@ -108,32 +108,62 @@ function vertical(points, kind, fill, grouped) {
   if (kind === "bars") {
     return [
       Plot.barY(points, { ...at, y: "y", fill, fillOpacity: 0.82, rx: 2 }),
-      Plot.ruleX(points, { ...at, y1: "low", y2: "high", stroke: ink(), strokeWidth: 1.4, marker: "tick" }),
+      ...errors(points, at, { stroke: ink(), strokeWidth: 1.4 }),
       Plot.ruleY([0], { stroke: colour("--line-strong") }),
       tip,
     ];
   }
   if (kind === "lines") {
+    // No area on a side without an end, and a gap in it where nothing is known.
+    const known = (end, arrow) => (p) => (p.arrow === null ? NaN : p.arrow === arrow ? p.y : p[end]);
     return [
-      Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill, z: "by", fillOpacity: 0.13, sort: "x" }),
-      Plot.ruleX(points, {
+      Plot.areaY(points, {
         x: "x",
-        y1: "low",
-        y2: "high",
-        stroke: fill,
-        strokeOpacity: 0.75,
-        marker: "tick",
+        y1: known("low", "down"),
+        y2: known("high", "up"),
+        fill,
+        z: "by",
+        fillOpacity: 0.13,
+        sort: "x",
       }),
+      ...errors(points, { x: "x" }, { stroke: fill, strokeOpacity: 0.75 }),
       Plot.lineY(points, { x: "x", y: "y", stroke: fill, z: "by", strokeWidth: 2, sort: "x" }),
       Plot.dot(points, { x: "x", y: "y", fill, r: 2.8 }),
       tip,
     ];
   }
   return [
-    Plot.ruleX(points, { ...at, y1: "low", y2: "high", stroke: fill, strokeWidth: 1.6, marker: "tick" }),
+    ...errors(points, at, { stroke: fill, strokeWidth: 1.6 }),
     Plot.dot(points, { ...at, y: "y", fill, r: 4.5 }),
     tip,
   ];
+}
+
+/** Error bars, from low to high; those without an end on a side point there. */
+function errors(points, at, style, across = false) {
+  const rule = across ? Plot.ruleY : Plot.ruleX;
+  const ends = across ? { x1: "low", x2: "high" } : { y1: "low", y2: "high" };
+  const closed = points.filter((p) => p.arrow === ""), // of the others nothing is known
+    open = points.filter((p) => p.arrow);
+  const marks = closed.length ? [rule(closed, { ...at, ...ends, ...style, marker: "tick" })] : [];
+  if (!open.length) return marks;
+  const peak = { [across ? "x" : "y"]: (p) => (p.arrow === "up" ? p.high : p.low) };
+  const turn = (arrow) => (across ? 90 : 0) + (arrow === "up" ? 0 : 180);
+  const heads = ["up", "down"].map((arrow) =>
+    Plot.dot(
+      open.filter((p) => p.arrow === arrow),
+      {
+        ...at,
+        ...peak,
+        fill: style.stroke,
+        symbol: "triangle",
+        r: 4,
+        rotate: turn(arrow),
+        ariaLabel: () => (arrow === "up" ? "no bound above" : "no bound below"),
+      },
+    ),
+  );
+  return [...marks, rule(open, { ...at, ...ends, ...style }), ...heads];
 }
 
 function horizontal(points, kind, fill, many) {
@@ -142,17 +172,16 @@ function horizontal(points, kind, fill, many) {
     points,
     Plot.pointerY({ ...at, x: "y", title: "tip", fill: colour("--raised"), stroke: colour("--line-strong") }),
   );
-  const bar = (stroke) =>
-    Plot.ruleY(points, { ...at, x1: "low", x2: "high", stroke, strokeWidth: 1.4, marker: "tick" });
+  const bars = (stroke) => errors(points, at, { stroke, strokeWidth: 1.4 }, true);
   if (kind === "bars") {
     return [
       Plot.barX(points, { ...at, x: "y", fill, fillOpacity: 0.82, rx: 2 }),
-      bar(ink()),
+      ...bars(ink()),
       Plot.ruleX([0], { stroke: colour("--line-strong") }),
       tip,
     ];
   }
-  return [bar(fill), Plot.dot(points, { ...at, x: "y", fill, r: 4.5 }), tip];
+  return [...bars(fill), Plot.dot(points, { ...at, x: "y", fill, r: 4.5 }), tip];
 }
 
 /** What was spent on each day, by analyst, as bars on each other. days: { day, name, epsilon }. */

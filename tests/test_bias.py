@@ -1,4 +1,4 @@
-"""± means ±: what limits and ranges cut is estimated for a share of the query, and is part of every interval."""
+"""± means ±: what limits cut is estimated for a share of the query, and is part of every interval."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql.answer.cut import SKEW
 from dpsql.answer.notebook import html_table
 from dpsql.answer.render import as_json, cut_lines
 from dpsql.core.errors import PrivacyError
-from dpsql.quote.lost import shared
 
 RANDOM = np.random.default_rng(3)
 UNITS = 20_000
@@ -65,7 +63,13 @@ def inside(answer: dpsql.Answer, truth: Mapping[str, float], row: int = 0) -> di
     return found
 
 
-TRUTH = {"n": float(len(IDS)), "s": float(X.sum()), "a": float(X.mean())}
+def cells(answer: dpsql.Answer) -> list[tuple[float, float]]:
+    """The intervals of n."""
+    return [cell for cell in answer.intervals()["n"] or [] if cell is not None]
+
+
+CLIPPED = np.clip(X, 0, 80)  # intervals are of values in the stated range
+TRUTH = {"n": float(len(IDS)), "s": float(CLIPPED.sum()), "a": float(CLIPPED.mean())}
 
 
 # ---------------------------------------------------------------- what is spent, and when
@@ -103,8 +107,10 @@ def test_where_nothing_can_be_cut_nothing_is_spent_or_said(connect: Connect) -> 
 def test_a_share_of_0_turns_it_off_and_the_answer_says_that_it_is_not_known(connect: Connect) -> None:
     session = connect({"t": TABLE}, {**POLICY, "privacy": {"max_rows": 8, "limits_share": 0}})
     answer = session.query(SQL, epsilon=1)
-    assert len(spends(session)) == 1 and answer.cut == {}
-    assert cut_lines(answer)[0].startswith("not known, and not in ±, is what these cut: max_rows = 8, the range of")
+    assert len(spends(session)) == 1 and not any(facts["exceeds_noise"] for facts in answer.cut.values())
+    assert cut_lines(answer)[0].startswith("too little is known of what max_rows = 8, the range of")
+    ((low, high),) = cells(answer)
+    assert low < len(IDS) and high == float("inf")  # a lower bound
     with pytest.raises(PrivacyError) as refused:
         connect({"t": TABLE}, {**POLICY, "privacy": {"limits_share": 0}}).query(SQL, epsilon=1)
     assert refused.value.code == "needs-max-rows"
@@ -124,7 +130,7 @@ def test_automatic_bounds_and_counts_share_one_price(connect: Connect) -> None:
     session = connect({"t": TABLE}, policy, epsilon=100)
     answer = session.query(SQL, epsilon=4)
     assert answer.cost.epsilon == sum(cost for _, cost in spends(session)) == 4 and len(spends(session)) == 3
-    assert any("outside" in line for line in cut_lines(answer))
+    assert any(limit.startswith("the range of SUM(t.x)") for limit in answer.limits)
     assert session.query(SQL, epsilon=4).cost.epsilon == 0
 
 
@@ -157,15 +163,9 @@ def test_an_accuracy_pays_for_the_counts_too(session: dpsql.Session) -> None:
 def test_what_is_cut_where_noisy_values_filter_is_told_by_the_rows_before(session: dpsql.Session) -> None:
     answer = session.query("SELECT COUNT(*) AS n FROM t WHERE x > (SELECT AVG(x) FROM t)", epsilon=4)
     assert any(line.startswith("max_rows = 8 cuts about") for line in cut_lines(answer))
-    assert not any(line.startswith("not known") for line in cut_lines(answer))
-    plain = session.query("SELECT COUNT(*) AS n FROM t", epsilon=4)
-
-    def upwards(one: dpsql.Answer) -> float:
-        found = one.intervals()["n"]
-        assert found is not None and found[0] is not None
-        return float(found[0][1] / one.rows[0][0]) - 1
-
-    assert upwards(answer) > 2 * upwards(plain)  # a part of the rows may lose three times the share
+    exact = int((X.mean() < X).sum())
+    ((low, high),) = cells(answer)
+    assert low <= exact <= high and high < 3 * exact
 
 
 @pytest.mark.parametrize("call", ["query", "explain", "batch", "prices"])
@@ -189,9 +189,7 @@ def test_a_column_whose_cut_exceeds_its_noise_is_marked_everywhere(session: dpsq
     assert mark in str(answer) and mark in html_table(answer) and cut_lines(answer)[0].startswith(f"n is {mark}")
     told = json.loads(json.dumps(as_json(answer)))
     assert told["cut"]["n"] == facts and told["intervals"]["n"] and told["receipt"]["cut"] == list(answer.cut_notes)
-    assert (
-        answer.cut_notes[0].startswith("max_rows = 8 cuts about") and "± holds what is cut, if" in answer.cut_notes[-1]
-    )
+    assert answer.cut_notes[0].startswith("max_rows = 8 cuts about")
     quiet = session.query("SELECT COUNT(*) AS n FROM t", epsilon="0.0005", fresh=True)
     assert not quiet.cut.get("n", {"exceeds_noise": False})["exceeds_noise"] and "low by" not in str(quiet)
 
@@ -231,15 +229,12 @@ def by(key: str, weight: Any = None) -> dict[Any, float]:
 @pytest.mark.parametrize("key", ["k", "own"])
 def test_intervals_of_groups_hold_what_is_cut_of_them(session: dpsql.Session, key: str) -> None:
     assert held(session, f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY {key}", by(key)) >= ENOUGH
-    assert held(session, f"SELECT {key}, SUM(x) AS s FROM t GROUP BY {key}", by(key, X)) >= ENOUGH
+    assert held(session, f"SELECT {key}, SUM(x) AS s FROM t GROUP BY {key}", by(key, CLIPPED)) >= ENOUGH
 
 
-def test_groups_that_lose_three_times_as_much_as_others_are_held(session: dpsql.Session) -> None:
-    """All that is cut is cut of one group here: its share is what all lose, divided by its part of the rows."""
-    exact = by("heavy")
-    times = len(IDS) / exact["h"]
-    assert 1.2 < times < SKEW  # the assumption holds, if not by much
-    assert held(session, "SELECT heavy, COUNT(*) AS n FROM t GROUP BY heavy", exact, 12) >= ENOUGH
+def test_a_group_that_loses_all_that_is_cut_is_held(session: dpsql.Session) -> None:
+    """Nothing is assumed of how groups differ: a cell may have lost all that all cells lose together."""
+    assert held(session, "SELECT heavy, COUNT(*) AS n FROM t GROUP BY heavy", by("heavy"), 12) >= ENOUGH
 
 
 def test_units_that_are_counted_in_too_many_groups_are_held(session: dpsql.Session) -> None:
@@ -257,52 +252,10 @@ def test_computed_columns_hold_it_too(session: dpsql.Session) -> None:
     assert held(session, sql, running, 3) >= ENOUGH  # simulated
 
 
-def test_only_the_side_on_which_something_is_missing_is_wider(session: dpsql.Session, connect: Connect) -> None:
-    plain = connect({"t": TABLE}, {**POLICY, "privacy": {"max_rows": 8, "limits_share": 0}})
-    sql = "SELECT COUNT(*) AS n FROM t"
-    (narrow,), (wide,) = (one.query(sql, epsilon=2).intervals()["n"] or [] for one in (plain, session))
-    assert narrow is not None and wide is not None
-    noise = (narrow[1] - narrow[0]) / 2
-    assert abs(wide[0] - narrow[0]) < 6 * noise and wide[1] - narrow[1] > 0.1 * len(IDS)
-
-
-# ---------------------------------------------------------------- the estimate
-
-
-def counts(numbers: Any) -> dict[int, float]:
-    buckets = np.bincount(np.ceil(np.log2(numbers)).astype(int), minlength=25)
-    return dict(enumerate(buckets.astype(float)))
-
-
-@pytest.mark.parametrize("scale", [20.0, 60.0])
-@pytest.mark.parametrize("limit", [8, 11, 24])
-@pytest.mark.sample(2)
-def test_the_estimate_of_what_a_limit_cuts_is_near_and_its_most_is_seldom_too_little(scale: float, limit: int) -> None:
-    exact, true = counts(EACH), EACH.sum() / np.minimum(EACH, limit).sum() - 1
-    found, random = [], np.random.default_rng(9)
-    for _ in range(400):
-        noisy = {b: n + z for (b, n), z in zip(exact.items(), random.laplace(0, scale, 25), strict=True)}
-        one = shared(noisy, scale, limit)
-        assert one is not None and 0 <= one.about <= one.most
-        found.append((one.about, one.most))
-    abouts, mosts = np.array(found).T
-    assert np.mean(mosts >= true) >= 0.85
-    least = 0.6 * true if scale < 50 else 0.0  # with more noise, units far beyond the limit aren't seen
-    assert least <= np.median(abouts) < 1.6 * true and np.median(mosts) < 3.5 * true + 0.01
-
-
-def test_the_most_that_a_limit_cuts_holds_where_heavy_units_are_few_and_hidden_by_the_noise() -> None:
-    """Users of a web shop: how many have twice as much falls off by the same factor again and again."""
-    exact = dict.fromkeys(range(25), 0.0) | {2: 12.0, 3: 358, 4: 4370, 5: 4411, 6: 716, 7: 111, 8: 17, 9: 3, 10: 1}
-    lost, all_ = 8_018, 200_000  # rows beyond 50 of one user
-    random = np.random.default_rng(3)
-    mosts = []
-    for _ in range(400):
-        noisy = {b: n + z for (b, n), z in zip(exact.items(), random.laplace(0, 120, 25), strict=True)}
-        one = shared(noisy, 120.0, 50)
-        assert one is not None
-        mosts.append(one.most)
-    assert np.mean(np.array(mosts) >= lost / (all_ - lost)) >= 0.9
+def test_only_the_side_on_which_something_is_missing_is_wider(session: dpsql.Session) -> None:
+    answer = session.query("SELECT COUNT(*) AS n FROM t", epsilon=2)
+    ((count,),), ((low, high),) = answer.rows, cells(answer)
+    assert count - low < 0.01 * len(IDS) and high - count > 0.1 * len(IDS)
 
 
 def test_an_answer_without_groups_is_shown_where_values_are_beyond_a_range(connect: Connect) -> None:
@@ -313,12 +266,3 @@ def test_an_answer_without_groups_is_shown_where_values_are_beyond_a_range(conne
     session = connect({"t": table}, {**POLICY, "tables": tables}, epsilon=1000, delta=1e-6)
     answer = session.query("SELECT k, SUM(x) AS s, AVG(x) AS a FROM t GROUP BY k", epsilon=4)
     assert answer.rows == [] and answer.intervals()["s"] == [] and "s" in str(answer)
-
-
-def test_few_units_tell_nothing() -> None:
-    assert shared(dict.fromkeys(range(25), 30.0), 20.0, 8) is None
-
-
-def test_a_limit_beyond_all_units_cuts_nothing() -> None:
-    one = shared({**dict.fromkeys(range(25), 0.0), 2: 5000.0, 3: 5000.0}, 20.0, 4096)
-    assert one is not None and (one.about, one.most) == (0.0, 0.0)

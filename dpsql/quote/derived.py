@@ -1,0 +1,127 @@
+"""Automatic ranges of values that a query computes, where SQL and policy derive ranges that are far too wide for them.
+
+A total of one unit's rows, a product, or a difference of dates has a range by arithmetic, and mostly fills a small part
+of it. Where nobody named a range, a first stage of the query looks for it as it does for a column with bounds = "auto":
+a noisy histogram over powers of two, each unit with a mass of 1 (Theorem AUTO-2). It is stored as any release.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from dpsql.analyze.bounding import Limits
+from dpsql.analyze.catalog import Catalog
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, value_key
+from dpsql.analyze.widths import WideValue
+from dpsql.core.errors import Error, PrivacyError
+from dpsql.plan.nodes import Filter, Plan, Relation, Release, counted_rows
+from dpsql.policy.model import Policy
+from dpsql.sql.parse import parse
+from dpsql.sql.trees import copied
+from dpsql.statistics.bounds import AutomaticValue, Seed
+
+SHARE = Fraction(1, 10)  # of a query's ε for each such range, as for a column with bounds = "auto"
+
+
+def wide_values(checked: Checked, catalog: Catalog) -> list[AutomaticValue]:
+    """The values whose ranges are found automatically: a function of the SQL and the policy alone (Theorem AUTO-2).
+
+    checked: with no released range. A value of which no histogram can be made keeps the range that is derived.
+    """
+    found: dict[object, AutomaticValue] = {}
+    for one in checked.releases:
+        for wide in (w for argument in one.arguments for w in argument.wide if _needs_range(one, argument, w)):
+            key = value_key(one.release.input, wide.written)
+            seed = replace(Seed.of(wide.type), low=wide.low, high=wide.high, otherwise=wide.otherwise)
+            if (before := found.get(key)) is not None:  # under another FILTER
+                seed = _both(seed, before.seed)
+            found[key] = AutomaticValue("", wide.text, SHARE, seed, rows=key[0], value=key[1], named=wide.named)
+    counted = [value for value in found.values() if _counted(value, catalog) is not None]
+    for value in found.values():
+        if not value.named and value not in counted:
+            raise _without_range(value.title)
+    return counted
+
+
+def _needs_range(one: CheckedRelease, argument: Argument, wide: WideValue) -> bool:
+    """Does the noise hang on the range? That of a sum whose limit is chosen is the noise of one unit's total."""
+    by_total = argument.recipe.one_number and argument.recipe.summed and "max_rows" in one.bounding.chosen
+    return not (by_total and wide.named and not one.private_keys)
+
+
+def _without_range(text: str) -> PrivacyError:
+    """The refusal of a value that has no range, because nobody limits the rows that it is added up of."""
+    return PrivacyError(
+        f"{text} is added up of any number of rows of one unit, so that it has no range, and none can be found",
+        code="needs-range",
+        hint="say for how many rows one unit may count: --max-rows 20, max_rows=20, or [privacy] max_rows = 20 in the "
+        "policy",
+    )
+
+
+def _both(one: Seed, other: Seed) -> Seed:
+    """The seed of two ranges of a value."""
+    assert one.otherwise is not None and other.otherwise is not None
+    (low, high), (bottom, top) = one.otherwise, other.otherwise
+    ends = min(low, bottom), max(high, top)
+    return replace(one, low=min(one.low, other.low), high=max(one.high, other.high), otherwise=ends)
+
+
+def value_histogram(value: AutomaticValue, catalog: Catalog) -> Checked:
+    """The histogram of a value over the rows of its release: each unit has a mass of 1 there (Theorem AUTO-2)."""
+    checked = _counted(value, catalog)
+    assert checked is not None, "a value that can't be counted keeps its derived range"
+    return checked
+
+
+def _counted(value: AutomaticValue, catalog: Catalog) -> Checked | None:
+    """The histogram, analyzed once for a query; None where it would be refused."""
+    key = ("value", value.key, value.seed.low < 0)
+    if key not in catalog.histograms:
+        catalog.histograms[key] = None
+        with suppress(Error):
+            catalog.histograms[key] = _analyzed(value, catalog)
+    found: Checked | None = catalog.histograms[key]
+    return found
+
+
+def _analyzed(value: AutomaticValue, catalog: Catalog) -> Checked:
+    """The rows that have a finite value, counted by its bucket. No limit of the query is part of it, nor its FILTERs.
+
+    The buckets are of the value's type, and its range within a unit isn't derived from max_rows: so that queries with
+    other limits find the same histogram.
+    """
+    rows, written = value.rows, value.value
+    assert isinstance(written, exp.Expr)
+    number = exp.cast(copied(written), "DOUBLE", copy=False)
+    finite = exp.Anonymous(this="ISFINITE", expressions=[number])
+    bucket = parse(f"SELECT {value.seed.sql(_VALUE)}").root.selects[0]
+    bucket = bucket.transform(lambda node: copied(number) if isinstance(node, exp.Column) else node)
+    count = counted_rows(None, exp.Count(this=exp.Star()))
+    release = Release(Filter(_relation(rows), finite), (bucket,), (count,))
+    post = parse(f"SELECT k0 AS bucket, a0 AS units FROM {_TABLE} ORDER BY k0 NULLS LAST").root
+    plan = Plan(f"automatic range of {value.title}", (release,), (_TABLE,), post, frozenset())
+    opened = replace(catalog, policy=_open(catalog.policy), ranges={})
+    return analyze(plan, Limits(max_rows=1, one_vote=True), opened)
+
+
+_VALUE, _TABLE = "v", "r0"
+
+
+def _relation(rows: object) -> Relation:
+    assert isinstance(rows, Relation)
+    return rows
+
+
+def _open(policy: Policy) -> Policy:
+    """A policy in which each column may be a part of a key: of buckets nothing but their noisy counts leaves."""
+    tables = {}
+    for name, table in policy.tables.items():
+        columns = {lower: replace(column, private=False) for lower, column in table.columns.items()}
+        tables[name] = replace(table, columns=MappingProxyType(columns))
+    return replace(policy, tables=MappingProxyType(tables))

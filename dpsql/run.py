@@ -130,6 +130,7 @@ def _measure(stage: Stage, engine: Shared, until: Deadline, indexing: Indexing) 
     """
     noisy: list[Noisy | Responded] = []
     with engine.backend.measuring(until) as rows:
+        indexing.count_units(stage.steps, rows)
         for step in stage.steps:
             if isinstance(step, ResponseStep):
                 noisy.append(respond(step, rows.encode(step)))

@@ -259,4 +259,4 @@ def test_a_lone_sum_goes_by_its_total_and_counts_no_rows(session: dpsql.Session)
 def test_explain_says_what_is_bounded_and_what_noise_it_has(session: dpsql.Session) -> None:
     shown = str(session.explain(ALL, epsilon=4))
     assert "one unit's rows + |x| / 5 = 200" in shown and "max_rows" not in shown
-    assert "count of rows, count of rows without x, sum of x, bounded by one unit's size" in shown
+    assert "count of x, count of rows without x, sum of x, bounded by one unit's size" in shown

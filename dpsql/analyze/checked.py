@@ -18,6 +18,7 @@ from dpsql.analyze.combination import combination
 from dpsql.analyze.combine import Cells
 from dpsql.analyze.domains import MAX_CELLS
 from dpsql.analyze.ownership import Ownership
+from dpsql.analyze.per_unit import is_narrow, own_aggregate
 from dpsql.analyze.refusals import (
     Unlisted,
     check_clip,
@@ -33,6 +34,7 @@ from dpsql.analyze.refusals import (
 )
 from dpsql.analyze.relations import known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
+from dpsql.analyze.unit_totals import size_of_value, unit_total
 from dpsql.analyze.variables import facts_over_variables, over_variables
 from dpsql.analyze.widths import WideValue, is_wide
 from dpsql.core.errors import Error, PrivacyError, SQLError
@@ -140,6 +142,7 @@ class CheckedRelease:
     unlisted: Unlisted | None  # why the keys aren't public, where they are not
     winners: Winners | None = None  # only these keys need to leave
     wider: Cells | None = None  # the cells without what HAVING says of keys, where it leaves some out
+    unit_totals: tuple[tuple[SumScale, exp.Expr], ...] = ()  # Σ|x| of one unit, for each sum of a size (INDEX-5)
     once: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What others made of it and of nothing else: kept with it, and never with a changed copy of it."""
 
@@ -266,7 +269,25 @@ def _checked_release(release: Release, limits: Limits, catalog: Catalog) -> Chec
         table=scanned(release.input).node,
     )
     checked = CheckedRelease(release, rows.relation, keys, listed, arguments, owner, bounding, min_units, private)
-    return replace(checked, winners=winners, wider=wider)
+    totals = () if bounding.size is None else tuple(_unit_totals(bounding.size, arguments, known))
+    return replace(checked, winners=winners, wider=wider, unit_totals=totals)
+
+
+def _unit_totals(
+    size: SizeLimit, arguments: Sequence[Argument], known: Mapping[str, Scalar]
+) -> Iterator[tuple[SumScale, exp.Expr]]:
+    """What one unit adds up of each sum, in the very words in which histograms of sizes have it (Theorem INDEX-5).
+
+    Not of numbers of more than 26 digits: within a unit these are clipped once more, so that less may be added up.
+    """
+    for argument in arguments:
+        scale = argument.scale(size)
+        if scale is None or argument.value is None:
+            continue
+        value = scalar(size_of_value(scale.argument, argument.value), known)
+        if value.type.is_float or is_narrow(value.type):
+            total = unit_total(scale.argument, argument.value, scale.where)
+            yield scale, own_aggregate(total, known, None).sql
 
 
 def may_have_size(one: CheckedRelease) -> bool:

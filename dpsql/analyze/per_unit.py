@@ -217,9 +217,14 @@ def _number(value: Scalar, written: Expr, name: str) -> Scalar:
     return value
 
 
+def is_narrow(type_: Type) -> bool:
+    """Are its numbers so small that MAX_ROWS of them have their place in 38 digits?"""
+    return (type_.is_integer and type_.bits < 128) or (type_.is_decimal and (type_.width or 0) <= 26)
+
+
 def _narrow(value: Scalar, written: Expr) -> Scalar:
     """A number so small that MAX_ROWS of it have their place in 38 digits; wider ones are clipped to their range."""
-    if (value.type.is_integer and value.type.bits < 128) or (value.type.is_decimal and (value.type.width or 0) <= 26):
+    if is_narrow(value.type):
         return value
     scale = value.type.scale or 0
     low, high = value.range.low, value.range.high

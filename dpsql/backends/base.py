@@ -157,6 +157,9 @@ class Measuring(Protocol):
         by: with more than that in one group, whose rows have the same values of these expressions.
         """
 
+    def all_units(self, of: Owned, columns: tuple[Expr, ...]) -> HeavyUnits | None:
+        """Every unit with its number of rows and these aggregates; None where the backend keeps no such table."""
+
     def encode(self, step: ResponseStep) -> Codes:
         """The codes of all rows of a step whose rows leave one by one."""
 

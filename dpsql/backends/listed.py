@@ -9,14 +9,17 @@ import numpy as np
 
 from dpsql.core.frozen import dataclass
 from dpsql.quote.candidates import UNIT
+from dpsql.quote.indexed import UnitsTable
 
 if TYPE_CHECKING:
     from dpsql.plan.nodes import Expr
-    from dpsql.quote.indexed import Need, Owned, Use
+    from dpsql.quote.indexed import Need, Owned, RowSizes, Use
 
 ROWS, MOST = "rows", "most"
 FEW = 0.3
 """Which part of the rows those of listed units may be: a guess, and nothing but time hangs on it."""
+SLACK = 1e-6
+"""By which part sums in doubles are taken to be larger: they are off by less than 1e-12 (Theorem INDEX-5)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +30,8 @@ class HeavyUnits:
     units: an Arrow table of private values, `unit`, `rows` and, where it is by groups, `most` in one of them, those
     with the most first; nothing but statements over private rows reads it.
     complete: every row of the table has an owner. total: how many rows the table has, where a unit is listed.
+    totals: aggregates of each unit's own rows, where all units are listed (above is 0); they are `units`' columns c0,
+    c1, … of these types of the engine's.
     """
 
     of: Owned
@@ -35,18 +40,43 @@ class HeavyUnits:
     complete: bool
     total: int
     by: tuple[Expr, ...] = ()
+    totals: tuple[Expr, ...] = ()
+    types: tuple[str, ...] = ()
 
     def serves(self, need: Need) -> bool:
         """Is every unit listed that must be?"""
+        if need.sizes is not None:
+            return self.holds(UnitsTable(need.of, need.sizes.columns))
         return (self.of, self.by) == need.counted and self.above <= need.limit  # Theorems INDEX-1, INDEX-4: N >= t
+
+    def holds(self, table: UnitsTable) -> bool:
+        """Are all units listed, with these aggregates?"""
+        return self.of == table.of and not self.by and self.above == 0 and set(table.columns) <= set(self.totals)
 
     def listed(self, need: Need) -> Any:
         """The units that must be listed, with their rows, and no others.
 
         Theorems INDEX-1 and INDEX-4, with N for t: all others have at most N rows in any part of the table.
         """
+        if need.sizes is not None:
+            return self.units.filter(self._may_exceed(need.sizes, need.limit))
         above = np.flatnonzero(self.units.column(MOST if self.by else ROWS).to_numpy() > need.limit)
         return self.units.slice(0, int(above[-1]) + 1 if len(above) else 0)
+
+    def _may_exceed(self, sizes: RowSizes, limit: int) -> Any:
+        """Which units' rows may add up to more than the limit: all others don't (Theorem INDEX-5)."""
+        import pyarrow as pa
+
+        most = self.units.column(ROWS).to_numpy() * float(sizes.row)
+        for total, weight in sizes.totals:
+            amounts = self.units.column(total_name(self.totals.index(total))).cast(pa.float64())
+            most += amounts.fill_null(0).to_numpy() * float(weight)  # NULL: no row has a value
+        return pa.array(~(most * (1 + SLACK) <= float(limit)))
+
+
+def total_name(place: int) -> str:
+    """The name of an aggregate's column."""
+    return f"c{place}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

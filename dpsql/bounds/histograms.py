@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.analyze.bounding import SumScale
 from dpsql.analyze.checked import Argument, CheckedRelease
+from dpsql.analyze.unit_totals import filtered, literal, size_of_value, unit_total
 from dpsql.bounds.tails import ROWS, SIZES, Ladder
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -23,6 +24,7 @@ from dpsql.plan.rows import fresh, plan_column
 from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.constants import constant_number
+from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
 
 Kind = Literal["rows", "groups", "largest", "size", "outside", "scale"]
@@ -208,8 +210,8 @@ def size_histogram(
     if unit is None or is_noisy(rows):
         return None
     taken = columns_of(rows)
-    counted = [_filtered(exp.Count(this=exp.Star()), where) for where in counted_columns(checked.arguments)]
-    totals = [_filtered(exp.Sum(this=exp.Abs(this=_value_of(checked, s))), s.where) for s in scales]
+    counted = [filtered(exp.Count(this=exp.Star()), where) for where in counted_columns(checked.arguments)]
+    totals = [unit_total(*_argument_of(checked, s), s.where) for s in scales]
     named = tuple((fresh(f"unit part {i}", taken), part) for i, part in enumerate((*counted, *totals)))
     factors = [1 / smallest] * len(counted) + [1 / (scale.unit * smallest) for scale in scales]
     parts = [_times(name, factor) for (name, _), factor in zip(named, factors, strict=True)]
@@ -225,17 +227,28 @@ def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
     unit = unit_of(rows)
     if unit is None or is_noisy(rows):
         return None
-    mean = fresh("unit mean", columns_of(rows))
-    own = _filtered(exp.Avg(this=exp.Abs(this=_value_of(checked, scale))), scale.where)
+    taken = columns_of(rows)
+    written, value = _argument_of(checked, scale)
+    there = filtered(exp.Count(this=size_of_value(written, value)), scale.where)
+    named = (
+        (fresh("unit values", taken), there),
+        (fresh("unit total", taken), unit_total(written, value, scale.where)),
+    )
+    (values, _), (total, _) = named
+    # The total is read as sizes read it, so that both histograms are made of the same numbers of each unit.
+    mean = exp.Div(
+        this=_times(total, 1 / scale.unit),
+        expression=exp.Greatest(this=plan_column(values), expressions=[exp.Literal.number(1)], ignore_nulls=True),
+    )
     least = exp.cast(exp.Literal.number(repr(2.0**-OCTAVES)), "DOUBLE")
-    part = exp.Coalesce(this=_times(mean, 1 / scale.unit), expressions=[least.copy()])
+    part = exp.Coalesce(this=mean, expressions=[least.copy()])
     logarithm = exp.Log(
         this=exp.Literal.number(2), expression=exp.Greatest(this=part, expressions=[least], ignore_nulls=True)
     )
     place = exp.Add(this=exp.Ceil(this=logarithm), expression=exp.Literal.number(OCTAVES))
     ends = [exp.Literal.number(0), exp.Literal.number(OCTAVES)]
     bucket = exp.cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
-    return Release(GroupUnits(rows, unit, (), ((mean, own),)), (bucket,), (_count(None),))
+    return Release(GroupUnits(rows, unit, (), named), (bucket,), (_count(None),))
 
 
 def usual_part(counts: Sequence[float], noise: float) -> float | None:
@@ -263,19 +276,15 @@ def counted_columns(arguments: Sequence[Argument]) -> list[Expr | None]:
     return list(dict.fromkeys(a.call.where for a in rows))
 
 
-def _value_of(checked: CheckedRelease, scale: SumScale) -> Expr:
-    """The value that a sum adds up, clipped to its range."""
+def _argument_of(checked: CheckedRelease, scale: SumScale) -> tuple[Expr, Scalar]:
+    """What a sum adds up, and its value."""
     argument = next(
         a
         for a in checked.arguments
         if a.value is not None and (a.call.argument, a.call.where, a.call.bounds) == _identity(scale)
     )
     assert argument.value is not None
-    written = copied(scale.argument)
-    if argument.value.type.is_boolean:
-        return exp.cast(written, "INTEGER")
-    ends = [_literal(argument.value.range.low), _literal(argument.value.range.high)]
-    return exp.Anonymous(this="CLIP", expressions=[written, *ends])
+    return scale.argument, argument.value
 
 
 def _identity(scale: SumScale) -> tuple[object, object, object]:
@@ -285,13 +294,7 @@ def _identity(scale: SumScale) -> tuple[object, object, object]:
 def _times(name: str, factor: Fraction) -> Expr:
     """A unit's number of rows, or its total, in units of the smallest size; nothing is 0."""
     number = exp.Coalesce(this=exp.cast(plan_column(name), "DOUBLE"), expressions=[exp.Literal.number(0)])
-    return number if factor == 1 else exp.Mul(this=number, expression=_literal(factor))
-
-
-def _filtered(aggregate: Expr, where: Expr | None) -> Expr:
-    if where is None:
-        return aggregate
-    return exp.Filter(this=aggregate, expression=exp.Where(this=copied(where)))
+    return number if factor == 1 else exp.Mul(this=number, expression=literal(factor))
 
 
 # ---------------------------------------------------------------- values that are clipped to a range
@@ -314,8 +317,8 @@ class _Clipped:
             this=exp.Anonymous(this="ISFINITE", expressions=[x]),
             expression=exp.Paren(
                 this=exp.Or(
-                    this=exp.LT(this=copied(x), expression=_literal(self.range.low)),
-                    expression=exp.GT(this=copied(x), expression=_literal(self.range.high)),
+                    this=exp.LT(this=copied(x), expression=literal(self.range.low)),
+                    expression=exp.GT(this=copied(x), expression=literal(self.range.high)),
                 )
             ),
         )
@@ -369,10 +372,3 @@ def _is_clipped(written: Expr, low: Fraction, high: Fraction) -> bool:
 def _holds(hard: Range, low: Fraction, high: Fraction) -> bool:
     """Do the values lie between these ends whatever the data are?"""
     return isinstance(hard.low, Fraction) and isinstance(hard.high, Fraction) and low <= hard.low and hard.high <= high
-
-
-def _literal(value: object) -> Expr:
-    assert isinstance(value, Fraction)
-    whole = value.denominator == 1 and abs(value) < 2**53
-    number = exp.Literal.number(str(abs(value)) if whole else repr(abs(float(value))))
-    return exp.Neg(this=number) if value < 0 else number

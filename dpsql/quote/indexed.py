@@ -7,6 +7,8 @@ weighed, in the rows of the query itself. The integers are those of the plain st
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from sqlglot import exp
 
 from dpsql.core.frozen import dataclass
@@ -16,6 +18,7 @@ from dpsql.plan.nodes import (
     Given,
     Gridded,
     Group,
+    GroupUnits,
     Histogram,
     Join,
     Link,
@@ -40,7 +43,7 @@ from dpsql.plan.nodes import (
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step
 from dpsql.quote.table_columns import over_table
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.tally import Size, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +66,49 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSizes:
+    """At most what one unit's rows add up to (Theorem INDEX-5): so much for each row, and for each 1 of its totals.
+
+    totals: aggregates over the rows of one unit, written over the table's own columns.
+    """
+
+    row: int
+    totals: tuple[tuple[Expr, Fraction], ...]
+
+    @property
+    def columns(self) -> tuple[Expr, ...]:
+        """What must be known of each unit, beside its number of rows."""
+        return tuple(total for total, _ in self.totals)
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """What must be listed: every unit with more than so many of these rows.
 
     by: in one group, whose rows have the same values of these expressions over the table's own columns.
+    sizes: every unit whose rows may add up to more than the limit, instead.
     """
 
     of: Owned
     limit: int
     by: tuple[Expr, ...] = ()
+    sizes: RowSizes | None = None
 
     @property
     def counted(self) -> tuple[Owned, tuple[Expr, ...]]:
         """What an index of it counts, whatever the limit."""
         return self.of, self.by
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsTable:
+    """All units of a table's rows, each with how many it has, and with these aggregates of them.
+
+    columns: over the table's own columns; numbers of rows aren't among them.
+    """
+
+    of: Owned
+    columns: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +133,42 @@ def uses_of(step: Step) -> tuple[Use, ...]:
     return tuple(dict.fromkeys(use for use in found if use is not None))
 
 
+def units_table(step: Step) -> UnitsTable | None:
+    """The table of units that a step's rows are made of: what each unit has in all rows of one table; None: no such."""
+    grouped = grouped_units(step.statement)
+    if grouped is None or step.histograms or step.matchings or (step.checked.keys and step.cells is None):
+        return None
+    return units_of(grouped)
+
+
+def units_of(grouped: GroupUnits) -> UnitsTable | None:
+    """What GROUP BY unit makes of all rows of a table; None where it is of other rows, or of groups of a unit's."""
+    scan = grouped.input
+    if not isinstance(scan, Scan) or grouped.keys or grouped.unit != scan.unit:
+        return None
+    of, columns = Owned.by(scan), [over_table(column, scan) for _, column in grouped.columns]
+    if of is None or None in columns:
+        return None
+    return UnitsTable(of, tuple(column for column in columns if column is not None and not is_rows(column)))
+
+
+def is_rows(column: Expr) -> bool:
+    """Is this a unit's number of rows?"""
+    return isinstance(column, exp.Count) and isinstance(column.this, exp.Star)
+
+
+def grouped_units(statement: Statement) -> GroupUnits | None:
+    """The one GROUP BY unit over a table that a statement's rows come from, by filters and projections alone."""
+    group = statement.input if isinstance(statement, OnCells) else statement
+    rows = group.input.input if isinstance(group.input, OnDomain) else group.input
+    if not isinstance(rows, ToGrid):
+        return None
+    below: Relation = rows.input
+    while isinstance(below, Filter | Project):
+        below = below.input
+    return below if isinstance(below, GroupUnits) else None
+
+
 def use_of(statement: Statement | Histogram | Matching) -> Use | None:
     """What indexes must be like to refine a statement; None: none can."""
     bounded = bounded_rows(statement)
@@ -113,9 +181,12 @@ def use_of(statement: Statement | Histogram | Matching) -> Use | None:
     if found is None:
         return None
     of, others = found
-    columns = dict(gridded.input.columns)
-    written = [over_table(columns[key], gridded.input.input) for key in bounded.keys]
-    needs = _needs(of, bounded, tuple(key for key in written if key is not None))
+    if bounded.size is not None:
+        needs = _sized_needs(of, bounded.size, gridded)
+    else:
+        columns = dict(gridded.input.columns)
+        written = [over_table(columns[key], gridded.input.input) for key in bounded.keys]
+        needs = _needs(of, bounded, tuple(key for key in written if key is not None))
     whole = not any(isinstance(part, Filter) for part in parts_of(gridded.input))
     return Use((*needs, *others), whole) if needs else None
 
@@ -131,20 +202,40 @@ def _needs(of: Owned, bounded: Bounded, by: tuple[Expr, ...]) -> list[Need]:
     return needs
 
 
+def _sized_needs(of: Owned, size: Size, gridded: ToGrid) -> list[Need]:
+    """Who may be above a size (Theorem INDEX-5); nobody is listed where a total isn't one of the table's own rows."""
+    totals = {(t.value, t.where): (over_table(t.total, gridded.input.input), t.step) for t in size.totals}
+    row, weighed = 0, list[tuple[Expr, Fraction]]()
+    for part in size.parts:
+        if part.tally.kind != "total":
+            row += max(part.factor, 0)  # parts below 0 only make a size smaller
+            continue
+        total, step = totals.get((part.tally.value or "", part.tally.where), (None, Fraction(1)))
+        if total is None:
+            return []
+        row += part.factor  # a value is rounded to its grid by half a step, and to that of the total by less
+        weighed.append((total, part.factor / step))
+    return [Need(of, size.most, sizes=RowSizes(row, tuple(weighed)))]
+
+
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """The rows that limits are enforced on, and these limits: rows of a unit, and in one group of these keys."""
+    """The rows that limits are enforced on, and these limits: rows of a unit, and in one group of these keys.
+
+    size: what a unit's rows may add up to, in the place of their number.
+    """
 
     rows: Gridded
     mass: int | None
     peak: int | None = None
     keys: tuple[str, ...] = ()
+    size: Size | None = None
 
 
 def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
     """The rows that limits are enforced on; None of what no index refines.
 
-    A cap needs all groups of a unit, and votes are spread over them; a size is made of values, not of rows alone.
+    A cap needs all groups of a unit, and votes are spread over them.
     """
     match statement:
         case Matching(input=ToGrid() | OnDomain() as seen):
@@ -162,10 +253,10 @@ def bounded_rows(statement: Statement | Histogram | Matching) -> Bounded | None:
         case Group() if not statement.tallies or not all(_is_plain(tally) for _, tally in statement.tallies):
             return None
     match statement.input:
-        case Weight(input=rows, mass=mass, size=None):
-            return Bounded(rows, mass)
-        case WeightUnits(input=PerUnit(input=rows, size=None), mass=mass, peak=peak):
-            return Bounded(rows, mass, peak, statement.keys)
+        case Weight(input=rows, mass=mass, size=size):
+            return Bounded(rows, mass, size=size)
+        case WeightUnits(input=PerUnit(input=rows, size=size), mass=mass, peak=peak):
+            return Bounded(rows, mass, peak, statement.keys, size)
         case _:
             return None
 

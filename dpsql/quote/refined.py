@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from dpsql.plan.nodes import (
     Filter,
     Gridded,
     Group,
+    GroupUnits,
     Histogram,
     Join,
     Link,
@@ -34,9 +35,12 @@ from dpsql.plan.nodes import (
     scanned,
 )
 from dpsql.quote.candidates import UNIT
-from dpsql.quote.indexed import bounded_rows
+from dpsql.quote.indexed import bounded_rows, grouped_units
+from dpsql.sql.gridded import cast
 from dpsql.sql.trees import nodes_of
 
+UNITS = "dpsql_units"
+"""The name under which statements read a table of units."""
 LISTED = "dpsql_listed"
 """The name under which statements read the listed units: an Arrow table with one column, UNIT, each unit once."""
 
@@ -94,6 +98,42 @@ def _refined(group: Group, complete: bool) -> Group:
     return replace(group, input=Corrected(every, _weights_of(group, listed)))
 
 
+def with_units(statement: Statement, read: Mapping[str, tuple[str, str]]) -> Statement:
+    """The same statement, with what each unit has read from a table of units.
+
+    read: for each aggregate's name the column of that table, and the type that the engine gives it.
+    """
+    grouped = grouped_units(statement)
+    assert grouped is not None, "nothing that a table of units serves: ask units_table"
+    unit = grouped.unit
+    scan = Scan(UNITS, ((unit, UNIT), *((name, column) for name, (column, _) in read.items())), unit, owner=UNIT)
+    typed = [(name, cast(exp.column(name, quoted=True), kind)) for name, (_, kind) in read.items()]
+    made = Project(scan, ((unit, exp.column(unit, quoted=True)), *typed), unit)
+    group = statement.input if isinstance(statement, OnCells) else statement
+    rows = group.input.input if isinstance(group.input, OnDomain) else group.input
+    assert isinstance(rows, ToGrid)
+    changed: ToGrid | OnDomain = replace(rows, input=_in_the_place(rows.input, made))
+    if isinstance(group.input, OnDomain):
+        changed = replace(group.input, input=changed)
+    whole = replace(group, input=changed)
+    return replace(statement, input=whole) if isinstance(statement, OnCells) else whole
+
+
+def _in_the_place(rows: Project, made: Project) -> Project:
+    """The same projection over other units."""
+
+    def changed(relation: Relation) -> Relation:
+        match relation:
+            case GroupUnits():
+                return made
+            case Filter() | Project():
+                return replace(relation, input=changed(relation.input))
+            case _:
+                raise AssertionError("nothing that a table of units serves: ask units_table")
+
+    return replace(rows, input=changed(rows.input))
+
+
 def _apart(statement: Group | Histogram | Matching, complete: bool) -> tuple[ToGrid, Gridded]:
     """All rows, and those of listed units."""
     bounded = bounded_rows(statement)
@@ -130,7 +170,7 @@ def _weights_of(group: Group, listed: Gridded) -> Weight | WeightUnits:
             return WeightUnits(PerUnit(listed, (), group.tallies), mass, None, bits)
         case Weight():
             return replace(group.input, input=listed)
-        case WeightUnits(input=PerUnit(size=None) as per_unit):
+        case WeightUnits(input=PerUnit() as per_unit):
             return replace(group.input, input=replace(per_unit, input=listed))
         case _:
             raise AssertionError("nothing that an index refines: ask use_of")

@@ -5,6 +5,7 @@ The steps are those of docs/architecture.md, "Bounding".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ from dpsql.plan.nodes import (
 )
 from dpsql.quote.candidates import Candidates
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Size, Spectrum, Tally
+from dpsql.statistics.tally import Size, Spectrum, Tally, UnitTotal
 
 FEW = 2  # tallies of a unit
 
@@ -55,6 +56,8 @@ def statement_of(
     once = (not keys and len(tallies) <= FEW) or _read_once(checked)
     by_row = bounding.cap is None and bounding.peak is None and not _clips(release, tallies)
     assert (size is None) or (bounding.size is not None), "a size is weighed by if it is limited"
+    if size is not None:
+        size = replace(size, totals=tuple(_unit_totals(release)))
     if is_plain(release, tallies):
         group = Group(rows, keys, named)
     elif bounding.weighted and by_row and not once:
@@ -62,6 +65,16 @@ def statement_of(
     else:
         group = Group(_whole_units(release, PerUnit(rows, keys, named, size=size)), keys, named)
     return OnCells(group, _types(checked)) if keys and not checked.private_keys else group
+
+
+def _unit_totals(release: Candidates) -> Iterator[UnitTotal]:
+    """What a unit adds up of each sum in its size, before the values are on their grids (Theorem INDEX-5)."""
+    checked, size = release.checked, release.checked.bounding.size
+    totals = dict(checked.unit_totals)
+    for argument, call in zip(checked.arguments, release.calls, strict=True):
+        scale = None if size is None else argument.scale(size)
+        if scale in totals and call.value is not None:
+            yield UnitTotal(call.value.column, call.where, totals[scale], call.value.grid.step)
 
 
 def is_plain(release: Candidates, tallies: tuple[Tally, ...]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import field
+from fractions import Fraction
+from typing import Any, Literal
 
 from dpsql.core.frozen import dataclass
 
@@ -37,11 +39,25 @@ class SizePart:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitTotal:
+    """Σ|x| of one unit's values, before they are put on their grid: an aggregate over the rows of the release."""
+
+    value: str  # the column whose integers they are on the grid
+    where: str | None  # of the rows that pass this FILTER
+    total: Any  # an expression
+    step: Fraction  # of the grid
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
-    """What one unit's rows add up to in a release, and the most that its weight leaves of that (Theorem SIZE-1)."""
+    """What one unit's rows add up to in a release, and the most that its weight leaves of that (Theorem SIZE-1).
+
+    totals: of the sums in it, by which lists name the units that may be above it (Theorem INDEX-5).
+    """
 
     most: int
     parts: tuple[SizePart, ...]
+    totals: tuple[UnitTotal, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from dpsql.backends.base import Measuring
 from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Expr, Link
-from dpsql.quote.indexed import Need, Owned
-from dpsql.quote.model import Step
+from dpsql.quote.indexed import Need, Owned, UnitsTable, units_table
+from dpsql.quote.model import AnyStep, Step
 from dpsql.store.archive import from_bytes, to_bytes
 
 FIRST = b"dpsql index 1\n"
@@ -60,6 +60,7 @@ class UnitIndexes:
         self._read: dict[Counted, Bound] = {}
         self._missed: Counter[Counted] = Counter()
         self._unlisted: dict[Counted, int] = {}  # of what no list was made, and down to how many rows
+        self._uncounted: set[Owned] = set()  # of whose units no table was made
         self._seen: object = None  # the file that was read last
         self._lock = Lock()
 
@@ -88,6 +89,24 @@ class UnitIndexes:
             if len(self._unlisted) >= MANY:
                 self._unlisted.clear()
             self._unlisted[counted] = max(above, self._unlisted.get(counted, 0))
+
+    def find_units(self, table: UnitsTable, to: str) -> HeavyUnits | None:
+        """A table of all units with these aggregates, of exactly these data; None: there is none."""
+        with self._lock:
+            kept = self._kept.get((table.of, ()))
+        return kept.heavy if kept is not None and kept.to == to and kept.heavy.holds(table) else None
+
+    def may_count(self, of: Owned) -> bool:
+        """May a table of its units be made? Not again where they were too many, or of a kind that has none."""
+        with self._lock:
+            return of not in self._uncounted
+
+    def never_count(self, of: Owned) -> None:
+        """Remember that no table of these units is made."""
+        with self._lock:
+            if len(self._uncounted) >= MANY:
+                self._uncounted.clear()
+            self._uncounted.add(of)
 
     def keep(self, one: Bound) -> None:
         """Keep an index in memory, in the place of what was kept of the same kind; the oldest of too many go."""
@@ -151,6 +170,40 @@ class Indexing:
             self._found.append(found)
         return found
 
+    def count_units(self, steps: Sequence[AnyStep], rows: Measuring) -> None:
+        """Count once what each unit has in a table, for all steps that are made of that, and for lists of heavy ones.
+
+        A small table is counted by each statement for itself.
+        """
+        wanted: dict[Owned, dict[Expr, None]] = {}
+        for step in steps:
+            table = units_table(step) if isinstance(step, Step) else None
+            if table is not None and self._size(table.of.table) >= LARGE:
+                wanted.setdefault(table.of, {}).update(dict.fromkeys(table.columns))
+        for of, columns in wanted.items():
+            self._counted(UnitsTable(of, tuple(columns)), rows)
+
+    def _counted(self, table: UnitsTable, rows: Measuring) -> HeavyUnits | None:
+        """A table of units with these aggregates, counted now if it isn't known; None: there can be none."""
+        known = self._units(table)
+        if known is not None or not self._indexes.may_count(table.of):
+            return known
+        before = self._units(UnitsTable(table.of, ()))
+        columns = dict.fromkeys((*table.columns, *(() if before is None else before.totals)))
+        self._bind(table.of)
+        found = rows.all_units(table.of, tuple(columns))
+        if found is None:
+            self._indexes.never_count(table.of)
+        else:
+            self._found.append(found)
+        return found
+
+    def _units(self, table: UnitsTable) -> HeavyUnits | None:
+        """A table of units of before, with these aggregates; the one with the most."""
+        to = self._bind(table.of)
+        mine = next((one for one in reversed(self._found) if one.holds(table)), None)
+        return mine or self._indexes.find_units(table, to)
+
     def _bind(self, of: Owned) -> str:
         """What an index of these rows speaks of. Asked before they are read: it stays what it was then."""
         return self._asked.setdefault(of, self._ask(of))
@@ -163,6 +216,10 @@ class Indexing:
         they for statements over some of the rows, from the second on that could make use of them.
         """
         used: dict[HeavyUnits, None] = {}
+        table = units_table(step)
+        units = None if table is None else self._units(table)
+        if units is not None:
+            used[units] = None
         for use in rows.uses(step):
             known = [self._known(need) for need in use.needs]
             missing = next((need for need, one in zip(use.needs, known, strict=True) if one is None), None)
@@ -181,6 +238,8 @@ class Indexing:
         return next((one for one in self._found if one.serves(need)), None) or self._indexes.find(need, to)
 
     def _look_down(self, need: Need, rows: Measuring) -> HeavyUnits | None:
+        if need.sizes is not None:
+            return self._counted(UnitsTable(need.of, need.sizes.columns), rows)
         return self.look_for(need.of, _half(need), rows, need.by)
 
     def keep(self, *, write: bool = False) -> Path | None:

@@ -19,7 +19,7 @@ from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
-from dpsql.backends.duckdb.heavy_units import heavy_units
+from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.run import execute, main_text, statement_text
 from dpsql.backends.duckdb.scan import Proven
@@ -79,6 +79,10 @@ class Steps:
     def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
         """Look for heavy units."""
         return heavy_units(of, above, self.cursor, by)
+
+    def all_units(self, of: Owned, columns: tuple[exp.Expr, ...]) -> HeavyUnits | None:
+        """Count what each unit has in a table."""
+        return all_units(of, columns, self.cursor)
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import text_of
-from dpsql.backends.listed import MOST, ROWS, HeavyUnits
+from dpsql.backends.listed import MOST, ROWS, HeavyUnits, total_name
 from dpsql.backends.statements.pieces import alias, column, conjunction, count, grouped, joined, select, subquery, table
 from dpsql.core.types import Type
 from dpsql.quote.candidates import UNIT
@@ -15,6 +15,8 @@ from dpsql.sql.gridded import cast, number
 from dpsql.sql.trees import copied, nodes_of
 
 TOTAL, HASH = "total", "hash"
+MOST_UNITS = 2**22
+"""Of how many units an engine keeps a table in memory: some hundred megabytes."""
 
 
 def heavy_units(of: Owned, above: int, cursor: Cursor, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
@@ -24,12 +26,48 @@ def heavy_units(of: Owned, above: int, cursor: Cursor, by: tuple[exp.Expr, ...] 
     """
     with one_message():
         found, (unit, *_) = cursor.typed(text_of(_by_group(of, above, by) if by else _by_unit(of, above)))
-    kind = Type.parse(unit)
-    if not (kind.name == "VARCHAR" or (kind.is_integer and kind.bits <= 64)):
+    if not _comes_back(unit):
         return None
     nobodys = found.column(UNIT).null_count  # 1 where there are rows of nobody's, which come first
     total = int(found.column(TOTAL)[0].as_py()) if found.num_rows else 0
     return HeavyUnits(of, above, found.slice(nobodys).drop_columns([TOTAL]), not nobodys, total, by)
+
+
+def all_units(of: Owned, columns: tuple[exp.Expr, ...], cursor: Cursor) -> HeavyUnits | None:
+    """Every unit with its number of rows and these aggregates of them; None where they are too many, or of a type that
+    Arrow may not bring back as it was."""
+    query = _by_unit(of, 0)
+    for place, column_ in enumerate(columns):
+        query.select(alias(_of_first(column_), total_name(place)), copy=False)
+    query.limit(MOST_UNITS + 1, copy=False)
+    with one_message():
+        found, (unit, _, _, *types) = cursor.typed(text_of(query))
+    if found.num_rows > MOST_UNITS or not _comes_back(unit) or not all(map(_is_exact, types)):
+        return None
+    nobodys = found.column(UNIT).null_count
+    total = int(found.column(TOTAL)[0].as_py()) if found.num_rows else 0
+    units = found.slice(nobodys).drop_columns([TOTAL])
+    return HeavyUnits(of, 0, units, not nobodys, total, totals=columns, types=tuple(types))
+
+
+def _comes_back(unit: str) -> bool:
+    """Is this a type of units that Arrow brings back as they were?"""
+    kind = Type.parse(unit)
+    return kind.name == "VARCHAR" or (kind.is_integer and kind.bits <= 64)
+
+
+def _is_exact(type_: str) -> bool:
+    """Does Arrow bring back each number of a type, so that a cast makes the same of it?"""
+    kind = Type.parse(type_)
+    return kind.is_integer or kind.is_decimal or kind.name == "DOUBLE"
+
+
+def _of_first(expression: exp.Expr) -> exp.Expr:
+    """An expression over the table's own columns, which is the first of the tables that are read."""
+    made = copied(expression)
+    for one in nodes_of(made, exp.Column):
+        one.set("table", exp.to_identifier("t0"))
+    return made
 
 
 def _by_unit(of: Owned, above: int) -> exp.Select:
@@ -45,9 +83,7 @@ def _by_group(of: Owned, above: int, by: tuple[exp.Expr, ...]) -> exp.Select:
     Theorem INDEX-4: groups are told apart by a hash of their keys, which is smaller than most of these. Two with one
     hash are counted as one, so that a unit is listed which needn't be.
     """
-    keys = [copied(key) for key in by]
-    for one in (c for key in keys for c in nodes_of(key, exp.Column)):
-        one.set("table", exp.to_identifier("t0"))
+    keys = [_of_first(key) for key in by]
     owner, hashed = _owner(of), exp.Anonymous(this="hash", expressions=keys)
     groups = _rows(of, [alias(owner, UNIT), alias(hashed, HASH), alias(count(), ROWS)])
     groups = grouped(groups, [owner.copy(), hashed.copy()])

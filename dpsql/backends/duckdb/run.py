@@ -12,7 +12,7 @@ from dpsql.backends.base import Counts, Exact
 from dpsql.backends.duckdb.cursor import Cursor, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.many_rows import capped, texts_in_parts
-from dpsql.backends.listed import HeavyUnits, Listed, listed_for
+from dpsql.backends.listed import ROWS, HeavyUnits, Listed, listed_for, total_name
 from dpsql.backends.statements.distinct import render_matching
 from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
@@ -20,11 +20,14 @@ from dpsql.backends.statements.rows import CELL, CELLS
 from dpsql.core.arrow import column
 from dpsql.plan.nodes import Group
 from dpsql.quote.candidates import UNIT
-from dpsql.quote.indexed import use_of
-from dpsql.quote.refined import LISTED, refined, refined_histogram, refined_matching
+from dpsql.quote.indexed import grouped_units, is_rows, units_table, use_of
+from dpsql.quote.refined import LISTED, UNITS, refined, refined_histogram, refined_matching, with_units
+from dpsql.quote.table_columns import over_table
 from dpsql.statistics.base import Integers
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
     from dpsql.plan.nodes import Histogram, Matching, Statement
     from dpsql.quote.model import Step
 
@@ -49,7 +52,7 @@ def execute(
         try:
             for name, values in named.items():
                 cursor.register(name, values)
-            exact = _tallied(step, _listed(step.statement, heavy), cursor, again) if step.tallies else Exact({})
+            exact = _tallied(step, heavy, cursor, again) if step.tallies else Exact({})
             cells = exact.cells if step.cells is None else step.cells
             found = {h.spectrum: _counted(h, cells, _listed(h, heavy), cursor) for h in step.histograms}
             matched = {m.tally: _matched(m, cells, _listed(m, heavy), cursor) for m in step.matchings}
@@ -83,7 +86,46 @@ def _listed(statement: Statement | Histogram | Matching, heavy: Sequence[HeavyUn
     return None if use is None else listed_for(use, heavy)
 
 
-def _tallied(step: Step, listed: Listed | None, cursor: Cursor, again: Set[str]) -> Exact:
+def _counted_before(step: Step, heavy: Sequence[HeavyUnits]) -> HeavyUnits | None:
+    """The table of units that a step's rows are made of, where it is known what each of them has."""
+    table = units_table(step) if any(one.totals or one.above == 0 for one in heavy) else None
+    return None if table is None else next((one for one in heavy if one.holds(table)), None)
+
+
+def _text_over_units(step: Step, known: HeavyUnits) -> str:
+    """The text of a step's main statement over a table of units (Theorem INDEX-5)."""
+    grouped = grouped_units(step.statement)
+    assert grouped is not None
+    read = {name: _place(over_table(column, grouped.input), known) for name, column in grouped.columns}
+    return text_of(render(with_units(step.statement, read)))
+
+
+def _place(column: exp.Expr | None, known: HeavyUnits) -> tuple[str, str]:
+    """Where a table of units has an aggregate, and of which of the engine's types that is."""
+    assert column is not None
+    if is_rows(column):
+        return ROWS, "BIGINT"
+    place = known.totals.index(column)
+    return total_name(place), known.types[place]
+
+
+def _tallied(step: Step, heavy: Sequence[HeavyUnits], cursor: Cursor, again: Set[str]) -> Exact:
+    known = _counted_before(step, heavy)
+    if known is not None:
+        cursor.register(UNITS, known.units)
+        return _exact_of(_text_over_units(step, known), step, cursor)
+    return _tallied_rows(step, _listed(step.statement, heavy), cursor, again)
+
+
+def _exact_of(text: str, step: Step, cursor: Cursor) -> Exact:
+    """The integers of a statement over public cells, or of one without keys."""
+    cells = step.cells
+    result = _rows(text, cells, cursor, None)
+    order = np.argsort(result[CELL], kind="stable") if cells is not None else slice(None)
+    return Exact({tally: result[f"t{i}"][order] for i, tally in enumerate(step.tallies)})
+
+
+def _tallied_rows(step: Step, listed: Listed | None, cursor: Cursor, again: Set[str]) -> Exact:
     cells = step.cells
     text = statement_text(step) if listed is None else _indexed_text(step, complete=listed.complete)
     if cells is None and isinstance(step.statement, Group) and step.statement.keys:

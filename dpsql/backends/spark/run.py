@@ -131,11 +131,15 @@ class Steps:
     def uses(self, step: Step) -> tuple[Use, ...]:
         """What the main statement needs; distinct values are found without a list."""
         use = use_of(step.statement) if step.tallies else None
-        return () if use is None else (use,)
+        return () if use is None or any(need.sizes is not None for need in use.needs) else (use,)
 
     def heavy_units(self, of: Owned, above: int, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
         """Look for heavy units."""
         return heavy_units(of, above, by, self.tables, self._run)
+
+    def all_units(self, of: Owned, columns: tuple[exp.Expr, ...]) -> HeavyUnits | None:
+        """No table of all units: it would be fetched whole."""
+        return None
 
     def encode(self, step: ResponseStep) -> Codes:
         """Run the statement of a step whose rows leave."""

@@ -62,15 +62,7 @@ class Form(Enum):
 
 def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
     """Theorems WEIGHT-1 and SIZE-1. Only units above the limit need a weight: a left join to those few."""
-    if node.size is not None:
-        size = size_of(node.size)
-        above: exp.Expr = exp.GT(this=size, expression=_wide(node.size.most))
-        share = exp.IntDiv(this=_wide(node.size.most * 2**node.bits), expression=size.copy())
-        lighter = _where(above, cast(share, "BIGINT"), whole_weight(node.bits))  # nothing is divided by 0
-    else:
-        assert node.mass is not None, "rows are weighed by a limit"
-        above = exp.GT(this=count(), expression=number(node.mass))
-        lighter = _where(above, heavy_weight(node.mass, node.bits, count()), whole_weight(node.bits))
+    above, lighter = heavy_units(node)
     counted = node.among or node.input  # Theorem INDEX-1: nobody else is above the limit
     heavy = grouped(
         select([column(UNIT), alias(lighter, WEIGHT)], subquery(gridded_rows(counted), "c")), [column(UNIT)], above
@@ -82,6 +74,18 @@ def weight(node: Weight, form: Form = Form.JOINS) -> exp.Select:
     if form is Form.FEW:
         query.set("hint", _broadcast("h"))
     return joined(query, subquery(heavy, "h"), equal(UNIT, "r", "h"), "LEFT")
+
+
+def heavy_units(node: Weight) -> tuple[exp.Expr, exp.Expr]:
+    """Of one unit's rows: are they above the limit, and what does each of them then weigh?"""
+    if node.size is not None:
+        size = size_of(node.size)
+        above: exp.Expr = exp.GT(this=size, expression=_wide(node.size.most))
+        share = exp.IntDiv(this=_wide(node.size.most * 2**node.bits), expression=size.copy())
+        return above, _where(above, cast(share, "BIGINT"), whole_weight(node.bits))  # nothing is divided by 0
+    assert node.mass is not None, "rows are weighed by a limit"
+    above = exp.GT(this=count(), expression=number(node.mass))
+    return above, _where(above, heavy_weight(node.mass, node.bits, count()), whole_weight(node.bits))
 
 
 def weights_of_groups(node: Weight, keys: tuple[str, ...], tallies: tuple[tuple[str, Tally], ...]) -> WeightUnits:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.backends.statements.bounding import Form, heavy_weight, weight_rows, weighted_units, whole_weight
-from dpsql.backends.statements.pieces import alias, column, count, equal, every, grouped, joined, select, subquery
+from dpsql.backends.statements.bounding import Form, heavy_units, weight_rows, weighted_units, whole_weight
+from dpsql.backends.statements.pieces import alias, column, equal, every, grouped, joined, select, subquery
 from dpsql.backends.statements.rows import ROWS_READ, TOGETHER, gridded_rows
 from dpsql.backends.statements.tallies import WEIGHT, row_tally, weighted_tally
 from dpsql.plan.nodes import Again, Corrected, ToGrid, Weight, WeightRows, WeightUnits
@@ -71,11 +71,9 @@ def _lost(node: Corrected, keys: tuple[str, ...], tallies: Tallies) -> exp.Selec
         seen = dict.fromkeys(name for name in (*keys, *(n for _, t in tallies for n in (t.value, t.where))) if name)
         changed = [*map(column, seen), alias(less, WEIGHT)]
         return _summed(select(changed, subquery(weight_rows(weights, Form.JOINS), "n")), keys, tallies)
-    assert weights.mass is not None and weights.size is None
-    # Whoever is within the limit keeps the full weight, and loses nothing.
-    weight = heavy_weight(weights.mass, weights.bits, count())
+    # A unit within the limit keeps the full weight, and loses nothing.
+    above, weight = heavy_units(weights)
     change = alias(exp.Sub(this=weight, expression=whole_weight(weights.bits)), WEIGHT)
-    above = exp.GT(this=count(), expression=number(weights.mass))
     units = grouped(select([column(UNIT), change], subquery(gridded_rows(Again()), "c")), [column(UNIT)], above)
     rows = select([every("r"), column(WEIGHT, "h")], subquery(gridded_rows(Again()), "r"))
     joined(rows, subquery(units, "h"), equal(UNIT, "r", "h"))

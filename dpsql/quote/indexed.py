@@ -204,17 +204,19 @@ def _needs(of: Owned, bounded: Bounded, by: tuple[Expr, ...]) -> list[Need]:
 
 def _sized_needs(of: Owned, size: Size, gridded: ToGrid) -> list[Need]:
     """Who may be above a size (Theorem INDEX-5); nobody is listed where a total isn't one of the table's own rows."""
-    totals = {(t.value, t.where): (over_table(t.total, gridded.input.input), t.step) for t in size.totals}
+    totals = {(t.value, t.where): t for t in size.totals}
     row, weighed = 0, list[tuple[Expr, Fraction]]()
     for part in size.parts:
         if part.tally.kind != "total":
             row += max(part.factor, 0)  # parts below 0 only make a size smaller
             continue
-        total, step = totals.get((part.tally.value or "", part.tally.where), (None, Fraction(1)))
-        if total is None:
+        known = totals.get((part.tally.value or "", part.tally.where))
+        total = None if known is None else over_table(known.total, gridded.input.input)
+        if known is None or total is None:
             return []
-        row += part.factor  # a value is rounded to its grid by half a step, and to that of the total by less
-        weighed.append((total, part.factor / step))
+        # A value is rounded to its grid by half a step, and to that of the total by no more.
+        row += 0 if known.exact else part.factor
+        weighed.append((total, part.factor / known.step))
     return [Need(of, size.most, sizes=RowSizes(row, tuple(weighed)))]
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
 
 from dpsql.analyze.checked import CheckedRelease
+from dpsql.core.ranges import Range
 from dpsql.plan.nodes import (
     Again,
     CapGroups,
@@ -73,8 +75,14 @@ def _unit_totals(release: Candidates) -> Iterator[UnitTotal]:
     totals = dict(checked.unit_totals)
     for argument, call in zip(checked.arguments, release.calls, strict=True):
         scale = None if size is None else argument.scale(size)
-        if scale in totals and call.value is not None:
-            yield UnitTotal(call.value.column, call.where, totals[scale], call.value.grid.step)
+        if scale in totals and call.value is not None and argument.value is not None:
+            grid = call.value.grid
+            exact = grid.source == "integer" and grid.step == 1 and _has_whole_ends(argument.value.range)
+            yield UnitTotal(call.value.column, call.where, totals[scale], grid.step, exact)
+
+
+def _has_whole_ends(values: Range) -> bool:
+    return all(isinstance(end, Fraction) and end.denominator == 1 for end in (values.low, values.high))
 
 
 def is_plain(release: Candidates, tallies: tuple[Tally, ...]) -> bool:

@@ -46,6 +46,7 @@ class UnitTotal:
     where: str | None  # of the rows that pass this FILTER
     total: Any  # an expression
     step: Fraction  # of the grid
+    exact: bool  # the values are on the grid already
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,9 @@ class Double:
     def heavy_units(self, of: Any, above: int, by: Any = ()) -> None:
         return None
 
+    def all_units(self, of: Any, columns: Any) -> None:
+        return None
+
     def encode(self, step: Any) -> base.Codes:
         raise base.engine_failed()
 

@@ -32,6 +32,10 @@ STRINGS = {
     "explain/inspect.py": "words for people: what DESCRIBE says that may be asked of a column",
 }
 NODES = {
+    "analyze/widths.py": "how wide what is added up within a unit may be: a count of its rows, or a sum of them",
+    "answer/alone.py": "a scalar subquery is ANY_VALUE of its one number, after the rewrite",
+    "plan/set_counts.py": "COUNT over EXCEPT and INTERSECT becomes a difference of counts",
+    "quote/indexed.py": "a unit's number of rows, which a table of units has anyway",
     "analyze/relations.py": "which values of a unit's own rows a per-unit MIN, MAX or ANY_VALUE can show",
     "analyze/per_unit.py": STRINGS["analyze/per_unit.py"],
     "backends/spark/aggregates.py": STRINGS["backends/spark/aggregates.py"],

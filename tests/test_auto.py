@@ -326,8 +326,9 @@ def test_no_released_range_refuses_what_its_seed_range_admits(
 
 
 BUCKET = (
-    "SELECT CAST(CLIP(SIGN(CAST(x AS DOUBLE)) * CLIP(CEIL(LOG2(GREATEST(ABS(CAST(x AS DOUBLE)), "
-    f"{2.0**-41!r}))) - -41, 0, 105), -105, 105) AS INTEGER), {{}} FROM t WHERE ISFINITE(CAST(x AS DOUBLE)) GROUP BY 1"
+    "SELECT CAST(CLIP(octaves, -105, 105) AS INTEGER), {} FROM (SELECT SIGN(CAST(x AS DOUBLE)) * "
+    f"GREATEST(CEIL(LOG2(GREATEST(ABS(CAST(x AS DOUBLE)), {2.0**-41!r}))) - -41, 0) AS octaves, id, i FROM t "
+    "WHERE ISFINITE(CAST(x AS DOUBLE))) GROUP BY 1"
 )
 
 

@@ -20,7 +20,7 @@ from dpsql.bounds.tails import ROWS, SIZES, Ladder
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.plan.nodes import Aggregate, Expr, GroupUnits, Relation, Release, columns_of, counted_rows, unit_of
-from dpsql.plan.rows import fresh, plan_column
+from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.functions.constants import constant_number
@@ -171,14 +171,23 @@ def _bucket_of_whole(column: str) -> Expr:
     return _bucket(exp.Sub(this=_ceiling(logarithm), expression=exp.Literal.number(1)), ROWS)
 
 
-def _bucket_of_size(parts: Sequence[Expr]) -> Expr:
-    """The bucket of a size, the sum of these parts: ⌈2·log₂ s⌉, and 0 of all that is at most 1."""
-    one = exp.cast(exp.Literal.number(1), "DOUBLE")
+def _by_size(each: GroupUnits, parts: Sequence[Expr]) -> Release:
+    """Units by size, the sum of these parts: bucket ⌈2·log₂ s⌉, and 0 of all that is at most 1.
+
+    Each step has a column of its own, since functions in Spark's words repeat their arguments.
+    """
     whole, *others = parts
     for part in others:
         whole = exp.Add(this=whole, expression=part)
-    least = exp.Greatest(this=whole, expressions=[one], ignore_nulls=True)
-    return _bucket(_ceiling(exp.Log(this=exp.Literal.number(2), expression=least)), SIZES)
+    size, up = fresh("unit size", columns_of(each)), fresh("unit steps", columns_of(each))
+    sized = with_column(with_column(each, size, whole), up, _steps_of_size(plan_column(size)))
+    return Release(sized, (_bucket(plan_column(up), SIZES),), (_count(None),))
+
+
+def _steps_of_size(size: Expr) -> Expr:
+    one = exp.cast(exp.Literal.number(1), "DOUBLE")
+    least = exp.Greatest(this=size, expressions=[one], ignore_nulls=True)
+    return _ceiling(exp.Log(this=exp.Literal.number(2), expression=least))
 
 
 def _ceiling(logarithm: Expr) -> Expr:
@@ -215,7 +224,7 @@ def size_histogram(
     named = tuple((fresh(f"unit part {i}", taken), part) for i, part in enumerate((*counted, *totals)))
     factors = [1 / smallest] * len(counted) + [1 / (scale.unit * smallest) for scale in scales]
     parts = [_times(name, factor) for (name, _), factor in zip(named, factors, strict=True)]
-    return Release(GroupUnits(rows, unit, (), named), (_bucket_of_size(parts),), (_count(None),))
+    return _by_size(GroupUnits(rows, unit, (), named), parts)
 
 
 def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
@@ -241,14 +250,15 @@ def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
         expression=exp.Greatest(this=plan_column(values), expressions=[exp.Literal.number(1)], ignore_nulls=True),
     )
     least = exp.cast(exp.Literal.number(repr(2.0**-OCTAVES)), "DOUBLE")
-    part = exp.Coalesce(this=mean, expressions=[least.copy()])
-    logarithm = exp.Log(
-        this=exp.Literal.number(2), expression=exp.Greatest(this=part, expressions=[least], ignore_nulls=True)
-    )
-    place = exp.Add(this=exp.Ceil(this=logarithm), expression=exp.Literal.number(OCTAVES))
+    each = GroupUnits(rows, unit, (), named)
+    part, up = fresh("unit mean", columns_of(each)), fresh("unit octaves", columns_of(each))
+    means = with_column(each, part, exp.Coalesce(this=mean, expressions=[least.copy()]))
+    clear = exp.Greatest(this=plan_column(part), expressions=[least], ignore_nulls=True)
+    octaves = with_column(means, up, exp.Ceil(this=exp.Log(this=exp.Literal.number(2), expression=clear)))
+    place = exp.Add(this=plan_column(up), expression=exp.Literal.number(OCTAVES))
     ends = [exp.Literal.number(0), exp.Literal.number(OCTAVES)]
     bucket = exp.cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
-    return Release(GroupUnits(rows, unit, (), named), (bucket,), (_count(None),))
+    return Release(octaves, (bucket,), (_count(None),))
 
 
 def usual_part(counts: Sequence[float], noise: float) -> float | None:

@@ -64,6 +64,13 @@ class Private:
     outputs: Mapping[str, Expr]
 
 
+def with_column(relation: Relation, name: str, value: Expr) -> Project:
+    """The rows with this one column, and that of their unit."""
+    unit = unit_of(relation)
+    kept = () if unit is None else ((unit, plan_column(unit)),)
+    return Project(relation, (*kept, (name, value)), unit)
+
+
 def fresh(name: str, taken: Iterable[str]) -> str:
     """The name, or the first of name_2, name_3, … that isn't taken."""
     used, candidate, n = set(taken), name, 2

@@ -30,7 +30,7 @@ from dpsql.quote.derived import value_histogram, wide_values
 from dpsql.quote.model import Ask, Part, Released, Stage, Step
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
-from dpsql.statistics.bounds import Automatic, AutomaticValue, Seed, covered, covered_value
+from dpsql.statistics.bounds import OCTAVES_UP, Automatic, AutomaticValue, Seed, covered, covered_value
 from dpsql.statistics.strategy import Linear
 
 NOISIEST = Fraction(1, 10**12)  # less than any query's share: whatever was released has no more noise
@@ -124,9 +124,10 @@ def range_stage(column: Automatic, ask: Ask, catalog: Catalog) -> Stage:
 def _histogram(column: Automatic, catalog: Catalog) -> Checked:
     """The histogram of a column: asked for once to look for it, and once to price it."""
     value = f"CAST({_quoted(column.column)} AS DOUBLE)"
+    octaves, bucket = column.seed.sql(value, OCTAVES_UP)
     sql = (
-        f"SELECT {column.seed.sql(value)} AS bucket, COUNT(*) AS units FROM {_quoted(column.table)} "
-        f"WHERE ISFINITE({value}) GROUP BY 1"
+        f"SELECT {bucket} AS bucket, COUNT(*) AS units FROM "
+        f"(SELECT {octaves} AS {OCTAVES_UP} FROM {_quoted(column.table)} WHERE ISFINITE({value})) GROUP BY 1"
     )
     if sql not in catalog.histograms:
         named = f"automatic bounds of {column.table}.{column.column}"

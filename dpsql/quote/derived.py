@@ -19,11 +19,12 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, value_key
 from dpsql.analyze.widths import WideValue
 from dpsql.core.errors import Error, PrivacyError
-from dpsql.plan.nodes import Filter, Plan, Relation, Release, counted_rows
+from dpsql.plan.nodes import Filter, Plan, Relation, Release, columns_of, counted_rows
+from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.policy.model import Policy
 from dpsql.sql.parse import parse
 from dpsql.sql.trees import copied
-from dpsql.statistics.bounds import AutomaticValue, Seed
+from dpsql.statistics.bounds import OCTAVES_UP, AutomaticValue, Seed
 
 SHARE = Fraction(1, 10)  # of a query's ε for each such range, as for a column with bounds = "auto"
 
@@ -98,19 +99,21 @@ def _analyzed(value: AutomaticValue, catalog: Catalog) -> Checked:
     """
     rows, written = value.rows, value.value
     assert isinstance(written, exp.Expr)
-    number = exp.cast(copied(written), "DOUBLE", copy=False)
-    finite = exp.Anonymous(this="ISFINITE", expressions=[number])
-    bucket = parse(f"SELECT {value.seed.sql(_VALUE)}").root.selects[0]
-    bucket = bucket.transform(lambda node: copied(number) if isinstance(node, exp.Column) else node)
+    below = _relation(rows)
+    name = fresh("value", columns_of(below))
+    valued = with_column(below, name, exp.cast(copied(written), "DOUBLE", copy=False))
+    finite = Filter(valued, exp.Anonymous(this="ISFINITE", expressions=[plan_column(name)]))
+    up = fresh(OCTAVES_UP, columns_of(finite))
+    octaves, bucket = (parse(f"SELECT {step}").root.selects[0] for step in value.seed.sql(f'"{name}"', f'"{up}"'))
     count = counted_rows(None, exp.Count(this=exp.Star()))
-    release = Release(Filter(_relation(rows), finite), (bucket,), (count,))
+    release = Release(with_column(finite, up, octaves), (bucket,), (count,))
     post = parse(f"SELECT k0 AS bucket, a0 AS units FROM {_TABLE} ORDER BY k0 NULLS LAST").root
     plan = Plan(f"automatic range of {value.title}", (release,), (_TABLE,), post, frozenset())
     opened = replace(catalog, policy=_open(catalog.policy), ranges={})
     return analyze(plan, Limits(max_rows=1, one_vote=True), opened)
 
 
-_VALUE, _TABLE = "v", "r0"
+_TABLE = "r0"
 
 
 def _relation(rows: object) -> Relation:

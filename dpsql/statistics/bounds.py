@@ -16,6 +16,7 @@ from dpsql.core.types import Type
 
 FIRST, LAST = -40, 64  # of doubles: from a millionth of a millionth to beyond any BIGINT
 STRAY = (0.001, 0.05)  # the chance that any empty bucket passes: tried in this order
+OCTAVES_UP = "octaves"  # the name of a column of them
 WINDOWS = (2, 4, 8)  # neighbouring buckets that are looked at together
 OCTAVES = 32  # that are searched below the end of a derived range
 FALSE_WINDOW = 0.01  # the chance that any empty window passes
@@ -52,12 +53,16 @@ class Seed:
         """The number of the last bucket."""
         return self.last - self.first + 1
 
-    def sql(self, column: str) -> str:
-        """The bucket of a DOUBLE, as an expression that is total and whose range is −most to most."""
+    def sql(self, column: str, octaves: str) -> tuple[str, str]:
+        """The bucket of a DOUBLE in two steps: how many octaves up it is, with its sign; and the bucket of the column
+        that holds these, as an expression that is total and whose range is −most to most.
+
+        In two, since functions in Spark's words repeat their arguments: a column stands for them in the second.
+        """
         tiny = f"{2.0 ** (self.first - 1)!r}"
         exponent = f"CEIL(LOG2(GREATEST(ABS({column}), {tiny})))"
-        steps = f"CLIP({exponent} - {self.first - 1}, 0, {self.most})"
-        return f"CAST(CLIP(SIGN({column}) * {steps}, {-self.most if self.low < 0 else 0}, {self.most}) AS INTEGER)"
+        steps = f"SIGN({column}) * GREATEST({exponent} - {self.first - 1}, 0)"
+        return steps, f"CAST(CLIP({octaves}, {-self.most if self.low < 0 else 0}, {self.most}) AS INTEGER)"
 
     def ends(self, low: int, high: int) -> tuple[Fraction, Fraction]:
         """The range of the values in buckets low to high; never a single point."""

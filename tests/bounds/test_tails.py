@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.bounds import tails
-from dpsql.bounds.histograms import _bucket_of_size, _bucket_of_whole
+from dpsql.bounds.histograms import _bucket, _bucket_of_whole, _steps_of_size
 from dpsql.bounds.tails import CLEAR_BUCKET, CLEAR_GROUP, ROWS, SIZES, Ladder, Tail, fit
 
 Floats = NDArray[np.float64]
@@ -72,12 +72,13 @@ def test_the_engine_puts_whole_numbers_into_the_ladders_buckets_around_every_edg
 
 
 def test_the_engine_puts_sizes_into_the_ladders_buckets_and_no_size_is_left_out() -> None:
+    bucket = _bucket(_steps_of_size(exp.column("n")), SIZES)
     inner = SIZES.tops[1:-1]  # beside an edge, not on it: rounding may decide there
     sizes = np.r_[0, 0.3, 1, (inner * (1 - 1e-9)), inner * (1 + 1e-9), 2.0**40, 1e300]
-    found = buckets_in_sql(_bucket_of_size([exp.column("n")]).sql(dialect="duckdb"), sizes)
+    found = buckets_in_sql(bucket.sql(dialect="duckdb"), sizes)
     expected = np.minimum(np.searchsorted(SIZES.tops, sizes), SIZES.buckets - 1)
     assert found.tolist() == expected.tolist()
-    odd = buckets_in_sql(_bucket_of_size([exp.column("n")]).sql(dialect="duckdb"), np.array([inf]))
+    odd = buckets_in_sql(bucket.sql(dialect="duckdb"), np.array([inf]))
     assert odd.tolist() == [SIZES.buckets - 1]
 
 

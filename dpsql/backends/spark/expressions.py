@@ -32,6 +32,8 @@ from dpsql.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, FLOAT, INTERVAL, NUL
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.dialect import constants
 
+HALF_OCTAVES = "CEIL(CAST(2 AS DOUBLE) * LOG2(NULLIF(GREATEST(CAST({} AS DOUBLE) - CAST(0.5 AS DOUBLE), 0), 0)))"
+LARGEST_SQUARE = 2**31  # a larger n has as many bits as counts: n² − n fits 64 bits up to here
 LONGEST = 100_000  # characters of an expression: some spellings repeat their argument, and nested ones multiply
 Facts = Mapping[exp.Expr, tuple[int | None, int | None]]
 """What conditions around an expression say of values: bounds of whole numbers."""
@@ -129,23 +131,21 @@ class Expressions:
         return spelling(self, arguments)
 
     def _bits_of(self, node: exp.Anonymous) -> Value | None:
-        """⌈log₂ n⌉ of a whole number n, as units' rows are counted by: how many bits n − 1 has. None of all else.
+        """⌈2·log₂(n − 1/2)⌉ of a whole number n, as units' rows are counted by: how many bits n² − n has, of n above 1.
 
-        Below 2^40 it is the CEIL of DuckDB's LOG2, which tells n from its neighbours there. Spelled one by one, both
-        would repeat n a hundred times.
+        2·log₂(n − 1/2) is log₂(n² − n + 1/4), which is above k exactly if n² − n ≥ 2^k: that is the CEIL of DuckDB's
+        LOG2, which tells n from its neighbours. Spelled one by one, both would repeat n a hundred times. None of all
+        else.
         """
-        logarithm = node.expressions[0] if node.this == "ceil" else None
-        if not isinstance(logarithm, exp.Anonymous) or logarithm.this != "log2":
-            return None
-        (positive,) = logarithm.expressions
-        whole = positive.find(exp.Column)
-        if whole is None or as_sql(positive) != f"NULLIF(GREATEST(CAST({as_sql(whole)} AS DOUBLE), 0), 0)":
+        whole = node.find(exp.Column) if node.this == "ceil" else None
+        if whole is None or as_sql(node) != HALF_OCTAVES.format(as_sql(whole)):
             return None
         n = self(whole)
         if not n.type.is_integer or n.high is None or n.high > MAX_ROWS:
             return None
-        bits = f"CASE WHEN {n.text} > 1 THEN CAST(LENGTH(BIN({n.text} - 1)) AS DOUBLE) WHEN {n.text} = 1 THEN 0D END"
-        return Value(f"({bits})", DOUBLE)
+        few = f"LEAST({n.text}, {LARGEST_SQUARE}L)"
+        bits = f"CAST(LENGTH(BIN({few} * ({few} - 1))) AS DOUBLE)"
+        return Value(f"(CASE WHEN {n.text} > 1 THEN {bits} WHEN {n.text} = 1 THEN -2D END)", DOUBLE)
 
     def under(self, conditions: Sequence[exp.Expr]) -> Expressions:
         """The same where these conditions hold."""

@@ -150,7 +150,7 @@ SELECT (SELECT COUNT(*) FROM people) AS p, (SELECT AVG(answer) FROM survey) AS a
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.2 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.0125 of the price, once
 note      rows of people whose id is NULL are left out
 
 release r0: all rows together
@@ -159,8 +159,8 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic        ε  share  ℓ1  ℓ2  noise             scale  grid
-  [1]  count of rows  0.4    40%   1   1  discrete Laplace    2.5     1
+       statistic          ε  share  ℓ1  ℓ2  noise             scale  grid
+  [1]  count of rows  0.494    49%   1   1  discrete Laplace   2.03     1
 
 release r1: all rows together
 unit      each row of survey: each row is its own unit
@@ -168,17 +168,17 @@ unit      each row of survey: each row is its own unit
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                          ε  share  ℓ1  ℓ2  noise             scale  grid
-  [2]  sum and count of answer jointly  0.4    40%   4   4  discrete Laplace     10     1
+       statistic                            ε  share  ℓ1  ℓ2  noise             scale  grid
+  [2]  sum and count of answer jointly  0.494    49%   4   4  discrete Laplace    8.1     1
 
 output
   p  computed from COUNT(*)
   a  computed from AVG(survey.answer)
   not an output itself: COUNT(*), from [1]
-    within 7 for one cell with 95%
+    within 6 for one cell with 95%
   not an output itself: AVG(survey.answer), from [2]
     range [1, 5] (survey.answer: policy [1, 5]); values outside are clipped
-    within 0.03 for one cell with 95% where it has 1,000 rows
+    within 0.024 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
 ----
 -- keys alone

@@ -6,6 +6,7 @@ A noisy table holds it beside its numbers. It is made of noisy counts and public
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import exp, inf, log
 
@@ -77,27 +78,32 @@ class ClippingBias:
     rows: of rows that are counted and added up, by one limit after the other. units: of units in a cell, where each may
     be in so many groups; None: nothing. sizes: where units are bounded by their size (Theorem SIZE-1), how much of an
     aggregate's sum counts as one row; None: they are bounded by rows. counted: do rows have a part in the size?
+    values: of different values, where these have a limit of their own; None: they are cut as rows are.
     """
 
     rows: tuple[Clipping, ...] = ()
     units: Clipping | None = None
     sizes: Mapping[int, float] | None = None
     counted: bool = True
+    values: Clipping | None = None
 
     @property
     def cuts(self) -> bool:
         """May anything have been cut?"""
-        every = self.rows if self.units is None else (*self.rows, self.units)
-        return any(not one.known or one.points[-1][1] > 0 for one in every)
+        return any(not one.known or one.points[-1][1] > 0 for one in self._all)
 
     @property
     def known(self) -> bool:
         """Is something known of all limits?"""
-        return all(one.known for one in self.rows) and (self.units is None or self.units.known)
+        return all(one.known for one in self._all)
+
+    @property
+    def _all(self) -> tuple[Clipping, ...]:
+        return (*self.rows, *(one for one in (self.units, self.values) if one is not None))
 
     def of(self, aggregates: tuple[int, ...]) -> ClippingBias:
         """The same for some of the aggregates, in this order."""
         if self.sizes is None:
             return self
         sizes = {i: self.sizes[a] for i, a in enumerate(aggregates) if a in self.sizes}
-        return ClippingBias(self.rows, self.units, sizes, self.counted)
+        return replace(self, sizes=sizes)

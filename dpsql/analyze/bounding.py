@@ -68,6 +68,7 @@ class Limits:
     size: SizeLimit | None = None  # in the place of max_rows, where that is chosen
     ends: tuple[tuple[str, int], ...] = ()  # of those that are chosen: how large the steward lets each of them be
     typical: Typical | None = None  # where they were chosen, and keys are private
+    max_values: int | None = None  # different values of one unit, where that is chosen: else it is max_rows
     one_vote: bool = False  # of a histogram (AUTO-2): max_rows is a unit's vote, and tells nothing of its rows
 
     def most(self, name: str) -> int | None:
@@ -98,6 +99,7 @@ class Bounding:
     chosen: frozenset[str] = frozenset()  # which of these limits nobody named
     size: SizeLimit | None = None  # in the place of the mass: all that weighs rows rests on one weight of each unit
     typical: Typical | None = None
+    values: int | None = None  # different values of one unit that count; None: as many as rows (Theorem DISTINCT-1)
 
     @property
     def rows(self) -> Fraction | None:
@@ -137,6 +139,8 @@ def bound(
     """
     found = _bound(owner, limits, keyed, own_keys, rows_counted, units_counted, replace, table)
     found = dataclasses.replace(found, size=limits.size)
+    if found.mass is not None and found.peak is None:  # where rows are proved, so are their values
+        found = dataclasses.replace(found, values=limits.max_values)
     enforced = {"max_rows": found.mass if limits.size is None else 0, "max_groups": found.cap}
     names = frozenset(n for n, limit in enforced.items() if limit is not None and n in limits.chosen)
     return found.of_chosen(names, limits.typical)

@@ -48,8 +48,24 @@ class Missing:
 
     rows: Floats
     units: Floats
+    values: Floats
     share: float
     share_of_units: float
+
+    def of(self, kind: str) -> tuple[Floats, float]:
+        """What may be missing of a kind of quantities, and about which part of them is."""
+        match _cut_as(kind):
+            case "units":
+                return self.units, self.share_of_units
+            case "values":
+                return self.values, 0.0  # others may have the same values: about how many are lost, nobody knows
+            case _:
+                return self.rows, self.share
+
+
+def _cut_as(kind: str) -> str:
+    """By which limits a kind of quantities is cut."""
+    return "units" if kind in _BY_UNIT else "values" if kind == "distinct" else "rows"
 
 
 def missing_from(noisy: Noisy, noise: float, confidence: float, quantities: Mapping[Quantity, Rational]) -> Missing:
@@ -62,10 +78,13 @@ def missing_from(noisy: Noisy, noise: float, confidence: float, quantities: Mapp
     units = np.zeros(noisy.count)
     if bias.units is not None:
         units = _at_most(bias.units, confidence, noise, kept)
+    values = rows
+    if bias.values is not None:
+        values = np.full(noisy.count, bias.values.at_most(confidence, noise))
     kept_share = float(np.prod([1 - clipping.share for clipping in bias.rows]))
     share = 1 / kept_share - 1 if kept_share > 0 else 0.0
     of_units = 0.0 if bias.units is None else bias.units.share / max(1 - bias.units.share, 1e-9)
-    return Missing(rows, units, share, of_units)
+    return Missing(rows, units, values, share, of_units)
 
 
 def _at_most(clipping: Clipping, confidence: float, noise: float, kept: Floats) -> Floats:
@@ -102,8 +121,8 @@ def moved_aggregate(
     recipe = RECIPES[call.function]
     needs = recipe.needs(call)
     missing = missing_from(noisy, noise, confidence, quantities)
-    by_unit = all(q.kind in _BY_UNIT for q in needs)
-    amount = missing.units if by_unit else missing.rows
+    kinds = {_cut_as(q.kind) for q in needs}
+    amount, share = missing.of(needs[0].kind if len(kinds) == 1 else "rows")
     if not np.any(amount > 0):
         return None
     centre = recipe.spread(call, quantities).centre
@@ -114,7 +133,6 @@ def moved_aggregate(
         ends.append(recipe.spread(call, _Added(quantities, added)).centre)
     table = np.stack(ends)
     low, high = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)
-    share = missing.share_of_units if by_unit else missing.share
     grows = (
         all(q.kind in ("rows", "present", "total", "units", "clipped", "distinct") for q in needs) and len(needs) == 1
     )
@@ -278,8 +296,9 @@ def moved_expression(
         return None
     missing = missing_from(noisy, 0.0, CONFIDENCE, quantities)
     about, down, up = (np.zeros(len(cells)) for _ in range(3))
-    for by_unit, amount, share in ((False, missing.rows, missing.share), (True, missing.units, missing.share_of_units)):
-        mine = [term for term in terms if (term[1].kind in _BY_UNIT) == by_unit]
+    for kind in ("rows", "units", "distinct"):
+        amount, share = missing.of(kind)
+        mine = [term for term in terms if _cut_as(term[1].kind) == _cut_as(kind)]
         if not mine or not np.any(amount > 0):
             continue
         amount = amount[cells]
@@ -349,15 +368,14 @@ def with_what_is_cut(
     if bias is None or not bias.cuts:
         return found
     missing = missing_from(noisy, 0.0, CONFIDENCE, own)
-    whole = {by_unit: _total(bias, by_unit) for by_unit in (False, True)}
+    whole = {kind: _total(bias, kind) for kind in ("rows", "units", "values")}
     part = _shared_out(_rows_kept(noisy, own), draws, random)
     size = random.random(draws).repeat(noisy.count)
     for quantity, numbers in drawn.items():
         if quantity.kind in CHOSEN:
             continue
-        by_unit = quantity.kind in _BY_UNIT
-        most = np.tile(missing.units if by_unit else missing.rows, draws)
-        rows = np.minimum(part * whole[by_unit] * size, most)
+        most = np.tile(missing.of(quantity.kind)[0], draws)
+        rows = np.minimum(part * whole[_cut_as(quantity.kind)] * size, most)
         point = {
             v: random.random(draws).repeat(noisy.count) for v in (quantity.value, quantity.second) if v is not None
         }
@@ -368,9 +386,13 @@ def with_what_is_cut(
     return found
 
 
-def _total(bias: ClippingBias, by_unit: bool) -> float:
+def _total(bias: ClippingBias, kind: str) -> float:
     """The most that is cut in all cells together; 0 where nobody knows, which is said elsewhere."""
-    every = (() if bias.units is None else (bias.units,)) if by_unit else bias.rows
+    every = bias.rows
+    if kind == "units":
+        every = () if bias.units is None else (bias.units,)
+    elif kind == "values" and bias.values is not None:
+        every = (bias.values,)
     amounts = [clipping.at_most(CONFIDENCE) for clipping in every]
     return sum(amount for amount in amounts if np.isfinite(amount))
 

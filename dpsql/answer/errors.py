@@ -272,6 +272,8 @@ class _Simulation:
             query, _ = threaded(query, releases, numbers_of(answer.noisy), slopes=False)
             shown = shown.append_column("cell", [list(answer.cells or ())])
             keys = [shown.num_columns - 1]
+        # Others may have the values of a unit that its limit leaves out: about how many are lost, nobody knows.
+        shared = any(n.bias is not None and n.bias.values is not None for n in answer.noisy)
         drawn = aligned(shown, simulated(query, answer.noisy, self.public, effort), keys, self.wanted)
         lifted: Mapping[int, Floats] = {}
         if any(n.bias is not None for n in answer.noisy):
@@ -285,7 +287,7 @@ class _Simulation:
                 continue  # rows and their order are the same whatever the noise
             found, known = summary(draws, values, by_row=by_row), errors[i]
             if i in lifted:
-                about = _means(lifted[i]) - _means(draws)
+                about = np.zeros(len(draws)) if shared else _means(lifted[i]) - _means(draws)
                 cut[answer.columns[i]] = _cut_facts(about, (found.high[-1] - found.low[-1]) / 2, values)
                 found = widened(found, summary(lifted[i], values, by_row=True))
                 if any(n.bias is not None and not n.bias.known for n in answer.noisy):

@@ -10,7 +10,14 @@ import numpy as np
 from dpsql.aggregates.clipping_bias import UNKNOWN, Clipping, ClippingBias
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.bounds.clipping import clipping_of
-from dpsql.bounds.histograms import ClippingSource, clipping_sources, counted_columns, ladder_of, smallest_size
+from dpsql.bounds.histograms import (
+    ClippingSource,
+    clipping_sources,
+    counted_columns,
+    ladder_of,
+    most_values,
+    smallest_size,
+)
 from dpsql.bounds.tails import Floats
 from dpsql.bounds.unit_counts import Tables, UnitCounts
 from dpsql.core.frozen import dataclass
@@ -52,10 +59,13 @@ def bias_of(checked: CheckedRelease, tables: Tables) -> ClippingBias:
     """What the limits of a release may have cut of its cells."""
     rows: list[Clipping] = []
     units: Clipping | None = None
+    values: Clipping | None = None
     for cut in cuts_in(checked, tables):
         if cut.clipping is None:
             continue
-        if cut.source.kind == "groups":
+        if cut.source.kind == "values":
+            values = cut.clipping
+        elif cut.source.kind == "groups":
             units = cut.clipping
             peak = checked.bounding.peak or checked.bounding.mass
             if peak is not None:  # a unit that is left out of a cell has at most so many rows there
@@ -64,7 +74,7 @@ def bias_of(checked: CheckedRelease, tables: Tables) -> ClippingBias:
             rows.append(cut.clipping)
     size = checked.bounding.size
     if size is None:
-        return ClippingBias(tuple(rows), units)
+        return ClippingBias(tuple(rows), units, values=values)
     scales = {(s.argument, s.where, s.clipped): float(s.unit) for s in size.scales}
     sizes = {
         i: scales[key]
@@ -80,6 +90,8 @@ def _clipping(checked: CheckedRelease, source: ClippingSource, counts: UnitCount
     if source.kind == "size":
         smallest = float(smallest_size(checked))
         return _scaled(clipping_of(tail, source.limit / smallest), smallest)
+    if source.kind == "values" and (most := most_values(checked)) is not None:
+        return _at_most(clipping_of(tail, source.limit), float(most))  # no cell has more values in the stated range
     if source.kind != "groups":
         return clipping_of(tail, source.limit)
 
@@ -89,6 +101,12 @@ def _clipping(checked: CheckedRelease, source: ClippingSource, counts: UnitCount
         return over / groups if not checked.owner.numbered else np.minimum(over, 1.0)
 
     return clipping_of(tail, source.limit, left_out)
+
+
+def _at_most(clipping: Clipping, most: float) -> Clipping:
+    """What is cut of any one cell, which loses no more than this."""
+    points = tuple((weight, min(amount, most)) for weight, amount in clipping.points)
+    return replace(clipping, about=min(clipping.about, most), points=points)
 
 
 def _scaled(clipping: Clipping, factor: float) -> Clipping:
@@ -126,6 +144,8 @@ def _line(cut: Cut) -> str | None:
         return f"about {cut.outside:,.0f} units have a value outside of {cut.source.text}" if cut.outside else None
     if cut.clipping is None or not cut.clipping.known:
         return None
+    if cut.source.kind == "values":
+        return f"{cut.source.text} of a unit cuts those that nobody else has; the intervals hold it"
     things = {"groups": "the groups", "size": "rows and values"}.get(cut.source.kind, "the rows")
     return f"{cut.source.text} cuts {_part(cut.clipping.share)} of {things}; the intervals hold it"
 

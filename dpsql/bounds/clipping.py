@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import numpy as np
 
@@ -22,14 +23,20 @@ Amounts = Callable[[Floats], Floats]
 """What is cut of one unit that has so much."""
 
 
-def choose_limit(tail: Tail, limits: Sequence[float], noise_per_unit: float, unseen: float = 0.0) -> float:
+def choose_limit(
+    tail: Tail, limits: Sequence[float], noise_per_unit: float, unseen: float = 0.0, enough: float = inf
+) -> float:
     """The limit with the least expected log error plus log width, of a cell that loses all that is cut.
 
     limits: to choose from, ascending. noise_per_unit: the scale of one cell's noise for a limit of 1, in units of what
-    the histogram counts. unseen: the least limit where nothing can be told from noise.
+    the histogram counts. unseen: the least limit where nothing can be told from noise. enough: nothing is cut where
+    all units together may have so much.
     """
     tops = np.asarray(limits, dtype=np.float64)
-    cuts, weights = _cuts(tail, np.maximum(tail.ladder.middles - tops[:, None], 0.0))
+    middles = tail.ladder.middles
+    cuts, weights = _cuts(tail, np.maximum(middles - tops[:, None], 0.0))
+    if enough < inf:
+        cuts = np.minimum(cuts, np.maximum(enough - np.minimum(middles, tops[:, None]) @ tail.mean, 0.0))
     scale = tops * max(noise_per_unit, LEAST_NOISE)
     error = weights @ np.log(np.hypot(cuts / CUT_FEAR, np.sqrt(2) * scale))
     least = error + NARROW_WEIGHT * np.log(3 * scale)  # where nothing were cut

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Literal
 
@@ -19,7 +20,7 @@ from dpsql.analyze.unit_totals import filtered, literal, size_of_value, unit_tot
 from dpsql.bounds.tails import ROWS, SIZES, Ladder
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
-from dpsql.plan.nodes import Aggregate, Expr, GroupUnits, Relation, Release, columns_of, counted_rows, unit_of
+from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Relation, Release, columns_of, counted_rows, unit_of
 from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.sql.as_sql import as_sql
@@ -27,10 +28,11 @@ from dpsql.sql.functions.constants import constant_number
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
 
-Kind = Literal["rows", "groups", "largest", "size", "outside", "scale"]
+Kind = Literal["rows", "groups", "largest", "size", "values", "outside", "scale"]
 
 LIMIT_OF: dict[Kind, str] = {
-    "rows": "max_rows", "groups": "max_groups", "largest": "max_rows_per_group", "size": "max_rows",
+    "rows": "max_rows", "values": "max_rows", "groups": "max_groups", "largest": "max_rows_per_group",
+    "size": "max_rows",
 }  # fmt: skip
 """The limit that a histogram of this kind chooses, and whose cut it tells."""
 
@@ -91,8 +93,7 @@ def _sources(checked: CheckedRelease, *, open_ranges: bool) -> Iterator[Clipping
     before = is_noisy(checked.release.input)
     for kind, limit in _enforced(checked):
         histogram = histogram_of(checked, kind)
-        shown = {LIMIT_OF[kind]: limit} if kind != "size" else checked.size_limit
-        text = " and ".join(f"{name} = {size:,g}" for name, size in shown.items())
+        text = _in_words(checked, kind, limit)
         yield ClippingSource(kind, text, limit, histogram, before=before)
     for index, argument in enumerate(checked.arguments):
         for clipped in _clipped(argument, open_ranges=open_ranges):
@@ -110,11 +111,27 @@ def _enforced(checked: CheckedRelease) -> Iterator[tuple[Kind, float]]:
         yield "size", float(bounding.size.most)
     by_group = None if bounding.cap is None or bounding.peak is None else bounding.cap * bounding.peak
     if bounding.mass is not None and (by_group is None or by_group > bounding.mass):
-        yield "rows", bounding.mass
+        yield kind_of_mass(checked), bounding.mass
+    if bounding.values is not None:
+        yield "values", bounding.values
     if bounding.peak is not None:
         yield "largest", bounding.peak
     if bounding.cap is not None:
         yield "groups", bounding.cap
+
+
+def _in_words(checked: CheckedRelease, kind: Kind, limit: float) -> str:
+    if kind == "values":
+        return f"the limit of {limit:,g} different values"
+    shown = {LIMIT_OF[kind]: limit} if kind != "size" else checked.size_limit
+    return " and ".join(f"{name} = {size:,g}" for name, size in shown.items())
+
+
+def kind_of_mass(checked: CheckedRelease) -> Kind:
+    """What the limit on a unit's rows limits: its different values, where a release counts nothing else of rows."""
+    weighed = [a for a in checked.arguments if not a.units and a.clip is None]
+    distinct = bool(weighed) and all(a.distinct for a in weighed)
+    return "values" if distinct and values_histogram(checked) is not None else "rows"
 
 
 def enforced_in_words(releases: Sequence[CheckedRelease]) -> tuple[str, ...]:
@@ -145,6 +162,8 @@ def histogram_of(checked: CheckedRelease, kind: Kind) -> Release | None:
     if kind == "size":
         assert checked.bounding.size is not None
         return size_histogram(checked, checked.bounding.size.scales, smallest_size(checked))
+    if kind == "values":
+        return values_histogram(checked)
     release = checked.release
     rows = unconditional(release.input)
     if rows is None or (kind != "rows" and not rows.keeps(release.keys)):
@@ -162,6 +181,52 @@ def histogram_of(checked: CheckedRelease, kind: Kind) -> Release | None:
         largest = ((amount, exp.Max(this=plan_column(amount))),)
         each = GroupUnits(GroupUnits(release.input, unit, groups, how_many), unit, (), largest)
     return Release(each, (_bucket_of_whole(amount),), (_count(None),))
+
+
+def values_histogram(checked: CheckedRelease) -> Release | None:
+    """The histogram of units by how many different values they have, in all groups together: one vote a unit.
+
+    None where no aggregate counts different values, or several count those of different arguments; where keys are
+    private, or limits on rows in a group stand in the way.
+    """
+    release = checked.release
+    asked = list(dict.fromkeys((a.call.argument, a.call.where) for a in checked.arguments if a.distinct))
+    simple = not checked.private_keys and checked.winners is None and checked.bounding.peak is None
+    unit = unit_of(release.input)
+    if len(asked) != 1 or not simple or unit is None or is_noisy(release.input):
+        return None
+    ((written, where),) = asked
+    assert written is not None
+    taken = columns_of(release.input)
+    amount = fresh("unit rows", taken)
+    parts = written.expressions if isinstance(written, exp.Tuple) else [written]
+    rows: Relation = release.input if where is None else Filter(release.input, where)
+    if len(parts) == 1:
+        rows = Filter(
+            rows, exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=copied(parts[0])), expression=exp.Null())))
+        )
+    named = tuple((fresh(f"unit key {i}", taken), k) for i, k in enumerate((*release.keys, *parts)))
+    pairs = GroupUnits(rows, unit, named, ())
+    each = GroupUnits(pairs, unit, (), ((amount, exp.Count(this=exp.Star())),))
+    return Release(each, (_bucket_of_whole(amount),), (_count(None),))
+
+
+def most_values(checked: CheckedRelease) -> int | None:
+    """How many different values a cell has at most, if all lie in public ranges of few; None: nobody knows."""
+    sizes = [_values_of(a.value) for a in checked.arguments if a.distinct]
+    known = [size for size in sizes if size is not None]
+    return max(known) if known and len(known) == len(sizes) else None
+
+
+def _values_of(value: Scalar | None) -> int | None:
+    if value is None:
+        return None
+    low, high = value.range.low, value.range.high
+    if isinstance(low, date) and isinstance(high, date) and not isinstance(low, datetime):
+        return (high - low).days + 1
+    if not value.type.is_integer or not isinstance(low, Fraction) or not isinstance(high, Fraction):
+        return None
+    return int(high - low) + 1
 
 
 def _bucket_of_whole(column: str) -> Expr:

@@ -19,6 +19,8 @@ def reach_of_cut(
     size = max(abs(low), abs(high))
     if call.units or call.clip is not None:
         clippings: tuple[Clipping, ...] = () if bias.units is None else (bias.units,)
+    elif call.distinct and bias.values is not None:
+        clippings = (bias.values,)
     else:
         clippings = bias.rows
         scale = None if bias.sizes is None else bias.sizes.get(aggregate)

@@ -128,6 +128,7 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
             fine=fine,
             candidates=most,
             sizing=sizing,
+            most_values=checked.bounding.values,
         )
 
     def listed(

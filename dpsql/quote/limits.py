@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import log, log2, sqrt
+from math import inf, log, log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,14 @@ from dpsql.bounds.histograms import (
     UnitCount,
     counted_columns,
     histogram_of,
+    kind_of_mass,
     ladder_of,
+    most_values,
     scale_histogram,
     size_histogram,
     smallest_size,
     usual_part,
+    values_histogram,
 )
 from dpsql.bounds.unit_counts import Tables, UnitCounts, counts_of, is_histogram, noise_in
 from dpsql.core.errors import Error, PrivacyError
@@ -53,7 +56,8 @@ from dpsql.statistics.bounds import Automatic
 
 NOTED = "limits of: "  # how the ledger's note of the histograms begins
 SEED_ROWS, SEED_GROUPS = 16, 4  # fixed and public: what a query is checked, priced and refused with before the choice
-UNSEEN: dict[Kind, float] = {"rows": SEED_ROWS, "groups": SEED_GROUPS, "size": 0.0}  # least limits, nothing seen
+UNSEEN: dict[Kind, float] = {"rows": SEED_ROWS, "values": SEED_ROWS, "groups": SEED_GROUPS, "size": 0.0}
+"""The least limits where nothing can be seen."""
 OF_ONE = Fraction(1, 16)  # of a histogram's share, for a single count: which needs no threshold
 OF_MEANS = Fraction(1, 10)  # of the share for limits: what tells how large values are, before the histogram of sizes
 NOISIER = 1.5  # times the noise that a query would buy: a stored histogram of no more serves it
@@ -158,6 +162,10 @@ def counts_for_limits(checked: Checked, limits: Limits, means: Tables, countable
             if scales is not None and kind == "rows":
                 kind = "size"
                 histogram = size_histogram(release, scales, smallest_size(release))
+            if kind == "rows" and (values := values_histogram(release)) is not None and countable(values):
+                yield UnitCount("values", index, values)
+                if kind_of_mass(release) == "values":
+                    continue
             assert histogram is not None, "what can't be counted was refused"
             yield UnitCount(kind, index, histogram)
 
@@ -405,6 +413,8 @@ def choose(choosing: Choosing, calibrated: Calibrated) -> Limits:
     if "groups" in counts:
         chosen = _chosen("groups", choosing, limits, _noise_per_group(calibrated(limits), limits.max_groups))
         limits = replace(limits, max_groups=int(chosen))
+    if "values" in counts:
+        limits = _with_values(choosing, limits, calibrated(limits))
     if "rows" in counts:
         chosen = _chosen("rows", choosing, limits, _noise_per_row(calibrated(limits), limits.max_rows or 1))
         limits = replace(limits, max_rows=int(chosen))
@@ -426,6 +436,21 @@ def _chosen(kind: Kind, choosing: Choosing, limits: Limits, noise: float) -> flo
     if kind != "size":
         tops = [float(n) for n in _up_to(tops, most)]
     return choose_limit(counts.tail(ladder_of(kind)), tops, noise, UNSEEN[kind])
+
+
+def _with_values(choosing: Choosing, limits: Limits, seeded: Step) -> Limits:
+    """The limits with one on the different values of a unit; that on its rows, where nothing else of them is counted.
+
+    Values of a small public range are shared: where units have more than twice as many places as there are values,
+    next to nothing is taken to be lost. That decides about the limit alone.
+    """
+    checked, tail = choosing.checked, choosing.counts["values"].tail(ladder_of("values"))
+    tops = [float(n) for n in _up_to([float(top) for top in ladder_of("values").tops], limits.most("max_rows"))]
+    most = most_values(checked)
+    all_of = inf if most is None or checked.cells is None else 2.0 * most * checked.cells
+    chosen = int(choose_limit(tail, tops, _noise_per_row(seeded, limits.max_rows or 1), UNSEEN["values"], all_of))
+    alone = "rows" not in choosing.counts
+    return replace(limits, max_rows=chosen) if alone else replace(limits, max_values=chosen)
 
 
 def _up_to(tops: Sequence[float], most: int | None) -> list[int]:

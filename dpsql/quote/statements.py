@@ -104,7 +104,8 @@ def matching_of(release: Candidates, tally: Tally) -> Matching:
     source: Gridded | WeightRows = rows
     if bounding.cap is not None:
         source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, release.secret, by_unit))
-    return Matching(source, keys, _types(checked), tally, bounding.mass, bounding.peak, release.secret, by_unit)
+    most = bounding.mass if bounding.values is None else bounding.values  # as the sensitivity has it: DISTINCT-1
+    return Matching(source, keys, _types(checked), tally, most, bounding.peak, release.secret, by_unit)
 
 
 def histogram_of(release: Candidates, spectrum: Spectrum) -> Histogram:

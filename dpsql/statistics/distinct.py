@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.core.frozen import dataclass
@@ -20,6 +21,7 @@ class Distinct:
     most: int  # values of one unit
     weight: int  # the integer that stands for one whole row: values have no weights
     where_text: str = ""
+    limited: bool = False  # is `most` a limit of its own, and not that on rows?
 
     width = 1
 
@@ -33,13 +35,18 @@ class Distinct:
 
     def sensitivity(self, unit: Contribution) -> Sensitivity:
         # Theorem DISTINCT-1. Adding a unit raises each cell's number by at most its capacity there and lowers none;
-        # capacities have the mass and peak of the unit's rows.
-        return unit.whole(self.weight).bounded(Fraction(0), Fraction(1))
+        # capacities have the mass and peak of the unit's rows, or a limit of their own for both.
+        return self._capacity(unit).bounded(Fraction(0), Fraction(1))
 
     def single_cell(self, unit: Contribution) -> tuple[Fraction, bool]:
         """How far any one cell moves; do all move in the same direction?"""
         # Theorem DISTINCT-1: by at most the capacity in that cell, which is at most the peak.
-        return unit.whole(self.weight).single_cell(Fraction(0), Fraction(1))
+        return self._capacity(unit).single_cell(Fraction(0), Fraction(1))
+
+    def _capacity(self, unit: Contribution) -> Contribution:
+        """The bounds on one unit's capacities in all cells, in values."""
+        whole = unit.whole(self.weight)
+        return replace(whole, mass=Fraction(self.most), peak=Fraction(self.most)) if self.limited else whole
 
     def columns(self, tallies: Sequence[Integers]) -> list[Integers]:
         return [tallies[0]]

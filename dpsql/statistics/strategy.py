@@ -97,17 +97,20 @@ def strategies(
     fine: Fine,
     candidates: int,
     sizing: Sizing | None = None,
+    most_values: int | None = None,
 ) -> list[Strategy]:
     """The candidates: sum and count measured jointly, or apart with the sums centred; several values at once.
 
     weight: the integer that stands for one whole row. rows_are_units: a unit has one row, so where its units are
     counted anyway the number of rows is the same number (Theorem KEY-1: one noisy count for both). candidates: how
     many a choice may have in one cell. sizing: one unit's size is bounded, and not its rows: then there is one way.
+    most_values: how many different values of one unit count, where that isn't the limit on rows.
     They are remembered: who asks for the same aggregates of other rows, or again at another price, needs the same.
     """
     texts = tuple(value.text for need in needs for value in (need.value, need.second) if value is not None)
     named = tuple(where_text.items())
-    return list(_strategies(tuple(needs), texts, named, unit, weight, rows_are_units, fine, candidates, sizing))
+    given = (unit, weight, rows_are_units, fine, candidates, sizing, most_values)
+    return list(_strategies(tuple(needs), texts, named, *given))
 
 
 @lru_cache(maxsize=256)
@@ -121,6 +124,7 @@ def _strategies(
     fine: Fine,
     candidates: int,
     sizing: Sizing | None,
+    most_values: int | None,
 ) -> tuple[Strategy, ...]:
     where_text = dict(where_items)
     if sizing is not None:
@@ -137,7 +141,7 @@ def _strategies(
         together = _together(asks, size, fine.resolution, where_text)
         if together is None:
             continue
-        alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units)
+        alone = _alone(wanted, together, where_text, unit, joint, weight, shared, rows_are_units, most_values)
         statistics = [*chosen, *together, *alone]
         if all(tuple(statistics) != other.statistics for other in found):
             estimates = _estimates(wanted, statistics, unit, weight, shared)
@@ -239,6 +243,7 @@ def _alone(
     weight: int,
     shared: Sequence[Quantity],
     rows_are_units: bool,
+    most_values: int | None,
 ) -> list[Statistic]:
     """A statistic for each value that is not measured together with others."""
     statistics: list[Statistic] = []
@@ -264,7 +269,8 @@ def _alone(
             statistics.append(Clipped(need.value, need.where, need.clip, where_text[need.where]))
         elif need.kind == "distinct":
             assert need.value is not None and unit.mass is not None
-            statistics.append(Distinct(need.value, need.where, int(unit.mass / weight), weight, where_text[need.where]))
+            most, own = int(unit.mass / weight) if most_values is None else most_values, most_values is not None
+            statistics.append(Distinct(need.value, need.where, most, weight, where_text[need.where], own))
         elif need.kind == "units":
             statistics.append(Units(need.where, where_text[need.where], rows_are_units))
     return statistics

@@ -220,6 +220,7 @@ def _bias(bias: ClippingBias | None) -> Any:
         "cut_units": None if bias.units is None else _clipping(bias.units),
         "sizes": sizes,
         "counted": bias.counted,
+        "cut_values": None if bias.values is None else _clipping(bias.values),
     }
 
 
@@ -237,7 +238,8 @@ def _to_bias(facts: Any = None) -> ClippingBias | None:
         return ClippingBias(() if rows is None else (rows,), units)
     units = None if facts["cut_units"] is None else _to_clipping(facts["cut_units"])
     sizes = None if facts["sizes"] is None else {int(aggregate): scale for aggregate, scale in facts["sizes"]}
-    return ClippingBias(tuple(map(_to_clipping, facts["cut"])), units, sizes, facts["counted"])
+    values = None if facts.get("cut_values") is None else _to_clipping(facts["cut_values"])
+    return ClippingBias(tuple(map(_to_clipping, facts["cut"])), units, sizes, facts["counted"], values)
 
 
 def _to_clipping(one: Any) -> Clipping:

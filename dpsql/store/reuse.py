@@ -229,6 +229,7 @@ def release_key(step: Step, versions: Mapping[str, str], earlier: Mapping[str, s
             [checked.bounding.mass, checked.bounding.peak, checked.bounding.cap, checked.min_units],
             [str(unit.mass), str(unit.peak), str(unit.groups), unit.keyed, unit.replace],
             *_size(checked, names),
+            *([] if checked.bounding.values is None else [["values", checked.bounding.values]]),
             [[table, versions[table]] for table in sorted(names.tables)],
             _chosen(step, names),
         ]

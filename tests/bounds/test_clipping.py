@@ -245,7 +245,7 @@ def test_sizes_are_limited_and_held_as_rows_are(epsilon: float) -> None:
 
 def test_choices_and_cuts_are_functions_of_noisy_counts_and_public_numbers() -> None:
     """What a limit is and what it cuts is the same for all data with equal noisy counts."""
-    assert list(inspect.signature(choose_limit).parameters) == ["tail", "limits", "noise_per_unit", "unseen"]
+    assert list(inspect.signature(choose_limit).parameters) == ["tail", "limits", "noise_per_unit", "unseen", "enough"]
     assert list(inspect.signature(clipping_of).parameters) == ["tail", "limit", "amounts"]
     assert list(inspect.signature(Clipping.at_most).parameters) == ["self", "confidence", "noise"]
     random = np.random.default_rng(15)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -14,9 +15,13 @@ from hypothesis import strategies as st
 from support import cursor_of, examples
 
 import dpsql
+from dpsql.analyze.bounding import Limits
+from dpsql.analyze.checked import analyze
 from dpsql.backends.duckdb.run import execute
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.quote.model import Quote
+from dpsql.quote.calibrate import calibrate
+from dpsql.quote.model import Ask, Step
+from dpsql.sql.parse import parse
 from dpsql.statistics.distinct import Distinct
 from dpsql.statistics.top import Top
 
@@ -30,7 +35,11 @@ LIMITS: dict[str, dict[str, int]] = {
     "id": {"max_rows": 3, "max_groups": 2},
     "peak": {"max_rows": 5, "max_rows_per_group": 2, "max_groups": 4},
     "joined": {"max_rows": 2, "max_groups": 2},  # rows that are units, numbered as they are read
+    "values": {"max_rows": 5, "max_groups": 2},
+    "more values": {"max_rows": 2, "max_groups": 4},
 }
+VALUES = {"values": 2, "more values": 5}
+"""How many different values of a unit count, where that is a limit of its own."""
 QUERIES = {
     "numbers": "SELECT COUNT(DISTINCT x) FROM t",
     "text that passes": "SELECT COUNT(DISTINCT s) FILTER (WHERE x > 0 OR x IS NULL), COUNT(*) FROM t",
@@ -72,9 +81,18 @@ def session(kind: str, adjacency: str) -> dpsql.Session:
 
 
 @cache
-def quoted(kind: str, adjacency: str, sql: str) -> Quote:
-    """One quote for all data sets: it holds the secret."""
-    return session(kind, adjacency).explain(sql, epsilon=1, delta="1e-6")
+def quoted(kind: str, adjacency: str, sql: str) -> tuple[Step, ...]:
+    """The steps of one quote for all data sets: they hold the secret."""
+    if kind not in VALUES:
+        return session(kind, adjacency).explain(sql, epsilon=1, delta="1e-6").steps
+    opened = session(kind, adjacency)
+    catalog = opened._engine.catalog()
+    statement = opened._quoting._statement(parse(sql), Limits(), catalog, opened._quoting._stored())
+    limits = replace(statement.limits, max_values=VALUES[kind])
+    ask = Ask(Fraction(1), Fraction(1, 10**6), "laplace", conversion=None)
+    steps = calibrate(analyze(statement.plan, limits, catalog), ask).releases
+    assert all(step.checked.bounding.values == VALUES[kind] for step in steps)
+    return steps
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -93,7 +111,7 @@ def counts(kind: str, adjacency: str, sql: str, rows: Sequence[tuple[Any, ...]])
     cursor.register("t", table(rows))
     found = []
     try:
-        for step in quoted(kind, adjacency, sql).steps:
+        for step in quoted(kind, adjacency, sql):
             exact = execute(step, cursor)
             cells = exact.cells if step.checked.private_keys else step.cells
             keys = [()] if cells is None else list(zip(*(c.to_pylist() for c in cells.columns), strict=True))
@@ -111,10 +129,7 @@ def moves(
 ) -> list[tuple[list[int], Sensitivity]]:
     """For each count of distinct values: by how much each cell moves, and what is claimed of that vector."""
     claims = [
-        m.sensitivity
-        for s in quoted(kind, adjacency, sql).steps
-        for m in s.measurements
-        if isinstance(m.statistic, Distinct)
+        m.sensitivity for s in quoted(kind, adjacency, sql) for m in s.measurements if isinstance(m.statistic, Distinct)
     ]
     before, after = (counts(kind, adjacency, sql, rows) for rows in (one, other))
     assert claims
@@ -146,8 +161,8 @@ HEAVY = [(u, x + u, f"{s} {u}", k, p) for u in range(20) for _, x, s, k, p in MA
 FEW = [(u, float(u % 4), "uvw"[u % 3], "abc"[u % 3], f"p{u % 2}") for u in range(12)]
 
 
-@pytest.mark.sample(7)
-@pytest.mark.parametrize("kind", ["id", "peak"])
+@pytest.mark.sample(14)
+@pytest.mark.parametrize("kind", ["id", "peak", *VALUES])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
 @given(data=others, added=hostile)
@@ -161,8 +176,8 @@ def test_one_unit_moves_the_numbers_by_no_more_than_is_claimed(
         assert min(moved, default=0) >= 0  # adding a unit never lowers a number
 
 
-@pytest.mark.sample(7)
-@pytest.mark.parametrize("kind", ["id", "peak"])
+@pytest.mark.sample(14)
+@pytest.mark.parametrize("kind", ["id", "peak", *VALUES])
 @pytest.mark.parametrize("name", QUERIES)
 @SOME
 @given(data=others, before=hostile, after=hostile)
@@ -208,6 +223,10 @@ ATTAINED: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
     "by public key": ("id", "add_remove", "by public key", [], [r for r in MANY if r[3] == "a"]),
     "shared out": ("id", "add_remove", "by public key", [], SPREAD),
     "peaks": ("peak", "add_remove", "by public key", [], SPREAD),
+    "values": ("values", "add_remove", "numbers", [], MANY),
+    "values shared out": ("values", "add_remove", "by public key", [], SPREAD),
+    "more values than rows": ("more values", "add_remove", "by public key", [], SPREAD),
+    "replaced values": ("more values", "replace_one", "numbers", [], MANY),
     "by private key": ("id", "add_remove", "by private key", [], SPREAD),
     "replaced": ("id", "replace_one", "numbers", [], MANY),
     "replaced by key": (
@@ -248,7 +267,7 @@ def test_claims_are_attained(name: str) -> None:
 @pytest.mark.parametrize("kind", ["id", "peak"])
 def test_one_cell_moves_by_no_more_than_the_peak_and_winners_rest_on_that(kind: str) -> None:
     sql = "SELECT k FROM t GROUP BY k ORDER BY COUNT(DISTINCT x) DESC LIMIT 1"
-    (step,) = quoted(kind, "add_remove", sql).steps
+    (step,) = quoted(kind, "add_remove", sql)
     (m,) = step.measurements
     assert isinstance(m.statistic, Top)
     peak = LIMITS[kind].get("max_rows_per_group", LIMITS[kind]["max_rows"])

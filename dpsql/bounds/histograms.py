@@ -110,7 +110,9 @@ def _enforced(checked: CheckedRelease) -> Iterator[tuple[Kind, float]]:
     if bounding.size is not None:
         yield "size", float(bounding.size.most)
     by_group = None if bounding.cap is None or bounding.peak is None else bounding.cap * bounding.peak
-    if bounding.mass is not None and (by_group is None or by_group > bounding.mass):
+    if bounding.mass is not None and bounding.peak is None and bounding.cap == 1 and checked.private_keys:
+        yield "largest", bounding.mass  # all rows that count lie in one group, and are no more than in the largest
+    elif bounding.mass is not None and (by_group is None or by_group > bounding.mass):
         yield kind_of_mass(checked), bounding.mass
     if bounding.values is not None:
         yield "values", bounding.values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from math import hypot, inf, log, sqrt
+from math import hypot, inf, log, log2, sqrt
 
 from dpsql.analyze.bounding import Limits, Typical
 from dpsql.analyze.checked import CheckedRelease
@@ -30,7 +30,8 @@ from dpsql.statistics.votes import Votes
 
 SHARES = tuple(Fraction(i, 20) for i in range(1, 20))  # of ε (of the squared norm, of ρ), for finding keys
 SMALLER = 4  # a sum's noise is that of the largest value, and values are smaller: by so much is usual
-OCTAVES = 9  # of sizes of keys, from the smallest that is found
+LARGER = 0.85  # the weight of keys that are half an octave larger: there are fewer of them
+LEAST_ERROR = 0.001  # of a key's numbers, relative: smaller ones are all alike
 TRIED = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)  # shares, while limits are chosen
 
 Amounts = Sequence[tuple[float, float]]
@@ -168,7 +169,7 @@ def key_limits(
     ask: Ask,
     releases: int,
 ) -> Limits:
-    """The limits with which most keys are found, each counted by how right its numbers are; and what is known of units.
+    """The limits with which keys of all sizes are found and their numbers are right; and what is known of units.
 
     told: released histograms of units by their groups and by the rows of their largest group, each with the limits to
     choose from. releases: of the query.
@@ -178,21 +179,22 @@ def key_limits(
     most_rows = limits.most("max_rows") if largest else limits.max_rows
     measured, shares = _Measured.of(one), [float(ask.keys_share)] if ask.keys_share else TRIED
     usual_rows = peaks[0] if largest is None else _twice_the_mean(largest)
-    best: tuple[float, int, _Way, float, Typical] | None = None
+    options = list[tuple[int, _Way, float, Typical]]()
     for cap in caps:
         kept, mean, usual = _groups_left(groups, cap)
         known = Typical(kept, *_rows_left(largest, usual_rows, usual_rows, usual), mean)
-        for way in _ways(cap, kept, mean, ask, releases, one.bounding.contribution.replace):
-            for share in shares:
-                value = way.worth(measured, usual_rows * cap, usual_rows, cap, known, share)
-                if best is None or value > best[0]:
-                    best = (value, cap, way, share, known)
-    assert best is not None
-    _, cap, way, share, known = best
+        ways = _ways(cap, kept, mean, ask, releases, one.bounding.contribution.replace)
+        options += [(cap, way, share, known) for way in ways for share in shares]
+    least = min(way.needed(measured, share) for _, way, share, _ in options)
+    every = largest if groups is None else groups
+    sizes = _octaves(least, 0.0 if every is None else sum(units for _, units in every))
+    cap, way, share, known = max(
+        options, key=lambda o: o[1].gain(measured, usual_rows, o[0], o[3], _groups_lost(groups, o[0]), o[2], sizes)
+    )
     found = replace(limits, max_groups=cap, typical=known)
     if largest is None:
         return found
-    errors = [way.error_by_size(measured, cap, peak, _loss(largest, peak), known, share) for peak in peaks]
+    errors = [way.error_by_size(measured, cap, peak, _loss(largest, peak), known, share, sizes) for peak in peaks]
     peak = peaks[errors.index(min(errors))]
     mass = min(peak * cap, most_rows or peak * cap)
     _, _, usual = _groups_left(groups, cap)
@@ -209,6 +211,22 @@ def _twice_the_mean(amounts: Amounts) -> int:
 def _loss(largest: Amounts, peak: int) -> float:
     """The part of the rows of units' largest groups that a limit on rows in a group cuts."""
     return 1 - _over(largest, lambda n: min(n, peak)) / _over(largest, lambda n: n)
+
+
+def _octaves(least: float, most: float) -> list[float]:
+    """Sizes of keys in units, half an octave apart: from the smallest that is found up to all units, or two octaves."""
+    steps = max(4, int(2 * log2(max(most, 1.0) / least)) if most > least else 0)
+    return [least * 2 ** (step / 2) for step in range(steps + 1)]
+
+
+def _groups_lost(groups: Amounts | None, cap: int) -> float:
+    """The part of its units that a key loses to a cap, whose units have more groups than most.
+
+    A unit with t groups counts t times: a key that few have is mostly one of several of its units.
+    """
+    if groups is None:
+        return 0.0
+    return 1 - _over(groups, lambda t: min(t, cap) * t) / _over(groups, lambda t: t * t)
 
 
 def _groups_left(groups: Amounts | None, cap: int) -> tuple[float, float, float]:
@@ -277,35 +295,63 @@ class _Way:
     noise: float
     pure: bool
 
-    def worth(self, measured: _Measured, mass: float, peak: int, cap: int, known: Typical, share: float) -> float:
-        """How many keys are found, each counted by how right its numbers are."""
-        others = measured.statistics
-        mine, rest = (share, (1 - share) / others) if others else (1.0, 1.0)
-        power = 1.0 if self.pure else 0.5  # Theorems SPLIT-1 and GAUSS-3
-        units = max(own + noise / mine**power for own, noise in self.ends) / self.mean
-        one = self.noise / rest**power
-        rows = one * (mass if self.pure else sqrt(mass * peak)) / known.rows_per_group
-        cut = 1 - known.groups * known.rows
-        together = 2 if measured.sums else 1  # a count that is measured with a sum has twice the variance
-        errors = [(together * rows**2, cut)] * measured.counts + [((SMALLER * rows) ** 2, cut)] * measured.sums
+    @property
+    def _power(self) -> float:
+        return 1.0 if self.pure else 0.5  # Theorems SPLIT-1 and GAUSS-3
+
+    def needed(self, measured: _Measured, share: float) -> float:
+        """About how many units a key needs to be found, for this share of ε."""
+        mine = share if measured.statistics else 1.0
+        return max(own + noise / mine**self._power for own, noise in self.ends) / self.mean
+
+    def gain(
+        self,
+        measured: _Measured,
+        peak: int,
+        cap: int,
+        known: Typical,
+        lost: float,
+        share: float,
+        sizes: Sequence[float],
+    ) -> float:
+        """How right the numbers of keys of these sizes are: the sum of −log of their relative errors, above 1 none.
+
+        A key that isn't found has an error of 1. So a cap that cuts a part of each key is weighed against noise that
+        hides the small ones, and no size counts more than another. lost: the part of its units that a key loses.
+        """
+        needed, others = self.needed(measured, share), measured.statistics
+        if not others:
+            return -needed
+        one = self.noise / ((1 - share) / others) ** self._power
+        rows = one * peak * (cap if self.pure else sqrt(cap)) / known.rows_per_group
         counted = one * (cap if self.pure else sqrt(cap))
-        return worth(units, errors + [(counted**2, 1 - known.groups)] * measured.units)
+        together = sqrt(2) if measured.sums else 1.0  # a count that is measured with a sum has twice the variance
+        noises = [together * rows] * measured.counts + [SMALLER * rows] * measured.sums + [counted] * measured.units
+        gain = 0.0
+        for step, size in enumerate(sizes):
+            if size >= needed:
+                logs = [log(min(1.0, max(hypot(lost, noise / size), LEAST_ERROR))) for noise in noises]
+                gain -= LARGER**step * sum(logs) / len(noises)
+        return gain
 
     def error_by_size(
-        self, measured: _Measured, cap: int, peak: int, loss: float, known: Typical, share: float
+        self,
+        measured: _Measured,
+        cap: int,
+        peak: int,
+        loss: float,
+        known: Typical,
+        share: float,
+        sizes: Sequence[float],
     ) -> float:
-        """The mean log error of the rows of a key, over keys of all sizes: each octave of them as often.
-
-        So a limit that cuts a part of each key is weighed against noise that hides the small ones.
-        """
-        others = measured.statistics
+        """The log error of the rows of a key, over keys of these sizes that are found: what a limit on them trades."""
+        needed, others = self.needed(measured, share), measured.statistics
         if not others:
             return 0.0
-        power = 1.0 if self.pure else 0.5
-        units = max(own + noise / share**power for own, noise in self.ends) / self.mean
-        noise = self.noise / ((1 - share) / others) ** power * (cap if self.pure else sqrt(cap)) * peak
-        sizes = [units * 2.0**octave for octave in range(OCTAVES)]
-        return sum(log(min(1.0, hypot(loss, noise / size))) for size in sizes) / OCTAVES
+        noise = self.noise / ((1 - share) / others) ** self._power * (cap if self.pure else sqrt(cap)) * peak
+        noise /= known.rows_per_group  # of a key of so many units
+        found = [(LARGER**step, size) for step, size in enumerate(sizes) if size >= needed]
+        return sum(weight * log(min(1.0, max(hypot(loss, noise / size), LEAST_ERROR))) for weight, size in found)
 
 
 def _ways(cap: int, kept: float, mean: float, ask: Ask, releases: int, replaced: bool) -> Iterator[_Way]:

@@ -33,13 +33,25 @@ def reach_of_cut(
     return (rows * max(-low, 0.0), rows * max(high, 0.0)) if isfinite(rows) else (0.0, 0.0)
 
 
-def reach_of_average(bias: ClippingBias, call: Call, rows: int, confidence: float) -> float:
-    """By how much more the interval of an average of so many rows is wide, for what is cut: half of it."""
+def reach_of_average(bias: ClippingBias, call: Call, aggregate: int, rows: int, confidence: float) -> float:
+    """By how much more the interval of an average of so many rows is wide, for what is cut: half of it.
+
+    Where units are bounded by size, fewer rows of large values are missing (SIZE-1).
+    """
     missing = sum(clipping.at_most(confidence) for clipping in bias.rows)
     if not isfinite(missing) or call.value is None:
         return 0.0
     grid = call.value.grid
-    return float(grid.span * grid.step) * missing / (rows + missing) / 2
+    low, high = float(grid.low * grid.step), float(grid.high * grid.step)
+    usual = None if bias.sizes is None else bias.sizes.get(aggregate)
+    if usual is None:
+        return (high - low) * missing / (rows + missing) / 2
+    mean, reach = min(max(usual, low), high), 0.0
+    for end in (low, high):
+        each = abs(end) / usual + (1.0 if bias.counted else 0.0)
+        lost = missing / each if each else 0.0
+        reach += abs(end - mean) * lost / (rows + lost)
+    return reach / 2
 
 
 def _of_one_row(call: Call) -> tuple[float, float]:

@@ -30,15 +30,19 @@ def expected(quote: Quote) -> list[Expected]:
         if column["kind"] == "aggregate":
             release, place = column["from"][0].split(".")
             aggregate = releases[release]["aggregates"][int(place[1:])]
-            found.append(_expected(column["name"], aggregate["error"], aggregate.get("by_limit")))
+            found.append(
+                _expected(column["name"], aggregate["error"], aggregate.get("by_limit"), pending="pending" in aggregate)
+            )
         elif column["kind"] in ("expression", "response"):
             found.append(Expected(column["name"], None, "?"))
     return found
 
 
-def _expected(name: str, error: Facts | None, by_limit: dict[str, float] | None) -> Expected:
+def _expected(name: str, error: Facts | None, by_limit: dict[str, float] | None, *, pending: bool) -> Expected:
     if by_limit is not None:  # the limit is still to be chosen: what is known is its noise
         return Expected(name, None, f"{short(by_limit['1'])} × limit")
+    if pending and error is None:
+        return Expected(name, None, "still to be chosen")
     match error:
         case {"all_cells": float(off), "rows": int(rows)}:
             return Expected(name, off, short(off), rows)

@@ -30,6 +30,7 @@ from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.plan.estimates import ResponseColumn, estimated
 from dpsql.plan.google import interval_of
+from dpsql.plan.nodes import Filter, Mark, parts_of
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.lineage import Lineage, call_text, kind_of, lineage, written
 from dpsql.quote.model import Measurement, Quote, Step
@@ -62,7 +63,7 @@ def as_dict(quote: Quote, *, backend: Backend | None = None) -> Facts:
         before = sum(len(s["measurements"]) for s in steps.values())
         parts = quote.main.split.parts or (Fraction(1, max(1, count)),) * count
         bias = bias_of(step.checked, quote.counts)
-        steps[step.name] = _release(step, quote.price, before, backend, parts, bias)
+        steps[step.name] = _release(step, quote.price, before, backend, parts, bias, learned=quote.learned)
     responses: dict[str, Facts] = {}
     for response in quote.responses:
         known = sum(len(r["aggregates"]) for r in responses.values())
@@ -166,8 +167,7 @@ def _forget(quote: Quote, releases: list[Facts]) -> None:
             column = argument.value is not None and bool(pending & set(argument.value.range.why))
             if (wide or column) and "range" in aggregate:
                 aggregate["range"] = None
-                aggregate["error"] = None
-                aggregate["pending"] = True
+                aggregate.update(error=None, pending=True, by_limit=None)
                 hanging |= set(aggregate["measurements"])
         for m in facts["measurements"]:
             if m["number"] in hanging:
@@ -175,7 +175,14 @@ def _forget(quote: Quote, releases: list[Facts]) -> None:
 
 
 def _release(
-    step: Step, price: Cost, before: int, backend: Backend | None, parts: Sequence[Fraction], bias: ClippingBias
+    step: Step,
+    price: Cost,
+    before: int,
+    backend: Backend | None,
+    parts: Sequence[Fraction],
+    bias: ClippingBias,
+    *,
+    learned: bool,
 ) -> Facts:
     checked = step.checked
     unit, enforced = checked.bounding.contribution, checked.bounding
@@ -208,7 +215,7 @@ def _release(
         "measurements": [
             _measurement(m, i, price, parts[i - 1], step.bits) for i, m in enumerate(step.measurements, before + 1)
         ],
-        "aggregates": [_aggregate(step, i, before, bias) for i in range(len(checked.arguments))],
+        "aggregates": [_aggregate(step, i, before, bias, learned=learned) for i in range(len(checked.arguments))],
     }
     if backend is not None:
         facts["statement"] = ";\n\n".join(backend.written(step, pretty=True))
@@ -266,12 +273,16 @@ def _grid_step(m: Measurement, bits: int) -> Fraction:
     return (score.value.grid.step if isinstance(score, Sum | Joint) else Fraction(1)) / weight
 
 
-def _aggregate(step: Step, place: int, before: int, bias: ClippingBias) -> Facts:
+def _aggregate(step: Step, place: int, before: int, bias: ClippingBias, *, learned: bool) -> Facts:
     argument, call = step.checked.arguments[place], step.calls[place]
+    rows = _usual_rows(step, call, bias, learned=learned)
+    usual = None if bias.sizes is None else bias.sizes.get(place)  # what values are on average, about: SIZE-1
     facts: Facts = {
         "aggregate": call_text(argument.call),
         "measurements": sorted({before + place[0] + 1 for q in _needs(call) for place, _ in step.estimates[q].terms}),
-        "error": None if argument.recipe.tells_presence else _with_cut(_error(step, call), call, place, bias),
+        "error": None
+        if argument.recipe.tells_presence
+        else _with_cut(_error(step, call, rows, usual), call, place, bias),
     }
     if argument.recipe.tells_presence:
         facts["presence"] = _presence(step, call)
@@ -304,19 +315,32 @@ def _needs(call: Call) -> tuple[Quantity, ...]:
     return RECIPES[call.function].needs(call)
 
 
-def _error(step: Step, call: Call) -> Facts | None:
+def _usual_rows(step: Step, call: Call, bias: ClippingBias, *, learned: bool) -> int:
+    """About how many rows an aggregate is of, where stored counts of the query's own rows tell it; else an example.
+
+    Nothing tells how many of them a group, a FILTER or a condition leaves.
+    """
+    checked = step.checked
+    alone = not checked.keys and call.where is None and len(bias.rows) == 1 and bias.rows[0].known
+    if not alone or (learned and any(isinstance(p, Filter | Mark) for p in parts_of(checked.release.input))):
+        return EXAMPLE_ROWS  # what was learned is of the whole table
+    parts = 1 if bias.sizes is None else len(bias.sizes) + int(bias.counted)  # of a size, the rows are one of several
+    return max(1, round(bias.rows[0].kept / max(parts, 1), -1))
+
+
+def _error(step: Step, call: Call, rows: int, usual: float | None) -> Facts | None:
     """Half-widths for one cell and for all of them at once, in the aggregate's own units.
 
-    Counts and sums have one error whatever the data. An average's is given for groups of EXAMPLE_ROWS rows and the
+    Counts and sums have one error whatever the data. An average's is given for groups of so many rows and the
     least favourable average; that of other moments for such groups with values that are spread over their range.
     """
     if (ranks := _rank_error(step, call)) is not None:
         return {"confidence": CONFIDENCE, **ranks}
     recipe = RECIPES[call.function]
-    if (rows := recipe.decides(call)) is not None:
-        return _decided(step, rows)
-    examples = recipe.examples(call, EXAMPLE_ROWS)
-    cells = _cells(step, recipe.averages(call)) if examples is None else examples
+    if (deciding := recipe.decides(call)) is not None:
+        return _decided(step, deciding)
+    examples = recipe.examples(call, rows)
+    cells = _cells(step, recipe.averages(call), rows, usual) if examples is None else examples
     found = [terms for cell in cells if (terms := _terms(step, call, cell)) is not None]
     if not found:
         return None
@@ -324,7 +348,7 @@ def _error(step: Step, call: Call) -> Facts | None:
     every = max(float(half_width(terms, CONFIDENCE, step.count)) for terms in found) if step.count else one
     facts: Facts = {"confidence": CONFIDENCE, "one_cell": one, "all_cells": every}
     if examples is not None or recipe.bounds(call) is not None:
-        facts["rows"] = EXAMPLE_ROWS
+        facts["rows"] = rows
         facts["shrinks"] = recipe.shrinks
     elif len(found[0]) == 1 and isinstance(found[0][0][1], DiscreteLaplace):
         weight, noise = found[0][0]
@@ -342,7 +366,7 @@ def _with_cut(error: Facts | None, call: Call, place: int, bias: ClippingBias) -
     if error is None or "one_cell" not in error or not bias.cuts or not bias.known:
         return error
     if error.get("rows"):
-        more = reach_of_average(bias, call, error["rows"], error["confidence"])
+        more = reach_of_average(bias, call, place, error["rows"], error["confidence"])
         down, up = more, more
     else:
         down, up = reach_of_cut(bias, call, place, error["one_cell"], error["confidence"])
@@ -415,10 +439,18 @@ def _choice_epsilon(step: Step) -> float | None:
     return float(top.sensitivity(whole).l1) / float(noise) if noise else 0.0
 
 
-def _cells(step: Step, averages: tuple[float, float] | None) -> list[dict[Quantity, float]]:
-    """Cells with so many rows and the averages at which the error may be largest."""
+def _cells(
+    step: Step, averages: tuple[float, float] | None, rows: int, usual: float | None
+) -> list[dict[Quantity, float]]:
+    """Cells with so many rows and the averages at which the error may be largest.
+
+    Of a known number of rows the error itself is guessed: for averages between the middle of the range and its ends, or
+    about what is known of values on average.
+    """
     means = [0.0] if averages is None else [averages[0], sum(averages) / 2, averages[1]]
-    return [{q: mean * EXAMPLE_ROWS if q.kind == "total" else EXAMPLE_ROWS for q in step.estimates} for mean in means]
+    if averages is not None and rows != EXAMPLE_ROWS:
+        means = [(mean + means[1]) / 2 for mean in means] if usual is None else [usual]
+    return [{q: mean * rows if q.kind == "total" else rows for q in step.estimates} for mean in means]
 
 
 def _decided(step: Step, count: Mapping[Quantity, Fraction]) -> Facts | None:

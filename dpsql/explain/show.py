@@ -213,6 +213,8 @@ def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:
         if not release.get("chosen"):
             return [*lines, "range and error known once the automatic bounds are"]
         known = aggregate.get("by_limit")
+        if known is None and "range" in aggregate and aggregate["range"] is None:
+            return [*lines, "range and error known once the automatic bounds and the limits are"]
         if known is None:
             return [*lines, "its error comes with the limits that are still to be chosen"]
         noises = ", ".join(f"± {_number(noise)} for {limit}" for limit, noise in known.items())

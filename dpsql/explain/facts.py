@@ -325,7 +325,7 @@ def _usual_rows(step: Step, call: Call, bias: ClippingBias, *, learned: bool) ->
     if not alone or (learned and any(isinstance(p, Filter | Mark) for p in parts_of(checked.release.input))):
         return EXAMPLE_ROWS  # what was learned is of the whole table
     parts = 1 if bias.sizes is None else len(bias.sizes) + int(bias.counted)  # of a size, the rows are one of several
-    return max(1, round(bias.rows[0].kept / max(parts, 1), -1))
+    return max(1, round(bias.rows[0].kept / max(parts, 1)))
 
 
 def _error(step: Step, call: Call, rows: int, usual: float | None) -> Facts | None:

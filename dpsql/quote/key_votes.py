@@ -216,7 +216,7 @@ def _loss(largest: Amounts, peak: int) -> float:
 def _octaves(least: float, most: float) -> list[float]:
     """Sizes of keys in units, half an octave apart: from the smallest that is found up to all units, or two octaves."""
     steps = max(4, int(2 * log2(max(most, 1.0) / least)) if most > least else 0)
-    return [least * 2 ** (step / 2) for step in range(steps + 1)]
+    return [least * 2.0 ** (step / 2) for step in range(steps + 1)]
 
 
 def _groups_lost(groups: Amounts | None, cap: int) -> float:
@@ -302,7 +302,8 @@ class _Way:
     def needed(self, measured: _Measured, share: float) -> float:
         """About how many units a key needs to be found, for this share of ε."""
         mine = share if measured.statistics else 1.0
-        return max(own + noise / mine**self._power for own, noise in self.ends) / self.mean
+        part: float = mine**self._power
+        return max(own + noise / part for own, noise in self.ends) / self.mean
 
     def gain(
         self,

@@ -27,7 +27,8 @@ class TableDraft:
     """One table of the draft.
 
     guess: None where the steward made it public. seen, rows: None where nobody looked. held: for each column of few
-    values, by its lower-cased name, how many units hold the value that the fewest hold.
+    values, by its lower-cased name, how many units hold the value that the fewest hold. within: other ids of which each
+    stands in the rows of one unit alone.
     """
 
     input: Input
@@ -35,6 +36,12 @@ class TableDraft:
     seen: TableSeen | None
     rows: UnitRows | None
     held: Mapping[str, int]
+    within: frozenset[str] = frozenset()
+
+    @property
+    def unprotected(self) -> tuple[tuple[str, str], ...]:
+        """Columns that name people whom this draft doesn't protect, as far as rows show, and whom they name."""
+        return () if self.guess is None else tuple((c, e) for c, e in self.guess.others if c not in self.within)
 
     @property
     def units(self) -> int:
@@ -179,7 +186,7 @@ def _unit(table: TableDraft, made: Guess) -> Iterator[str]:
             pairs = ", ".join(f"{_key(here)} = {_text(there)}" for here, there in on)
             yield from _ask(f"Do the rows of {name} belong to those whom {through} names? {made.why}.")
             yield f"unit = {{ through = {_text(through)}, on = {{ {pairs} }} }}"
-    for column, entity in made.others:
+    for column, entity in table.unprotected:
         yield from _ask(
             f"{column} names people, too, and this draft does NOT protect them: what one {entity} did can show in "
             f"answers. Is that right? dpsql init --unit {entity} protects each {entity} instead."
@@ -292,7 +299,12 @@ def _column(table: TableDraft, made: Guess, column: _Column, public: set[str]) -
 def _nullable(table: TableDraft, made: Guess, column: _Column, reference: tuple[str, str] | None) -> Iterator[str]:
     """The promise that a column is never NULL, where rows show it and a query is better for it."""
     seen = column.seen
-    if seen is None or seen.nulls or not seen.distinct or made.lookup is not None or table.is_id(column.name):
+    if seen is None or seen.nulls or not seen.distinct or made.lookup is not None:
+        return
+    if isinstance(made.unit, ColumnUnit) and made.unit.column == column.name:
+        yield "nullable = false"  # so no row is left out
+        return
+    if table.is_id(column.name):
         return
     if not column.type.is_text or reference is not None or seen.values is not None:
         yield "nullable = false"

@@ -47,6 +47,9 @@ def _people(table: TableDraft) -> Iterator[str]:
             f'If {made.unit.column} names nobody, write unit = "row"'
         )
     for column, entity in made.others:
+        if column in table.within:
+            yield f"each {entity} of {column} is of one {table.unit_name} alone: what hides the one hides the other"
+            continue
         yield (
             f"WARNING: {column} names people, too, and this draft does not protect them. Noise hides what one "
             f"{table.unit_name} did; what one {entity} did can show in answers. "

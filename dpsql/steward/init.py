@@ -20,7 +20,7 @@ from dpsql.steward.findings import findings
 from dpsql.steward.guess import ROW, Candidate, Guess, Subject, candidates, guess, named
 from dpsql.steward.inputs import Inputs, find
 from dpsql.steward.question_budget import question_budget
-from dpsql.steward.seen import TableSeen, UnitRows, least_holders, see, unit_rows
+from dpsql.steward.seen import TableSeen, UnitRows, least_holders, see, unit_rows, within_units
 
 EPSILON = "3"
 """The total ε that is proposed where nobody names one."""
@@ -120,8 +120,9 @@ def draft(prospect: Prospect, answers: Answers) -> Drafted:
         )
     made = guess(prospect.subjects, prospect.protected(answers.unit), answers.public, answers.declined)
     owned = _look_again(prospect, made) if prospect.seen is not None else {}
+    nobody: Owned = (None, {}, frozenset())
     tables = tuple(
-        TableDraft(one, made.get(one.name), (prospect.seen or {}).get(one.name), *owned.get(one.name, (None, {})))
+        TableDraft(one, made.get(one.name), (prospect.seen or {}).get(one.name), *owned.get(one.name, nobody))
         for one in prospect.inputs.tables
     )
     delta = answers.delta or _delta(max((table.units for table in tables), default=0))
@@ -161,19 +162,28 @@ def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
         backend.close()
 
 
-def _look_again(prospect: Prospect, made: Mapping[str, Guess]) -> dict[str, tuple[UnitRows | None, Mapping[str, int]]]:
-    """What can be seen once units are known: how many rows they have, and how many of them hold a rare value."""
+Owned = tuple[UnitRows | None, Mapping[str, int], frozenset[str]]
+"""Of a table: how many rows units have, how many hold a rare value, and other ids of which each is one unit's."""
+
+
+def _look_again(prospect: Prospect, made: Mapping[str, Guess]) -> dict[str, Owned]:
+    """What can be seen once units are known."""
     seen = prospect.seen or {}
     inputs = Inputs(tuple(one for one in prospect.inputs.tables if one.name in made), ())
     policy = _policy(inputs, prospect.folder, {n: (one.unit, one.key) for n, one in made.items()}, seen)
     kind = kind_of(policy)
     backend = kind.open_backend(kind.locate(policy, {}), policy.engine, prospect.folder)
     try:
-        owned: dict[str, tuple[UnitRows | None, Mapping[str, int]]] = {}
+        owned: dict[str, Owned] = {}
         for table in policy.tables.values():
             listed = [name for name, column in seen[table.name].columns.items() if column.values]
             held = least_holders(backend, policy, table, listed)
-            owned[table.name] = (unit_rows(backend, policy, table), held)
+            ids = [column for column, _ in made[table.name].others]
+            owned[table.name] = (
+                unit_rows(backend, policy, table),
+                held,
+                within_units(backend, policy, table, ids),
+            )
         return owned
     finally:
         backend.close()

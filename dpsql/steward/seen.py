@@ -247,6 +247,19 @@ def least_holders(backend: Backend, policy: Policy, table: Table, columns: Seque
     return found
 
 
+def within_units(backend: Backend, policy: Policy, table: Table, columns: Sequence[str]) -> frozenset[str]:
+    """Those of the columns of which no value stands in rows of two units: what hides a unit hides their values."""
+    scan = _scan(backend, policy, table)
+    found = []
+    for name in columns if scan.unit is not None else ():
+        value, units = column_node(name.lower()), exp.Distinct(expressions=[column_node(str(scan.unit))])
+        counts = exp.select(exp.Count(this=units).as_("n")).from_(backend.rows(scan).subquery("owned"))
+        counts = counts.where(not_null(value)).group_by(value)
+        (most,) = look(backend, exp.select(exp.Max(this=column_node("n"))).from_(counts.subquery("held")))
+        found += [name] if most == 1 else []
+    return frozenset(found)
+
+
 def units_with_more(backend: Backend, policy: Policy, table: Table, limits: Sequence[int]) -> list[int]:
     """For each limit, how many units have more rows."""
     over = [count_if(exp.GT(this=column_node("n"), expression=literal(limit))) for limit in limits]

@@ -144,6 +144,24 @@ def test_whom_the_draft_leaves_without_protection_is_said_plainly(folder: Path, 
     assert any(f"WARNING: {names[1]} names people" in line for line in other.findings)
 
 
+def test_a_session_of_one_user_alone_is_nobody_whom_the_draft_leaves_without_protection(folder: Path) -> None:
+    draw = random.Random(4)
+    users = [draw.randrange(200) for _ in range(3000)]
+    columns = {"user_id": users, "session_id": [f"s{user}-{draw.randrange(5)}" for user in users]}
+    pq.write_table(pa.table(columns), "events.parquet")
+    made = stewards(unit="user")
+    assert not any("WARNING" in line for line in made.findings) and "NOT protect" not in made.text
+    assert any(line.startswith("events: each session of session_id is of one user alone") for line in made.findings)
+
+
+def test_a_unit_that_is_never_missing_is_promised_so_that_no_answer_speaks_of_rows_of_nobody(folder: Path) -> None:
+    pq.write_table(pa.table({"user_id": [1, 1, 2, 3], "n": [1, 2, 3, 4]}), "whole.parquet")
+    pq.write_table(pa.table({"user_id": [1, None, 2, 3], "n": [1, 2, 3, 4]}), "gaps.parquet")
+    drafted = tomllib.loads(stewards(unit="user").text)["tables"]
+    assert drafted["whole"]["columns"]["user_id"] == {"nullable": False}
+    assert "user_id" not in drafted["gaps"]["columns"]
+
+
 def test_check_says_it_of_a_policy_too(folder: Path) -> None:
     pq.write_table(pa.table({"driver_id": [1, 2], "rider_id": [1, 2]}), "trips.parquet")
     assert run("init", "trips.parquet", "--unit", "rider").exit_code == 0

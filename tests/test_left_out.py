@@ -66,6 +66,7 @@ def before(session: dpsql.Session, sql: str) -> list[str]:
             "plan IN ('free', 'por')",
             "'por' is not among the values that the policy lists for plan: did you mean 'pro'?",
         ),
+        ("plan = 'zzz'", "'zzz' is not among the values that the policy lists for plan"),
         ("grade = 7", "7 is not among the values that the policy lists for grade: did you mean 2?"),
     ],
 )

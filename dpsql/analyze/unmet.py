@@ -39,6 +39,7 @@ from dpsql.sql.trees import nodes_of
 
 LONGEST = 90  # characters of a line
 MOST = 3  # literals that are named
+ALIKE = 0.4  # of 1: how much a value must be like a literal to be what was meant
 
 Columns = Mapping[str, KeyColumn]
 
@@ -157,7 +158,7 @@ def _unlisted(literal: exp.Literal, column: KeyColumn) -> str | None:
 def _nearest(values: tuple[Any, ...], literal: exp.Literal) -> str | None:
     """The declared value that is most like a literal, as SQL writes it; None where none is."""
     if literal.is_string:
-        near = nearest(literal.name, [str(v) for v in values], cutoff=0.0)
+        near = nearest(literal.name, [str(v) for v in values], cutoff=ALIKE)
         return None if near is None else _short(f"'{near}'")
     return str(min(values, key=lambda v: abs(Decimal(str(v)) - Decimal(literal.name))))
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
-from dpsql.answer.interval_text import Interval, Kind, Writer, half_width, kind_of, margins
+from dpsql.aggregates.count import Count
+from dpsql.answer.interval_text import Interval, Kind, Writer, half_width, is_moment, kind_of, margins
 from dpsql.answer.render import CONFIDENCE, cut_mark, plain_value, printable
 from dpsql.core.errors import text_width
 from dpsql.core.frozen import dataclass
@@ -128,10 +129,31 @@ def sources(answer: Answer, limit: int | None) -> list[Source]:
         values = python_values(table.column(i))
         cells = intervals[name] if names[name] == 1 else None  # intervals go by name, which two columns may share
         ends = None if cells is None else cells[: len(values)]
+        if ends is not None and _is_count(answer, i):
+            ends = [_from_nothing(end) for end in ends]
         noisy = answer.origins[i] is not None or name in answer.missing or name in answer.ranks
         empty = _words_of_nulls(answer, i, values) if None in values and (ends is not None or i in answer.few) else None
         found.append(Source(name, values, ends, noisy, empty, cut_mark(answer, name)))
     return found
+
+
+def _is_count(answer: Answer, column: int) -> bool:
+    """Does a column show a number of rows, values or units as it was measured? The exact number is no less than 0."""
+    from dpsql.answer.intervals import Origin
+
+    origin = answer.origins[column]
+    if not isinstance(origin, Origin):
+        return False
+    steps = [noisy.step for noisy in answer.noisy if noisy.step.name in origin.releases]
+    return bool(steps) and all(step.calls[origin.aggregate].function == Count.name for step in steps)
+
+
+def _from_nothing(interval: Interval) -> Interval:
+    """An interval of a count without an upper end: "at least 0" says as much as "at least -66", and is no riddle."""
+    if interval is None or is_moment(interval):
+        return interval
+    low, high = interval
+    return (max(low, 0.0), high) if high == inf and isfinite(low) else interval
 
 
 def _words_of_nulls(answer: Answer, column: int, values: Sequence[Any]) -> list[str] | None:

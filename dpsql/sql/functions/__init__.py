@@ -120,6 +120,9 @@ def refusal(node: exp.Expr) -> SQLError:
     if lowered in _UNSAFE:
         why, hint = _UNSAFE[lowered]
         return refuse(SQLError, f"{name}() isn't allowed: {why}", node, code="unsafe-function", hint=hint)
+    if isinstance(node, exp.ToChar):  # which DuckDB's dialect writes as a CAST
+        hint = "use STRFTIME: STRFTIME(ts, '%Y-%m')"
+        return refuse(SQLError, "unknown function TO_CHAR", node, code="unknown-function", hint=hint)
     if isinstance(node, exp.AggFunc):
         message = f"{name} can't stand inside a row's expression"
         return refuse(SQLError, message, node, code="misplaced-aggregate", hint="aggregate in the SELECT list")

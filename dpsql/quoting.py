@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpsql.accounting.view import View
 from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.checked import Checked
+from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.answer.rehearse import rehearse
 from dpsql.core.errors import Error, PrivacyError
 from dpsql.engine import Shared
@@ -140,27 +140,27 @@ class Quoting:
         return Statement(checked, limits, engine.twin.describe(tree))
 
     def _analyzed(self, bound: Bound, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
-        """The plan with everything known of it. Where values of set operations aren't public, they are only counted.
+        """The plan with everything known of it. Values of set operations that are only counted are not listed.
 
-        Which of the two it is follows from the SQL, the policy and the schema: a list of private values has those that
-        many people share, so that its length says little.
+        A list has the values that many people share, so that its length says little. Which of the two it is follows
+        from the SQL, the policy and the schema.
         """
         policy, counted = self._engine.policy, counted_sets(bound.root)
         if counted is None:
             return analyze_seeded(build(bound, policy), limits, catalog)
         # Theorem SETCOUNT-1: both forms ask the same; neither rests on a row.
+        refused: PrivacyError | None = None
         try:
             listed = analyze_seeded(build(bound, policy), limits, catalog)
-            if not any(release.private_keys for release in listed[0].releases):
-                return listed
-        except PrivacyError as refused:
-            try:
-                return analyze_seeded(build(replace(bound, root=counted), policy), limits, catalog)
-            except Error:
-                raise refused from None
+            if not any(_lists_values(release) for release in listed[0].releases):
+                return listed  # sets of one unit's own rows
+        except PrivacyError as error:
+            refused = error
         try:
             return analyze_seeded(build(replace(bound, root=counted), policy), limits, catalog)
         except Error:
+            if refused is not None:
+                raise refused from None
             return listed
 
     def _accurate(
@@ -193,3 +193,8 @@ class Quoting:
         """Whether stored releases answer this query, so that it costs nothing."""
         known = look(quote.stages, self._engine.identities(), self._view)
         return len(known) == len(quote.stages)
+
+
+def _lists_values(release: CheckedRelease) -> bool:
+    """Is it told of each group whether it is there?"""
+    return release.private_keys or any(a.recipe.tells_presence for a in release.arguments)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from datetime import date, datetime
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from sqlglot import exp
@@ -81,6 +83,7 @@ class Argument:
     distinct: bool = False  # are its different values counted?
     second: Scalar | None = None  # the other value of a pair
     wide: tuple[WideValue, ...] = ()  # those of its values whose ranges are found automatically (Theorem AUTO-2)
+    most: int | None = None  # different values that there are, if all are what the policy declares; None: nobody knows
 
     @property
     def values(self) -> tuple[Scalar, ...]:
@@ -383,10 +386,12 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
             return Argument(call, None, where, True)
         if isinstance(call.argument, exp.Tuple):  # one row of values, NULLs among them
             each = call.argument.expressions
-            value = combination([_groupable(e, scalar(e, known), "counted DISTINCT", "count") for e in each])
-        else:
-            value = _groupable(call.argument, scalar(call.argument, known), "counted DISTINCT", "count")
-        return Argument(call, value, where, False, distinct=True)
+            scalars = [_groupable(e, scalar(e, known), "counted DISTINCT", "count") for e in each]
+            most = [_declared(e, one, rows) for e, one in zip(each, scalars, strict=True)]
+            every = None if None in most else prod(n + 1 for n in most if n is not None)  # NULL is one of each
+            return Argument(call, combination(scalars), where, False, distinct=True, most=every)
+        value = _groupable(call.argument, scalar(call.argument, known), "counted DISTINCT", "count")
+        return Argument(call, value, where, False, distinct=True, most=_declared(call.argument, value, rows))
     clip = call.bounds if call.bounds is not None and call.bounds.per == "group" else None
     if call.argument is None:
         return Argument(call, None, where, False, clip)
@@ -415,6 +420,21 @@ def _argument(call: Aggregate, held: frozenset[str], rows: Known) -> Argument:
     # The other value of a pair is an argument like the first: a message about it points at it.
     other = replace(call, argument=call.second, second=None, node=second_alone(call))
     return Argument(call, value, where, False, clip, kind, second=_argument(other, held, rows).value)
+
+
+def _declared(written: exp.Expr, value: Scalar, rows: Known) -> int | None:
+    """How many different values there are, if all are among those that the policy lists, or in a range of few."""
+    column = rows.columns.get(written.name) if isinstance(written, exp.Column) else None
+    if column is not None and column.policy is not None and column.policy.values:
+        return len(column.policy.values)
+    low, high = value.range.low, value.range.high
+    if value.type.is_boolean:
+        return 2
+    if isinstance(low, date) and isinstance(high, date) and not isinstance(low, datetime):
+        return (high - low).days + 1
+    if not value.type.is_integer or not isinstance(low, Fraction) or not isinstance(high, Fraction):
+        return None
+    return int(high - low) + 1
 
 
 def _ranged(

@@ -341,10 +341,12 @@ def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...
             column = table.unit.column.lower()
             kind = next(Type.parse(text) for known, text in schema[name] if known.lower() == column)
             if kind.is_float or not kind.is_key:
+                pin = f'[tables.{table.name}.columns] {table.unit.column} = {{ type = "BIGINT" }}'
                 raise PolicyError(
                     f"tables.{table.name}.unit: {table.unit.column} is {kind.sql}, which can't tell units apart",
                     code="unit-type",
-                    hint="use a column of whole numbers or text",
+                    hint="use a column of whole numbers or text"
+                    + ("" if table.source else f"; of a pandas frame: {pin}, or astype('Int64')"),
                 )
 
 

@@ -342,10 +342,14 @@ class Session:
 
     def can_pay(self, price: Cost) -> bool:
         """Whether what is left, of the account and of the analyst's quota, would pay this price now."""
+        more = self.pays(price)
+        return more is None or more >= 1
+
+    def pays(self, price: Cost) -> int | None:
+        """How often what is left would pay this price now; None: as often as you like, because it costs nothing."""
         self._check_open()
         ledger = self._engine.ledger
-        more = ledger.account.filter.times(ledger.left(quota(self._engine.policy, self._payer.analyst)), price)
-        return more is None or more >= 1
+        return ledger.account.filter.times(ledger.left(quota(self._engine.policy, self._payer.analyst)), price)
 
     def knows(self, release: str) -> bool:
         """Whether the ledger has a release with this id."""

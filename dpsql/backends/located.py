@@ -67,8 +67,8 @@ def locate(policy: Policy, objects: Mapping[str, Any]) -> tuple[Located, ...]:
     located = []
     for name, table in policy.tables.items():
         if name in given:
-            pinned = frozenset(key for key, column in table.columns.items() if column.type is not None)
-            located.append(Located(table, (), to_arrow(name, given[name], pinned)))
+            pinned = {key: column.type for key, column in table.columns.items() if column.type is not None}
+            located.append(Located(table, (), to_arrow(name, given[name], pinned, public=table.public)))
         elif table.source is None:
             raise PolicyError(
                 f"tables.{table.name}: no source, and no object was passed for it",

@@ -40,7 +40,13 @@ BUDGET = 4
     **by_environment("again"),
 )
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each event.", **by_environment("json"))
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing unless it fails.", **by_environment("quiet"))
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Say nothing unless it fails, or its next runs can't be paid.",
+    **by_environment("quiet"),
+)
 @analyst_option
 @strict_option
 @policy_option
@@ -82,7 +88,10 @@ def run(
         click.echo(json.dumps({"event": "priced" if dry_run else "done", **report.as_dict()}, ensure_ascii=False))
     elif not quiet:
         shown = str(report).splitlines()
-        click.echo("\n".join(shown if dry_run else shown[-1:]))
+        last = len(shown) - 1 - bool(report.warning)
+        click.echo("\n".join(shown[: last + 1] if dry_run else shown[last : last + 1]))
+    if report.warning:
+        click.echo(f"warning: {report.warning}", err=True)
     if dry_run and not report.fits:
         ctx.exit(BUDGET)
 

@@ -63,7 +63,7 @@ def run(
     done = dict(_recorded(works, named)) if early else {}
     lines: dict[int, Line] = {}
     left = [i for i in range(len(works)) if i not in done]
-    fits = True
+    fits, more = True, None
     if not dry_run:
         _check_places([file for work in works for file in work.files])
     for i, record in done.items():
@@ -71,9 +71,9 @@ def run(
     if left:
         opened = _open(session, opening or (lambda: connect(named, analyst=found.analyst)))
         with opened as asking:
-            fits = _perform(found, works, left, asking, lines, dry=dry_run, again=again)
+            fits, more = _perform(found, works, left, asking, lines, dry=dry_run, again=again)
     shown = {name: told(value) for name, value in values.items()}
-    return Report(found.name, shown, tuple(lines[i] for i in range(len(works))), dry_run, fits)
+    return Report(found.name, shown, tuple(lines[i] for i in range(len(works))), dry_run, fits, more)
 
 
 @contextmanager
@@ -106,8 +106,10 @@ def _perform(
     *,
     dry: bool,
     again: bool,
-) -> bool:
-    """Do what is left, in its order; returns whether the account can pay for all of it."""
+) -> tuple[bool, int | None]:
+    """Do what is left, in its order; returns whether the account can pay for all of it, and for how many more such
+    runs after this one (None where it costs nothing).
+    """
     records = Records.beside(session.ledger_path)
     versions = session.versions if job.once_per == "data" else None
     digests = {i: works[i].digest(versions) for i in left}
@@ -126,14 +128,12 @@ def _perform(
         lines.update(
             {i: _line(works[i], "priced" if price else "stored", price or ZERO) for i, price in prices.items()}
         )
-    if not paid:
-        whole, fits = ZERO, True
-    else:
-        # Theorem COMP-1: sequential composition adds.
-        whole = sum(paid[1:], paid[0])
-        fits = session.can_pay(whole)
+    # Theorem COMP-1: sequential composition adds.
+    whole = sum(paid[1:], paid[0]) if paid else ZERO
+    before = session.pays(whole) if paid else None
+    fits = before is None or before >= 1
     if dry:
-        return fits
+        return fits, None if before is None else max(0, before - 1)
     if not fits:
         raise BudgetError(
             f"{job.name} would cost {guarantee(whole, up=True)}, which is more than is left",
@@ -142,7 +142,7 @@ def _perform(
         )
     for i in waiting:
         lines[i] = _done(works[i], digests[i], session, records, again=again)
-    return fits
+    return fits, session.pays(whole) if paid else None
 
 
 def _priced(work: Work, session: Session) -> Cost | None:

@@ -9,6 +9,9 @@ from dpsql.answer.render import guarantee
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
 
+SOON = 5
+"""Runs that what is left must still pay for; with fewer, a run says so."""
+
 State = Literal["released", "stored", "finished", "priced"]
 """released: paid for now; stored: the ledger had its answer; finished: an earlier run did it; priced: a dry run."""
 
@@ -58,6 +61,8 @@ class Report:
     dry: bool
     fits: bool = True
     """Of a dry run: could all of it be paid now?"""
+    runs_left: int | None = None
+    """How many more runs of this price what is left pays for, after this one; None where it cost nothing."""
 
     @property
     def cost(self) -> Cost:
@@ -71,14 +76,31 @@ class Report:
         whole = "nothing" if not cost.epsilon and not cost.delta else guarantee(cost, up=True)
         last = f"{self.job}: {'would cost' if self.dry else 'cost'} {whole}"
         last += "" if self.fits else ", which is more than is left"
+        if self.warning:
+            last += f"\n{self.warning}"
         return "\n".join([*map(str, self.lines), last])
+
+    @property
+    def warning(self) -> str:
+        """That its next runs can't be paid; nothing where they can."""
+        if not self.fits or self.runs_left is None or self.runs_left >= SOON:
+            return ""
+        left = "no more run" if not self.runs_left else f"{self.runs_left} more run{'s' * (self.runs_left > 1)}"
+        then = "then " if self.dry else ""
+        return f"{self.job}: what is {then}left pays for {left} of this price; ask the steward in good time"
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
         told = {"job": self.job, "params": dict(self.params), "dry_run": self.dry, "cost": cost_dict(self.cost)}
-        return {**told, "fits": self.fits, "queries": [line.as_dict() for line in self.lines]}
+        return {
+            **told,
+            "fits": self.fits,
+            "runs_left": self.runs_left,
+            "queries": [line.as_dict() for line in self.lines],
+        }
 
 
-def cost_dict(cost: Cost) -> dict[str, str]:
-    """Exact numbers, as texts."""
-    return {"epsilon": str(cost.epsilon), "delta": str(cost.delta)}
+def cost_dict(cost: Cost) -> dict[str, float | None]:
+    """A price as numbers, with the names that answers have for them."""
+    rho = None if cost.rho is None else float(cost.rho)
+    return {"epsilon": float(cost.epsilon), "delta": float(cost.delta), "rho": rho}

@@ -122,8 +122,15 @@ class RemoteSession(Session):
 
     def can_pay(self, price: Cost) -> bool:
         """Whether what is left would pay this price now."""
+        more = self.pays(price)
+        return more is None or more >= 1
+
+    def pays(self, price: Cost) -> int | None:
+        """How often what is left would pay this price now; None: as often as you like, because it costs nothing."""
         left = self.budget.remaining
-        return price.within(left) if left.rho is None else (price.rho or 0) <= left.rho
+        every = [(left.epsilon, price.epsilon), (left.delta, price.delta)]
+        paid = every if left.rho is None else [(left.rho, price.rho or Fraction(0))]
+        return min((int(most // each) for most, each in paid if each), default=None)
 
     def knows(self, release: str) -> bool:
         """Whether the ledger has a release of one's own with this id."""

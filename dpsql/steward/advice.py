@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from dpsql.backends.choose import file_kind
+from dpsql.backends.lakes import is_lake
 from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import Choose, Limit
@@ -55,8 +56,21 @@ def from_schema(policy: Policy, schema: Mapping[str, Sequence[tuple[str, str]]])
             f"δ = 0 refuses GROUP BY {_listed(hidden)}, whose keys aren't public, and Gaussian noise: set [budget] "
             "delta, say 1e-6, or give them values or references",
         )
+    if policy.on_change == "refuse" and (growing := [t for t in policy.tables.values() if _grows(t)]):
+        named = _listed([f"{table.name} ({table.source})" for table in growing])
+        yield Advice(
+            "on_change",
+            f"a new file of {named} is new data: every query is refused then, a nightly job's, too, until the steward "
+            'runs dpsql refresh --steward; [data] on_change = "accept" takes new files as they come',
+        )
     for name, columns in private.items():
         yield from _table(policy, policy.tables[name], columns)
+
+
+def _grows(table: Table) -> bool:
+    """Is a private table made of whatever files there are: of a pattern, or of a lake's present version?"""
+    source = table.source or ""
+    return not table.public and (table.kind == "catalog" or is_lake(source) or any(c in source for c in "*?["))
 
 
 def _table(policy: Policy, table: Table, columns: Sequence[tuple[str, Type]]) -> Iterator[Advice]:

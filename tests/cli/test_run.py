@@ -206,10 +206,35 @@ def test_a_job_that_does_not_fit_is_refused_as_a_whole(dpsql: Run, job: Path) ->
 def test_a_dry_run_prices_and_does_nothing(dpsql: Run, job: Path) -> None:
     priced = dpsql(*ASK, "--dry-run", "--json")
     told = json.loads(priced.stdout)
-    assert told["event"] == "priced" and told["cost"] == {"epsilon": "3/4", "delta": "0"} and told["fits"]
+    assert told["event"] == "priced" and told["cost"] == {"epsilon": 0.75, "delta": 0, "rho": None} and told["fits"]
     assert spent(dpsql) == 0 and not (job / "out").exists()
     dpsql(*ASK)
     assert dpsql(*ASK, "--dry-run").stdout.endswith("release: would cost nothing\n")
+
+
+def test_prices_are_numbers_for_programs(dpsql: Run, job: Path) -> None:
+    done = dpsql(*ASK, "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    costs = [line["cost"] for line in lines] + [one["cost"] for one in lines[-1]["queries"]]
+    assert len(costs) == 5 and all(isinstance(cost["epsilon"], float) and cost["rho"] is None for cost in costs)
+    assert lines[-1]["cost"]["epsilon"] == 0.75 == sum(one["cost"]["epsilon"] for one in lines[-1]["queries"])
+
+
+def test_a_job_says_in_time_that_its_next_runs_cannot_be_paid(dpsql: Run, job: Path) -> None:
+    """Also where it says nothing else; and not where there is enough for a while."""
+    for epsilon, left in (("14.5", 5), ("15.5", 5), ("24.5", 3), ("49.5", 1), ("99.5", 0)):
+        write(job, JOB.replace("epsilon = 0.25", f"epsilon = {epsilon}"))
+        told = json.loads(dpsql(*ASK, "--dry-run", "--json").stdout)
+        assert told["fits"] and told["runs_left"] == left
+    write(job, JOB.replace("epsilon = 0.25", "epsilon = 24.5"))
+    first = dpsql(*ASK, "-q")
+    assert first.exit_code == 0 and not first.stdout
+    assert first.stderr == (
+        "warning: release: what is left pays for 3 more runs of this price; ask the steward in good time\n"
+    )
+    assert not dpsql(*ASK).stderr  # it is finished, and costs nothing
+    write(job, JOB.replace("epsilon = 0.25", "epsilon = 0.24"))
+    assert not dpsql(*ASK).stderr
 
 
 # ---------------------------------------------------------------- parameters
@@ -374,6 +399,7 @@ def test_logs_are_the_same_whatever_the_rows_are(dpsql: Run, job: Path, caplog: 
             lines = [json.loads(line) for line in dpsql(*ASK, "--json", "--again").stdout.splitlines()]
         logged = [record.getMessage() for record in caplog.records if record.name.startswith("dpsql")]
         assert len(lines) == 3 and len(logged) == 2
+        assert lines[-1].pop("runs_left") > 100  # the ledger says it, and rows don't
         told.append((re.sub(r'"[0-9a-f]{32}"', '"id"', json.dumps(lines)), logged))
     assert told[0] == told[1] and "id" in told[0][0]
 

@@ -89,13 +89,47 @@ def test_categories_that_one_person_brings_make_no_type(value: Any, connect: Con
     assert found == without if value == "n77" else found[0] is dpsql.PolicyError
 
 
-def test_a_pin_makes_one_type_of_what_pandas_types_by_its_rows(connect: Connect) -> None:
+MISSING_ONE = {
+    "BIGINT": ([1, 2], [1, None]),
+    "BOOLEAN": ([True, False], [True, None]),
+    "VARCHAR": ([1, 2], [1, None]),
+    "DECIMAL(9,2)": ([1, 2], [1, None]),
+    "": ([1, 2], [1, None]),
+    "no type of booleans": ([True, False], [True, None]),
+}
+
+
+@pytest.mark.parametrize("case", MISSING_ONE)
+@pytest.mark.parametrize("category", [False, True])
+def test_a_missing_value_makes_no_type_of_what_pandas_types_by_its_rows(
+    case: str, category: bool, connect: Connect
+) -> None:
     """Integers are floats as soon as one of them is missing, and booleans objects."""
-    kinds = {"BIGINT": ([1, 2], [1, None]), "BOOLEAN": ([True, False], [True, None])}
-    for type_, (every, missing) in kinds.items():
-        frames = [pd.DataFrame({"id": [1, 2], "x": values}) for values in (every, missing)]
-        assert frames[0].dtypes["x"] != frames[1].dtypes["x"]
-        assert seen(connect, frames[0], x={"type": type_}) == seen(connect, frames[1], x={"type": type_})
+    frames = [pd.DataFrame({"id": [1, 2], "x": values}) for values in MISSING_ONE[case]]
+    assert frames[0].dtypes["x"] != frames[1].dtypes["x"]
+    if category:
+        frames = [one.assign(x=one["x"].astype("category")) for one in frames]
+    columns = {"x": {"type": case}} if case in TYPES else {}
+    one, other = (seen(connect, frame, **columns) for frame in frames)
+    assert one == other
+    assert (one[0] is dpsql.PolicyError) == (case == "no type of booleans")
+    if case in ("VARCHAR", ""):
+        text = [
+            connect({"t": frame}, {"tables": {"t": {"unit": "row", "columns": columns}}})
+            .query("SELECT COUNT(*) FILTER (CAST(x AS VARCHAR) = '1.0') FROM t", epsilon=10**4)
+            .rows
+            for frame in frames
+        ]
+        assert text == [[(1,)], [(1,)]]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "int64[pyarrow]", "string"])
+def test_a_dtype_that_knows_missing_values_keeps_its_type(dtype: str, connect: Connect) -> None:
+    values = [True, False] if dtype == "boolean" else ["a", "b"] if dtype == "string" else [1, 2]
+    one, other = (pd.DataFrame({"id": [1, 2], "x": pd.array(v, dtype=dtype)}) for v in (values, [values[0], None]))
+    assert seen(connect, one) == seen(connect, other)
+    types = {"Int64": "BIGINT", "boolean": "BOOLEAN", "string": "VARCHAR", "int64[pyarrow]": "BIGINT"}
+    assert types[dtype] in str(seen(connect, one))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +160,17 @@ def test_pins_hold_for_public_objects_as_for_public_files(connect: Connect) -> N
     labels = pd.DataFrame({"k": pd.Series([1, 2], dtype=object), "label": ["one", "two"]})
     tables = {
         "labels": {"public": True, "columns": {"k": {"type": "BIGINT"}}},
-        "t": {"unit": "row", "columns": {"k": {"references": "labels.k"}}},
+        "t": {"unit": "row", "columns": {"k": {"type": "BIGINT", "references": "labels.k"}}},
     }
     session = connect({"labels": labels, "t": pd.DataFrame({"k": [1, 1, 2]})}, {"tables": tables})
     sql = "SELECT label, COUNT(*) FROM t JOIN labels USING (k) GROUP BY label"
     assert session.query(sql, epsilon=10**6).rows == [("one", 2), ("two", 1)]
+
+
+def test_units_of_a_numpy_column_need_a_type_and_the_refusal_says_which(connect: Connect) -> None:
+    data = pd.DataFrame({"id": [1, 2], "x": [1, 2]})
+    with pytest.raises(dpsql.PolicyError) as error:
+        connect({"t": data}, {"tables": {"t": {"unit": "id"}}})
+    assert error.value.code == "unit-type" and 'type = "BIGINT"' in str(error.value)
+    with connect({"t": data}, {"tables": {"t": {"unit": "id", "columns": {"id": {"type": "BIGINT"}}}}}) as session:
+        assert session.query("SELECT COUNT(DISTINCT id) FROM t", epsilon=10**6, max_rows=1).rows == [(2,)]

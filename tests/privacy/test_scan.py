@@ -203,6 +203,19 @@ def test_statistics_that_are_true_are_used(tmp_path: Path) -> None:
             assert any("fits statistics" in fact for fact in session._engine.promises()["t"])
 
 
+@pytest.mark.parametrize("bloom", [False, True])
+def test_bloom_filters_are_believed_of_no_writer(tmp_path: Path, bloom: bool) -> None:
+    """What they say can't be compared with the values, and whoever writes a file may call itself DuckDB."""
+    path = tmp_path / "t.parquet"
+    data = "SELECT 'a' || i % 5 AS s, i AS id FROM range(100) AS t(i)"
+    duckdb.sql(f"COPY ({data}) TO '{path}' (FORMAT parquet, write_bloom_filter {bloom})")
+    filters = duckdb.sql(f"SELECT COUNT(bloom_filter_offset) FROM parquet_metadata('{path}')").fetchall()
+    assert (filters != [(0,)]) == bloom
+    with _session({"source": str(path), "unit": "row"}) as session:
+        assert any("statistics" in fact for fact in session._engine.promises()["t"]) != bloom
+        assert count(session, "s = 'a1'") == 20
+
+
 @pytest.mark.parametrize(("column", "row"), [(None, 0), ("x", 0), ("x", 3), ("y", 2)])
 def test_only_where_no_float_is_nan_nothing_is_done_for_it(tmp_path: Path, column: str | None, row: int) -> None:
     """In whichever column, file or row group it is; NULL and infinity are none."""

@@ -56,6 +56,20 @@ def test_a_policy_that_needs_no_advice_gets_none(folder: Folder) -> None:
     assert folder.advice() == [] and folder.advice("--steward") == []
 
 
+@pytest.mark.parametrize(("source", "said"), [("t.parquet", False), ("*.parquet", True)])
+@pytest.mark.parametrize("on_change", ["refuse", "accept"])
+def test_files_that_stop_a_nightly_job_are_told_before_they_come(
+    folder: Folder, source: str, said: bool, on_change: str
+) -> None:
+    folder.write({"x": [1, 2]}, said="x = { min = 0, max = 9, nullable = false }")
+    policy = folder.path / "policy.toml"
+    policy.write_text(policy.read_text().replace("t.parquet", source) + f'[data]\non_change = "{on_change}"\n')
+    advice = folder.advice()
+    assert advice == folder.advice("--steward") and bool(advice) == (said and on_change == "refuse")
+    if advice:
+        assert "refresh --steward" in advice[0] and 'on_change = "accept"' in advice[0] and "*.parquet" in advice[0]
+
+
 def test_an_epsilon_above_ten_is_said_to_protect_little(folder: Folder) -> None:
     folder.write({"x": [1]}, budget="epsilon = 10")
     assert folder.advice() == []

@@ -147,12 +147,11 @@ def _fits(columns: Sequence[Column]) -> str:
 
 
 def _comparable(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> bool:
-    """Are there only statistics that can be compared with the values? Bloom filters can't be, but for DuckDB's own;
-    and columns must not be called like those that the comparison makes.
+    """Are there only statistics that can be compared with the values? Bloom filters can't be, whoever is said to have
+    written them; and columns must not be called like those that the comparison makes.
     """
     found = connection.execute(
-        f"SELECT COUNT(*) FROM parquet_metadata({paths(files)}) AS m JOIN parquet_file_metadata({paths(files)}) AS f "
-        "USING (file_name) WHERE m.bloom_filter_offset IS NOT NULL AND NOT starts_with(f.created_by, 'DuckDB')"
+        f"SELECT COUNT(*) FROM parquet_metadata({paths(files)}) WHERE bloom_filter_offset IS NOT NULL"
     ).fetchall()
     return bool(found == [(0,)]) and not any(c.name.lower().startswith("dpsql_") for c in columns)
 

@@ -74,9 +74,11 @@ function tableOf(table, open, oninsert) {
   );
 }
 
+const ROLES = { unit: "unit", key: "public key", "key (selected)": "selected key" };
+
 /** A column's range or public keys, and what can be asked of it. */
 function facing({ values, ask }) {
-  const role = ask.startsWith("unit") ? "unit" : ask.startsWith("key") ? "public key" : null;
+  const role = ROLES[ask.split(/[,:]/)[0]];
   return [role && h("span", { class: "tag" }, role), values && h("span", values), !role && !values && h("span", ask)];
 }
 

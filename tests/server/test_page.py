@@ -93,3 +93,23 @@ def as_sent(interval: Interval) -> list[float | None] | None:
     """An interval as JSON has it."""
     ends = [None if interval is None or isinf(end) else end for end in interval or ()]
     return ends if any(end is not None for end in ends) else None
+
+
+def test_only_columns_with_public_keys_have_that_badge() -> None:
+    """By what `inspect._asked` says of a column."""
+    code = f"""
+        import {{ roleOf }} from {json.dumps((page.WEB / "src/sidebar.js").as_uri())};
+        console.log(JSON.stringify(JSON.parse(process.argv[1]).map((ask) => roleOf(ask) ?? "")));
+    """
+    roles = {
+        "key, SUM, AVG, …": "public key",
+        "key": "public key",
+        "key (selected)": "selected key",
+        "key (selected), SUM(CLIP(x, a, b))": "selected key",
+        "unit: COUNT DISTINCT": "unit",
+        "COUNT, no key": "",
+        "keyless": "",
+    }
+    sent = json.dumps(list(roles))
+    run = subprocess.run([needs("node"), "--input-type=module", "-e", code, sent], capture_output=True, check=True)
+    assert json.loads(run.stdout) == list(roles.values())

@@ -76,9 +76,12 @@ function tableOf(table, open, oninsert) {
 
 const ROLES = { unit: "unit", key: "public key", "key (selected)": "selected key" };
 
+/** What a column is first of all, by what the API says can be asked of it; nothing where it is neither unit nor key. */
+export const roleOf = (ask) => ROLES[ask.split(/[,:]/)[0]];
+
 /** A column's range or public keys, and what can be asked of it. */
 function facing({ values, ask }) {
-  const role = ROLES[ask.split(/[,:]/)[0]];
+  const role = roleOf(ask);
   return [role && h("span", { class: "tag" }, role), values && h("span", values), !role && !values && h("span", ask)];
 }
 

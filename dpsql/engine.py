@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Any
 
 from dpsql.accounting.opening import open_ledger
 from dpsql.accounting.signing import Signer
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.ownership import SCAN, promises_of
+from dpsql.analyze.ownership import SCAN, columns_named, is_scan_fact, promises_of, scan_facts, scan_findings
 from dpsql.analyze.recall import Recall
-from dpsql.backends.base import Deadline
+from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
@@ -28,6 +29,7 @@ from dpsql.core.version import VERSION
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
 from dpsql.quote.indexed import Owned
+from dpsql.quote.model import ResponseStep, Step
 from dpsql.quote.plan_cache import PlanCache
 from dpsql.store.unit_index import Indexing, UnitIndexes
 
@@ -53,6 +55,7 @@ class Shared:
         self.policy = policy
         self.settings = from_environment(policy.engine, os.environ)
         self.gate = Gate()
+        self._reading = Lock()
         self._given = dict(sources)
         self._open_sources()
         with ExitStack() as refused:  # whoever is has nothing to close
@@ -105,6 +108,7 @@ class Shared:
         self.stale: LedgerError | None = None
         self._opened: dict[str, str] | None = None  # the versions that sessions are about
         self._objects: dict[str, str] = {}
+        self._parts: dict[str, frozenset[str]] = {}  # the parts of each source that were read in full
         self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
         self.recent = PlanCache()
         self._recall: Recall | None = None
@@ -125,19 +129,59 @@ class Shared:
         """Read each private source in full, once for each version; then read it as plainly as that has shown sound.
 
         Neighbours agree on what was found (Theorem SCAN-1): it is recorded, and a source that isn't one of records, or
-        that holds what no engine reads, is refused.
+        that holds what no engine reads, is refused. Of a source whose columns are read one by one these are the ones
+        that the policy names; others are read when a query names them (`read_named`).
         """
         for one in self.guarded:
-            name, version = one.name, versions[one.name]
-            said = next((p for p in self.ledger.promises(name, version) if p.startswith(SCAN)), None)
-            if said is None:
-                found = self.backend.examine(one)
-                self._require_same(one, version)  # what was read must be what the finding is recorded for
-                said = " ".join([SCAN, *(found or ())])
-                self.ledger.record_promise(name, said, version, found is not None)
-                if found is None:
-                    raise self.backend.unreadable(one)
-            self.backend.trust(one, said.removeprefix(SCAN).split())
+            apart = self.backend.apart(one)
+            parts = [WHOLE_SOURCE] if apart is None else sorted(apart & columns_named(self.policy, one.table))
+            self._read(one, parts, versions[one.name])
+
+    def _read(self, one: Located, parts: Sequence[str], version: str, until: Deadline | None = None) -> None:
+        """See that these parts of a source were read in full for this version, and trust all that ever were."""
+        known = scan_facts(self.ledger.promises(one.name, version))
+        missing = [part for part in parts if part not in known]
+        if missing:
+            found = self.backend.examine(one, missing, until)
+            self._require_same(one, version)  # what was read must be what the finding is recorded for
+            for text, readable in scan_findings(found):
+                self.ledger.record_promise(one.name, text, version, readable)
+            if bad := [part for part, facts in found.items() if facts is None]:
+                raise self.backend.unreadable(one, bad)
+            known |= {part: facts for part, facts in found.items() if facts is not None}
+        self.backend.trust(one, known)
+        self._parts[one.name] = frozenset(known)
+
+    def read_named(self, steps: Sequence[Step | ResponseStep], charged: Deadline | None = None) -> None:
+        """Read in full the columns that these steps name and that nobody has named before, of this version.
+
+        It is free, and comes before anything is charged: what a column's reading shows is as public as it would have
+        been when the source was opened (Theorem SCAN-1), and everybody's from then on. That it can't be read, say for
+        want of memory, is told by one constant text: here an analyst chooses what is read.
+
+        charged: the deadline of a query that was paid for.
+        """
+        apart = {one.name: self.backend.apart(one) for one in self.guarded}
+        if all(columns is None or columns <= self._parts[name] for name, columns in apart.items()):
+            return
+        named = self.backend.named(steps)
+        for one in self.guarded:
+            if named.get(one.name, frozenset()) <= self._parts[one.name]:
+                continue
+            with self._reading:  # nobody reads it twice
+                wanted = sorted(named[one.name] - self._parts[one.name])
+                if wanted:
+                    self._read_late(one, wanted, charged)
+
+    def _read_late(self, one: Located, columns: Sequence[str], charged: Deadline | None) -> None:
+        version = self.versions()[one.name]
+        try:
+            self._read(one, columns, version, charged or self.deadline())
+        except DataError as error:
+            if error.code not in ("no-room", "timeout", "engine"):
+                raise
+            reason = error.aside or error.message
+            raise (unread(reason) if charged is None else engine_failed(reason)) from None
 
     def _require_same(self, one: Located, version: str) -> None:
         marks = file_marks([one])
@@ -259,7 +303,7 @@ class Shared:
         a steward checks, every version is checked before it is asked about. What a check found broken isn't relied on,
         and waits for nobody (Theorem PROMISE-1).
         """
-        used = {name for name in tables if any(not p.startswith("scan ") for p in self.ledger.checked(name))}
+        used = {name for name in tables if any(not is_scan_fact(p) for p in self.ledger.checked(name))}
         if not used:
             return
         for name, promises in self.unchecked({n: v for n, v in self.versions().items() if n in used}).items():
@@ -285,7 +329,9 @@ class Shared:
         versions: those of the private tables, as they are now.
         """
         marks = file_marks(self._open)
-        promises = sorted((table, *sorted(held)) for table, held in self.promises(versions).items())
+        held = self.promises(versions).items()
+        # What a full reading shows changes no plan and no answer (Theorem SCAN-1).
+        promises = sorted((table, *sorted(p for p in of if not is_scan_fact(p))) for table, of in held)
         return tuple(sorted(self.identities(versions).items())), tuple(promises), tuple(sorted(marks.items()))
 
     def catalog(self, versions: Mapping[str, str] | None = None) -> Catalog:

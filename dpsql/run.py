@@ -89,6 +89,7 @@ def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stag
 def _released(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> dict[Stage, Released]:
     """What each stage of a quote released, now or earlier; `paid` is told what was paid for."""
     ledger = payer.engine.ledger
+    payer.engine.read_named([step for stage in quote.stages for step in stage.steps])
     known, receipts = payer.reserve(quote, data, fresh)
     paid += [stage for stage in quote.stages if stage not in known]
     with ledger.working(receipts):
@@ -129,6 +130,7 @@ def _measure(stage: Stage, engine: Shared, until: Deadline, indexing: Indexing) 
     What is found of heavy units on the way never leaves the engine, and changes no integer (Theorem INDEX-1).
     """
     noisy: list[Noisy | Responded] = []
+    engine.read_named(stage.steps, until)  # what it names now that limits and ranges are known: nothing else
     with engine.backend.measuring(until) as rows:
         indexing.count_units(stage.steps, rows)
         for step in stage.steps:

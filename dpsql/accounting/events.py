@@ -241,7 +241,8 @@ class State:
         if not isinstance(body["holds"], bool) or body["version"] not in self.versions.get(body["table"], {}):
             raise Malformed
         place, promise = (body["table"], body["version"]), _name(body["promise"])
-        if promise not in self.promises.get(place, {}) and len(self.spends) > self.spends_before[place]:
+        first = promise not in self.promises.get(place, {}) and not promise.startswith("scan ")  # no promise of theirs
+        if first and len(self.spends) > self.spends_before[place]:
             self.late.add(place)
         self.promises.setdefault(place, {})[promise] = body["holds"]
 

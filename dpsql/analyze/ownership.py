@@ -6,7 +6,8 @@ A promise of the policy proves something only after the steward's check recorded
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Collection, Iterator, Mapping
 from typing import assert_never
 
 from dpsql.core.errors import PrivacyError
@@ -89,9 +90,58 @@ def _check_links(scan: Scan, policy: Policy, promises: Promises) -> None:
             )
 
 
-SCAN = "scan 2"
+SCAN = "scan 3"
 """Which records and values a scan yields (Theorem SCAN-1). What was found of one scan says nothing of another, so it is
 part of the name of each finding: the fact that a source was read in full, and the promises that were verified."""
+
+
+UNREADABLE = "unreadable"
+
+Facts = Mapping[str, tuple[str, ...] | None]
+"""What a full reading has shown of each part of a source: of each column, or of "", the whole of it."""
+
+
+def is_scan_fact(promise: str) -> bool:
+    """Is it what a full reading of a source found, of any kind of scan, and no promise of the policy's?"""
+    return promise.startswith("scan ")
+
+
+def scan_findings(found: Facts) -> Iterator[tuple[str, bool]]:
+    """Under which names it is recorded what a full reading has shown, and whether these parts are readable."""
+    alike: dict[tuple[str, ...] | None, list[str]] = {}
+    for part, facts in found.items():
+        alike.setdefault(facts, []).append(part)
+    for facts, parts in alike.items():
+        words = [UNREADABLE] if facts is None else list(facts)
+        named = [] if parts == [""] else [json.dumps(sorted(parts))]
+        yield " ".join([SCAN, *words, *named]), facts is not None
+
+
+def scan_facts(promises: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """What is known of the parts of a source by what full readings have recorded."""
+    found: dict[str, tuple[str, ...]] = {}
+    for promise in promises:
+        if promise != SCAN and not promise.startswith(f"{SCAN} "):
+            continue
+        words, bracket, names = promise.removeprefix(SCAN).partition("[")
+        for part in json.loads(bracket + names) if bracket else [""]:
+            found[part] = tuple(words.split())
+    return found
+
+
+def columns_named(policy: Policy, table: Table) -> frozenset[str]:
+    """The columns that the policy names of a table, in lower case: listed ones, and those by which owners are found."""
+    named = {*table.columns, *(key.lower() for key in table.key or ())}
+    if isinstance(table.unit, ColumnUnit):
+        named.add(table.unit.column.lower())
+    for other in policy.tables.values():
+        if isinstance(other.unit, LinkedUnit):
+            named |= {here.lower() for here, _ in other.unit.on if other is table}
+            named |= {there.lower() for _, there in other.unit.on if other.unit.through.lower() == table.name.lower()}
+        for column in other.columns.values():
+            if column.references is not None and column.references.table.lower() == table.name.lower():
+                named.add(column.references.column.lower())
+    return frozenset(named)
 
 
 def rows_promise(table: Table) -> str | None:

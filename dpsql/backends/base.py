@@ -43,6 +43,10 @@ Schema = Mapping[str, tuple[tuple[str, str], ...]]
 """Each table's columns and their types, as core/types.py writes them; a type that isn't there is any other text."""
 
 
+WHOLE_SOURCE = ""
+"""The one part of a source that is read as a whole: it stands for all columns together."""
+
+
 # ---------------------------------------------------------------- values
 
 
@@ -193,16 +197,31 @@ class Backend(Protocol):
     def versions(self) -> Versions:
         """Which version of its engine this is."""
 
-    def examine(self, one: Located) -> tuple[str, ...] | None:
-        """What a full reading of a private source shows (Theorem SCAN-1), in words that `trust` understands, in a
-        fixed order; None where it isn't a source of records. Neighbours agree on it.
+    def apart(self, one: Located) -> frozenset[str] | None:
+        """The columns of a private source that are read in full one by one, in lower case; None where it is read as a
+        whole, which is then its only part, called ""."""
+
+    def examine(
+        self, one: Located, columns: Sequence[str], until: Deadline | None = None
+    ) -> Mapping[str, tuple[str, ...] | None]:
+        """What a full reading of these parts of a private source shows (Theorem SCAN-1), of each in words that `trust`
+        understands, in a fixed order; None where it doesn't hold records and readable values. Neighbours agree on it.
+
+        until: when it must have ended. A DataError says why it couldn't be read to the end.
         """
 
-    def unreadable(self, one: Located) -> DataError:
-        """What is said of a source where `examine` gave None."""
+    def unreadable(self, one: Located, columns: Sequence[str]) -> DataError:
+        """What is said of a source where `examine` gave None for these parts."""
 
-    def trust(self, one: Located, shown: Sequence[str]) -> None:
-        """From now on read a source as plainly as this has shown to be sound. Unknown words mean nothing."""
+    def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
+        """From now on read a source as plainly as this has shown to be sound. Unknown words mean nothing.
+
+        shown: of all parts that were ever read in full; queries have no others.
+        """
+
+    def named(self, steps: Sequence[Step | ResponseStep]) -> Mapping[str, frozenset[str]]:
+        """The parts of sources that statements of these steps read, by their tables; of sources that are read as a
+        whole, nothing."""
 
     def measuring(self, until: Deadline | None) -> AbstractContextManager[Measuring]:
         """A way to private rows that ends with the context; its statements are stopped at the deadline."""
@@ -258,13 +277,31 @@ class Kind(Protocol):
 # ---------------------------------------------------------------- the only words about private rows
 
 
-def engine_failed() -> DataError:
-    """What is said whenever a statement over private rows fails."""
-    return DataError(
-        "the engine failed while it read the data; the query stays charged",
-        code="engine",
-        hint="the steward can look at the sources with dpsql check --steward",
+def engine_failed(reason: str = "") -> DataError:
+    """What is said whenever a statement over private rows fails, whatever the reason: rows may be it (attack 72).
+
+    reason: for the steward's log.
+    """
+    told = DataError("the engine failed while it read the data; the query stays charged", code="engine", hint=CAUSES)
+    told.aside = reason
+    return told
+
+
+CAUSES = (
+    "the usual causes are memory, room for what doesn't fit into it, and time: [engine] memory, spill and timeout, and "
+    "reply_after of a server; ask for less at once, or the steward finds which it was in his log, or looks at the "
+    "sources with dpsql check --steward"
+)
+"""The same words for every cause."""
+
+
+def unread(reason: str = "") -> DataError:
+    """What is said where columns that a query is the first to name couldn't be read in full, whatever the reason."""
+    told = DataError(
+        "the engine failed while it read a column for the first time; nothing was charged", code="engine", hint=CAUSES
     )
+    told.aside = reason
+    return told
 
 
 def engine_ended() -> DataError:

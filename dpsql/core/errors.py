@@ -72,6 +72,7 @@ class Error(Exception):
         self.code = code
         self.hint = hint
         self.span = span
+        self.aside = ""  # for the steward's log alone: never shown, and sent to nobody
         self.source: str | None = None
         self.offsets: tuple[int, int] | None = None  # where in the text, until the session knows the text
 

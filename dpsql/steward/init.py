@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
+from dpsql.backends.base import WHOLE_SOURCE
 from dpsql.backends.choose import file_kind, kind_of
 from dpsql.core.errors import PolicyError, nearest
 from dpsql.core.frozen import dataclass
@@ -152,8 +153,9 @@ def _see(inputs: Inputs, folder: Path) -> dict[str, TableSeen]:
     backend = kind_of(policy).open_backend(located, policy.engine, folder)
     try:
         for one in located:
-            if backend.examine(one) is None:  # which every query would be refused for
-                raise backend.unreadable(one)
+            found = backend.examine(one, sorted(backend.apart(one) or [WHOLE_SOURCE]))
+            if bad := [part for part, facts in found.items() if facts is None]:  # which queries would be refused for
+                raise backend.unreadable(one, bad)
         return {
             each.name: see(backend, policy.tables[each.name.lower()], typed=each.kind != "csv")
             for each in inputs.tables

@@ -114,7 +114,7 @@ def test_what_was_verified_is_forgotten_where_other_files_keep_the_version(ledge
     path = file(tmp_path / "t.csv")
     source = Source("t", (path,))
     version = ledger.recognise([source])["t"]
-    ledger.record_promise("t", "scan 2 fits", version, True)
+    ledger.record_promise("t", "scan 3 fits", version, True)
     later(path, "a,b\n1,2\n")
     accept(ledger, source, keep=("t",))
     assert ledger.recognise([source])["t"] == version and ledger.findings("t", version) == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,9 @@ import pytest
 from sqlglot import exp
 
 import dpsql
+from dpsql.analyze.ownership import SCAN
 from dpsql.backends import base
-from dpsql.backends.base import Backend, Contents, Deadline, Exact, Kind, Misread, Versions
+from dpsql.backends.base import WHOLE_SOURCE, Backend, Contents, Deadline, Exact, Kind, Misread, Versions
 from dpsql.backends.choose import kind_of
 from dpsql.backends.dialect import AS_IS, Dialect
 from dpsql.backends.duckdb.dialect import DUCKDB
@@ -80,14 +81,22 @@ class Double:
         self.public, self.twin = PublicDouble(), TwinDouble()
         self.trusted: list[str] = []
 
-    def examine(self, one: Located) -> tuple[str, ...]:
-        return ("fits",)
+    def apart(self, one: Located) -> None:
+        return None
 
-    def unreadable(self, one: Located) -> DataError:
+    def examine(
+        self, one: Located, columns: Sequence[str], until: Deadline | None = None
+    ) -> dict[str, tuple[str, ...] | None]:
+        return {WHOLE_SOURCE: ("fits",)}
+
+    def unreadable(self, one: Located, columns: Sequence[str]) -> DataError:
         raise AssertionError("each source is one of records")
 
-    def trust(self, one: Located, shown: Any) -> None:
-        self.trusted = list(shown)
+    def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
+        self.trusted = list(shown[WHOLE_SOURCE])
+
+    def named(self, steps: Any) -> dict[str, frozenset[str]]:
+        return {}
 
     @contextmanager
     def measuring(self, until: Deadline | None) -> Iterator[Double]:
@@ -192,10 +201,10 @@ def test_types_are_ours(session: dpsql.Session) -> None:
 def test_what_a_reading_shows_is_recorded_and_understood_again(session: dpsql.Session) -> None:
     engine = session._engine
     (one,) = engine.located
-    shown = engine.backend.examine(one)
-    assert shown == ("fits",)
-    assert engine.promises()["t"] == {"scan 2 fits"}
-    engine.backend.trust(one, [*shown, "a word of tomorrow"])
+    shown = engine.backend.examine(one, [WHOLE_SOURCE])
+    assert shown == {WHOLE_SOURCE: ("fits",)} and engine.backend.apart(one) is None
+    assert engine.promises()["t"] == {f"{SCAN} fits"}
+    engine.backend.trust(one, {WHOLE_SOURCE: ["fits", "a word of tomorrow"]})
     assert session.query(SQL, epsilon=1).rows
 
 

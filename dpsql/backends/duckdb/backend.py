@@ -12,7 +12,7 @@ from weakref import finalize
 import duckdb
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact, Misread, Versions, engine_ended
+from dpsql.backends.base import WHOLE_SOURCE, Codes, Deadline, Exact, Misread, Versions, engine_ended
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
@@ -21,9 +21,17 @@ from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
-from dpsql.backends.duckdb.run import execute, main_text, statement_text
-from dpsql.backends.duckdb.scan import Proven
-from dpsql.backends.duckdb.sources import create_view, hold, misread, open_private, prove, read_schema
+from dpsql.backends.duckdb.run import execute, main_text, main_tree, statement_text
+from dpsql.backends.duckdb.scan import Column, NoRoom, Proven
+from dpsql.backends.duckdb.sources import (
+    columns_apart,
+    create_view,
+    hold,
+    misread,
+    open_private,
+    prove,
+    read_schema,
+)
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
 from dpsql.backends.listed import HeavyUnits
@@ -31,8 +39,10 @@ from dpsql.backends.located import Located
 from dpsql.backends.located import locate as locate_sources
 from dpsql.backends.statements.codes import render_codes
 from dpsql.backends.statements.distinct import render_matching
+from dpsql.backends.statements.named import columns_named
 from dpsql.backends.statements.render import render_histogram
 from dpsql.backends.statements.rows import relation
+from dpsql.core.doing import doing
 from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
@@ -104,6 +114,9 @@ class DuckDB:
         self.twin = TwinDatabase(self.public, self.schema)
         cheap = (one for one in located if one.object is not None or one.table.kind in ("parquet", "duckdb"))
         self._again = frozenset(one.table.name.lower() for one in cheap)  # text would be parsed each time
+        self._settings = settings
+        self._apart: dict[str, Mapping[str, Column] | None] = {}
+        self._whole: dict[str, str] = {}  # views with all columns, for the steward, where queries don't have all
         self._misfits: set[str] = set()  # tables from Python whose values don't all fit their types
 
     @property
@@ -111,13 +124,44 @@ class DuckDB:
         """Which DuckDB this is."""
         return versions()
 
-    def examine(self, one: Located) -> tuple[str, ...] | None:
-        """The facts that a full reading shows (Theorem SCAN-1); None where it isn't a source of records."""
-        with closing(Cursor(self._private.cursor(), self._health)) as cursor:
-            found = prove(cursor, one)
-        return None if found is None else tuple(fact for fact in FACTS if getattr(found, fact))
+    def apart(self, one: Located) -> frozenset[str] | None:
+        """The columns of a source that are read in full one by one; None where it is read as a whole."""
+        found = self._columns_apart(one)
+        return None if found is None else frozenset(found)
 
-    def unreadable(self, one: Located) -> DataError:
+    def _columns_apart(self, one: Located) -> Mapping[str, Column] | None:
+        if one.name not in self._apart:
+            with closing(Cursor(self._private.cursor(), self._health)) as cursor:
+                self._apart[one.name] = columns_apart(cursor, one)
+        return self._apart[one.name]
+
+    def examine(
+        self, one: Located, columns: Sequence[str], until: Deadline | None = None
+    ) -> dict[str, tuple[str, ...] | None]:
+        """The facts that a full reading shows of these columns (Theorem SCAN-1); None of one that isn't readable."""
+        known = self._columns_apart(one) or {}
+        with closing(Cursor(self._private.cursor(), self._health)) as cursor, doing(f"reading {one.table.name}"):
+            cursor.until = until
+            try:
+                found = prove(cursor, one, [known[name] for name in columns if name in known])
+            except NoRoom as crowded:
+                raise self._no_room(one, str(crowded)) from None
+        return {
+            name: None if proven is None else tuple(fact for fact in FACTS if getattr(proven, fact))
+            for name, proven in found.items()
+        }
+
+    def _no_room(self, one: Located, column: str) -> DataError:
+        """What is said while a source is opened: what was read is a public fact, and so is that it can't be read."""
+        limits = self._settings
+        return DataError(
+            f"tables.{one.table.name}: to read its column {column} takes more memory than the engine may have "
+            f"({limits.memory}), or more room aside (spill = {limits.spill})",
+            code="no-room",
+            hint="raise [engine] memory or spill; or write the file with smaller row groups",
+        )
+
+    def unreadable(self, one: Located, columns: Sequence[str]) -> DataError:
         """What is said of a source of which no engine reads each value."""
         if one.object is None and one.table.kind == "csv":
             return DataError(
@@ -126,20 +170,40 @@ class DuckDB:
                 hint="save it as UTF-8, close every quote, double quotes inside of quoted fields, end all lines alike, "
                 f"and keep records below {LONGEST:,} bytes",
             )
+        which = [name for name in columns if name]
+        of = f" of {', '.join(which[:12])}{'' if len(which) < 13 else ' and others'}" if which else ""
         return DataError(
-            f"tables.{one.table.name}: a value can't be read: text that isn't UTF-8, or a time out of range",
+            f"tables.{one.table.name}: a value{of} can't be read: text that isn't UTF-8, or a time out of range",
             code="unreadable",
             hint="write the file again with values that their types hold; "
             "`SELECT MAX(column)` over each finds the column",
         )
 
-    def trust(self, one: Located, shown: Sequence[str]) -> None:
-        """Read a source as plainly as its facts allow."""
-        proven = Proven(**{fact: fact in shown for fact in FACTS})
-        if one.object is None:
+    def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
+        """Read a source as plainly as its facts allow. Columns that nobody read in full aren't there for queries."""
+        proven = {name: Proven(**{fact: fact in facts for fact in FACTS}) for name, facts in shown.items()}
+        known = self._columns_apart(one)
+        if one.object is not None:
+            if not proven[WHOLE_SOURCE].fits:
+                self._misfits.add(one.name)
+        elif known is None:
+            whole = proven[WHOLE_SOURCE]
+            create_view(self._private, one, {name.lower(): whole for name, _ in self.schema[one.name]})
+        else:
+            if len(proven) < len(known) and one.name not in self._whole:
+                self._whole[one.name] = f"dpsql_whole_{one.name}"
+                create_view(self._private, one, name=self._whole[one.name])
             create_view(self._private, one, proven)
-        elif not proven.fits:
-            self._misfits.add(one.table.name.lower())
+
+    def named(self, steps: Sequence[Step | ResponseStep]) -> dict[str, frozenset[str]]:
+        """The columns that statements of these steps name, of each table whose columns are read one by one."""
+        apart = {one.name: columns for one in self.located if (columns := self._columns_apart(one)) is not None}
+        found: dict[str, set[str]] = {}
+        for tree in (tree for step in steps for tree in _trees(step)):
+            for name, names in columns_named(tree).items():
+                if name in apart:
+                    found.setdefault(name, set()).update(names & apart[name].keys())
+        return {name: frozenset(names) for name, names in found.items()}
 
     def cursor(self) -> Cursor:
         """A cursor on the private engine, which is locked."""
@@ -188,9 +252,14 @@ class DuckDB:
 
     def look(self, query: exp.Select) -> tuple[Any, ...]:
         """One row, for the steward, who may see the engine's own words."""
+        whole = query.copy()
+        for table in whole.find_all(exp.Table):
+            # Some of its columns may be unread: Theorem SCAN-1 has the same rows for both views.
+            if name := self._whole.get(table.name):
+                table.set("this", exp.to_identifier(name, quoted=True))
         with closing(self.cursor()) as cursor:
             try:
-                row = cursor.execute(as_sql(query, dialect=DUCKDB.name)).fetchone()
+                row = cursor.execute(as_sql(whole, dialect=DUCKDB.name)).fetchone()
             except duckdb.Error as error:
                 raise EngineError(str(error)) from None
         assert row is not None
@@ -212,3 +281,16 @@ class DuckDB:
     def misread(self, one: Located) -> Misread:
         """What a CSV file holds that is passed over."""
         return misread(one)
+
+
+def _trees(step: Step | ResponseStep) -> Iterator[exp.Query]:
+    """The statements of a step."""
+    from dpsql.quote.model import ResponseStep
+
+    if isinstance(step, ResponseStep):
+        yield render_codes(step.statement)
+        return
+    if step.tallies:
+        yield main_tree(step)
+    yield from (render_histogram(h) for h in step.histograms)
+    yield from (render_matching(m) for m in step.matchings)

@@ -69,7 +69,12 @@ def statement_text(step: Step) -> str:
 
 def main_text(step: Step, *, pretty: bool = False) -> str:
     """The text of a step's main statement."""
-    return text_of(render(step.statement, ranks=True), pretty=pretty)
+    return text_of(main_tree(step), pretty=pretty)
+
+
+def main_tree(step: Step) -> exp.Query:
+    """A step's main statement."""
+    return render(step.statement, ranks=True)
 
 
 def _indexed_text(step: Step, *, complete: bool) -> str:

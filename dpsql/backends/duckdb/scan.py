@@ -8,7 +8,8 @@ is NULL. Where a full reading of this very version has shown that it makes no di
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import duckdb
 
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.names import literal, paths, quoted
+from dpsql.core.doing import doing
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 
@@ -103,34 +105,104 @@ def in_folder(name: str, file: str) -> str:
 
 # ---------------------------------------------------------------- a full reading
 
+Shown = dict[str, Proven | None]
+"""What a full reading has shown of each column, by its name; None where a value of it can't be read at all."""
 
-def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated: bool) -> Proven | None:
-    """Read every value of these rows; None where one can't be read at all.
+AT_ONCE = 32
+"""Columns that one statement reads: hundreds of them take an engine minutes and gigabytes to plan."""
+
+WRITTEN = ("min", "min_value", "max", "max_value")
+"""The statistics of a footer that are texts of values."""
+
+
+class NoRoom(Exception):
+    """A full reading of one column takes more memory, or more room aside, than the engine may have."""
+
+
+def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated: bool) -> Shown:
+    """Read every value of these columns of the rows.
 
     validated: whoever made the rows made sure that text is UTF-8.
     """
-    tests = ", ".join(_readable(c, validated=validated) for c in columns)
-    try:
-        *_, fits = connection.execute(f"SELECT {tests}, {_fits(columns)} FROM {rows}").fetchall()[0]
-    except duckdb.Error:
-        return None
-    return Proven(fits=fits)
+
+    def read(some: Sequence[Column]) -> Shown:
+        tests = ", ".join(f"{_readable(c, validated=validated)}, {_fits(c)}" for c in some)
+        found = connection.execute(f"SELECT {tests} FROM {rows}").fetchall()[0]
+        return {c.name: Proven(fits=bool(found[2 * place + 1])) for place, c in enumerate(some)}
+
+    shown: Shown = {}
+    for start in range(0, len(columns), AT_ONCE):
+        with doing(f"columns {start + 1:,} to {min(start + AT_ONCE, len(columns)):,} of {len(columns):,}"):
+            shown |= _halved(read, columns[start : start + AT_ONCE], lambda one: None)
+    return shown
 
 
-def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> Proven | None:
-    """Read every value of parquet files, row group by row group; None where one can't be read at all.
+def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> Shown:
+    """Read every value of these columns of parquet files, row group by row group, a few columns at a time.
 
     DuckDB itself finds text that isn't UTF-8 when it reads parquet.
     """
+    plain = [c for c in columns if not c.ordered]
+    shown = examine(connection, read_parquet(files), plain, validated=True)
+    shown |= {name: replace(one, numbers=True) for name, one in shown.items() if one is not None}
     try:
-        found = [
-            connection.execute(_compared(part, columns)).fetchall()[0][:3] for part in _row_groups(connection, files)
-        ]
-        told = _comparable(connection, files, columns)
+        _keep_footers(connection, files)
+        parts = [] if _has_our_names(connection, files) else _row_groups(connection)
     except duckdb.Error:  # a footer may say what its own types can't hold
-        return examine(connection, read_parquet(files), columns, validated=True)
-    fits, true, numbers = (all(one[i] for one in found) for i in range(3))
-    return Proven(fits=fits, statistics=told and true, numbers=numbers)
+        parts = []
+
+    def read(some: Sequence[Column]) -> Shown:
+        if not parts:
+            return examine(connection, read_parquet(files), some, validated=True)
+        found = [row for part in parts for row in connection.execute(_compared(part, some)).fetchall()]
+        return {c.name: _together([Proven(*facts) for name, *facts in found if name == c.name]) for c in some}
+
+    def alone(one: Column) -> Proven | None:
+        return examine(connection, read_parquet(files), [one], validated=True)[one.name]
+
+    done = len(plain)
+    for some in _alike([c for c in columns if c.ordered]):
+        with doing(f"columns {done + 1:,} to {done + len(some):,} of {len(columns):,}"):
+            shown |= _halved(read, some, alone)
+        done += len(some)
+    connection.execute(f"DROP TABLE IF EXISTS temp.{FOOTERS}")
+    return shown
+
+
+def _together(parts: Sequence[Proven]) -> Proven:
+    """What is true of all row groups; of none, everything is."""
+    return Proven(
+        all(one.fits for one in parts), all(one.statistics for one in parts), all(one.numbers for one in parts)
+    )
+
+
+def _alike(columns: Sequence[Column]) -> Iterator[list[Column]]:
+    """Columns of one type, a few at a time."""
+    kinds: dict[str, list[Column]] = {}
+    for column in columns:
+        kinds.setdefault(column.kind, []).append(column)
+    for of in kinds.values():
+        yield from (of[start : start + AT_ONCE] for start in range(0, len(of), AT_ONCE))
+
+
+def _halved(
+    read: Callable[[Sequence[Column]], Shown], some: Sequence[Column], alone: Callable[[Column], Proven | None]
+) -> Shown:
+    """What `read` shows of columns; where it fails, of each half. alone: of a single column of which it fails."""
+    try:
+        return read(some)
+    except duckdb.Error as error:
+        if len(some) > 1:
+            half = len(some) // 2
+            return _halved(read, some[:half], alone) | _halved(read, some[half:], alone)
+        if _is_crowded(error):
+            raise NoRoom(some[0].name) from None
+        return {some[0].name: alone(some[0])}
+
+
+def _is_crowded(error: duckdb.Error) -> bool:
+    """Is it the machine's fault: memory, or the room aside, that ran out?"""
+    return isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error)
 
 
 def _readable(column: Column, *, validated: bool) -> str:
@@ -141,19 +213,15 @@ def _readable(column: Column, *, validated: bool) -> str:
     return f"MAX({name}) IS NULL"
 
 
-def _fits(columns: Sequence[Column]) -> str:
+def _fits(column: Column) -> str:
     """Does every value fit its type?"""
-    return " AND ".join(f"COALESCE(bool_and({c.test}), TRUE)" for c in columns if c.test is not None) or "TRUE"
+    return "TRUE" if column.test is None else f"COALESCE(bool_and({column.test}), TRUE)"
 
 
-def _comparable(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> bool:
-    """Are there only statistics that can be compared with the values? Bloom filters can't be, whoever is said to have
-    written them; and columns must not be called like those that the comparison makes.
-    """
-    found = connection.execute(
-        f"SELECT COUNT(*) FROM parquet_metadata({paths(files)}) WHERE bloom_filter_offset IS NOT NULL"
-    ).fetchall()
-    return bool(found == [(0,)]) and not any(c.name.lower().startswith("dpsql_") for c in columns)
+def _has_our_names(connection: Runs, files: Sequence[Path]) -> bool:
+    """Are columns called like those that the comparison makes?"""
+    query = f"SELECT COUNT(*) FROM parquet_schema({paths(files)}) WHERE starts_with(lower(name), 'dpsql_')"
+    return bool(connection.execute(query).fetchall() != [(0,)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,23 +233,20 @@ class Part:
     rows: tuple[int, int, int] | None = None
     """The one: its number, its first row, and the first row after it."""
 
-    @property
-    def query(self) -> str:
-        """The rows, each with its file and the number of its row group."""
+    def query(self, columns: Sequence[Column]) -> str:
+        """These columns of the rows, each row with its file and the number of its row group."""
+        shown = ", ".join(["dpsql_file", *(quoted(c.name) for c in columns)])
         source = read_parquet(self.files, ", filename = 'dpsql_file', file_row_number = true")
         if self.rows is None:
-            return f"SELECT *, file_row_number // {self.size} AS dpsql_group FROM {source}"
+            return f"SELECT {shown}, file_row_number // {self.size} AS dpsql_group FROM {source}"
         number, start, end = self.rows
         within = f"file_row_number >= {start} AND file_row_number < {end}"
-        return f"SELECT *, {number} AS dpsql_group FROM {source} WHERE {within}"
+        return f"SELECT {shown}, {number} AS dpsql_group FROM {source} WHERE {within}"
 
 
-def _row_groups(connection: Runs, files: Sequence[Path]) -> list[Part]:
+def _row_groups(connection: Runs) -> list[Part]:
     """Few statements where row groups are of one size, as most writers make them."""
-    listed = connection.execute(
-        "SELECT DISTINCT file_name, row_group_id, row_group_num_rows "
-        f"FROM parquet_metadata({paths(files)}) ORDER BY ALL"
-    ).fetchall()
+    listed = connection.execute(f"SELECT DISTINCT file_name, row_group_id, n FROM {FOOTERS} ORDER BY ALL").fetchall()
     sizes: dict[Path, list[int]] = {}
     for name, _, size in listed:
         sizes.setdefault(Path(name), []).append(size)
@@ -199,45 +264,49 @@ def _row_groups(connection: Runs, files: Sequence[Path]) -> list[Part]:
     return [*parts, *(Part(tuple(of), size) for size, of in alike.items())]
 
 
-def _compared(part: Part, columns: Sequence[Column]) -> str:
-    """Do the values of all columns fit; is what the footers say of each row group true of it; is none of them NaN?
+FOOTERS = "dpsql_footers"
 
-    What can't be compared with its values isn't known to be true: columns without an order, and texts that aren't of
-    the column's type.
+
+def _keep_footers(connection: Runs, files: Sequence[Path]) -> None:
+    """Keep what footers say of each row group and column, for statements that compare it."""
+    said = ", ".join(f"MAX(stats_{name}) AS said_{name}" for name in WRITTEN)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {FOOTERS} AS SELECT file_name, row_group_id, path_in_schema AS name, "
+        "MAX(row_group_num_rows) AS n, COUNT(*) AS told, MAX(stats_null_count) AS nulls, "
+        f"COUNT(bloom_filter_offset) AS blooms, {said} FROM parquet_metadata({paths(files)}) GROUP BY ALL"
+    )
+
+
+def _compared(part: Part, columns: Sequence[Column]) -> str:
+    """For each of these columns, all of one type and ordered: its name, whether all values fit it, whether what the
+    footers say of each row group is true of it, and whether none is NaN. No row: there is none.
+
+    What can't be compared with its values isn't known to be true: columns that a footer names otherwise, texts that
+    aren't of the column's type, and bloom filters, whoever wrote them.
     """
-    seen = [f"{_fits(columns)} AS fits", "COUNT(*) AS n"]
-    said: list[str] = []
-    tests = ["COALESCE(w.n = s.n, FALSE)"]
-    read: list[str] = []
-    numbers: list[str] = []
+    kind = columns[0].kind
+    is_float = Type.parse(kind).is_float
+    seen: list[str] = []
     for i, c in enumerate(columns):
-        name, of = quoted(c.name), f"FILTER (WHERE path_in_schema = {literal(c.name)})"
-        if not c.ordered:
-            seen.append(f"MAX({name}) AS read{i}")
-            read.append(f"COUNT(w.read{i})")
-            tests.append("FALSE")
-            continue
-        number = f" FILTER (WHERE NOT isnan({name}))" if Type.parse(c.kind).is_float else ""
+        name = quoted(c.name)
+        number = f" FILTER (WHERE NOT isnan({name}))" if is_float else ""
         seen.append(f"MIN({name}){number} AS low{i}, MAX({name}){number} AS high{i}, COUNT({name}) AS some{i}")
-        if number:
-            seen.append(f"MAX({name}) AS read{i}")  # NaN, if any is: FACT-NAN-1
-            read.append(f"COUNT(w.read{i})")
-            numbers.append(f"COALESCE(NOT isnan(w.read{i}), TRUE)")
-        said.append(f"COUNT(*) {of} AS told{i}, MAX(stats_null_count) {of} AS null{i}")
-        tests.append(f"COALESCE(s.told{i} = 1, FALSE)")  # else there may be some that aren't compared
-        tests.append(f"COALESCE(w.n - w.some{i} = s.null{i}, TRUE)")
-        for end, sign, names in (("low", ">=", ("min", "min_value")), ("high", "<=", ("max", "max_value"))):
-            for stated in names:
-                said.append(f"MAX(stats_{stated}) {of} AS {stated}{i}")
-                told = f"s.{stated}{i}"
-                within = f"w.{end}{i} {sign} TRY_CAST({told} AS {c.kind})"
-                tests.append(f"({told} IS NULL OR w.{end}{i} IS NULL OR COALESCE({within}, FALSE))")
+        seen.append(f"{_fits(c)} AS fits{i}")
+        if is_float:
+            seen.append(f"COALESCE(NOT bool_or(isnan({name})), TRUE) AS number{i}")
+    every = range(len(columns))
+    spread = [f"unnest([{', '.join(literal(c.name) for c in columns)}]) AS name"]
+    for one in ("low", "high", "some", "fits", *(["number"] if is_float else [])):
+        spread.append(f"unnest([{', '.join(f'{one}{i}' for i in every)}]) AS {one}")
+    tests = ["COALESCE(w.n = s.n AND s.told = 1 AND s.blooms = 0, FALSE)", "COALESCE(w.n - w.some = s.nulls, TRUE)"]
+    for said in WRITTEN:
+        end, sign = ("w.low", ">=") if said.startswith("min") else ("w.high", "<=")
+        within = f"COALESCE({end} {sign} TRY_CAST(s.said_{said} AS {kind}), FALSE)"
+        tests.append(f"(s.said_{said} IS NULL OR {end} IS NULL OR {within})")
+    numbers = "bool_and(w.number)" if is_float else "TRUE"
     return (
-        f"WITH w AS (SELECT dpsql_file, dpsql_group, {', '.join(seen)} FROM ({part.query}) GROUP BY ALL), "
-        "s AS (SELECT file_name, row_group_id, MAX(row_group_num_rows) AS n"
-        f"{''.join(f', {text}' for text in said)} FROM parquet_metadata({paths(part.files)}) GROUP BY ALL) "
-        f"SELECT COALESCE(bool_and(w.fits), TRUE), COALESCE(bool_and({' AND '.join(tests)}), TRUE), "
-        f"COALESCE(bool_and({' AND '.join(numbers) or 'TRUE'}), TRUE)"
-        f"{''.join(f', {one}' for one in read)} FROM w "
-        "LEFT JOIN s ON w.dpsql_file = s.file_name AND w.dpsql_group = s.row_group_id"
+        f"WITH g AS (SELECT dpsql_file, dpsql_group, COUNT(*) AS n, {', '.join(seen)} FROM ({part.query(columns)}) "
+        f"GROUP BY dpsql_file, dpsql_group), w AS (SELECT dpsql_file, dpsql_group, n, {', '.join(spread)} FROM g) "
+        f"SELECT w.name, bool_and(w.fits), bool_and({' AND '.join(tests)}), {numbers} FROM w LEFT JOIN {FOOTERS} AS s "
+        "ON w.dpsql_file = s.file_name AND w.dpsql_group = s.row_group_id AND w.name = s.name GROUP BY w.name"
     )

@@ -9,7 +9,7 @@ Settings are GLOBAL: queries run on cursors, and a cursor doesn't inherit what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import duckdb
 
-from dpsql.backends.base import Misread
+from dpsql.backends.base import WHOLE_SOURCE, Misread
 from dpsql.backends.duckdb.csv_files import examine_csv, read_csv
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.limits import limit
@@ -38,6 +38,9 @@ from dpsql.core.errors import DataError, PolicyError, nearest
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Table
 from dpsql.policy.settings import EngineSettings
+
+NO_COLUMN = "dpsql_no_column"
+"""What a view has whose rows are only counted."""
 
 Connection = duckdb.DuckDBPyConnection
 Schema = dict[str, tuple[tuple[str, str], ...]]
@@ -120,11 +123,23 @@ def _refuse_computed(connection: Connection, one: Located) -> None:
         )
 
 
-def create_view(connection: Connection, one: Located, proven: Proven = NOTHING) -> None:
-    """A view over the files of one source, with the types that the policy pins (Theorem SCAN-1)."""
+def create_view(
+    connection: Connection, one: Located, shown: Mapping[str, Proven] | None = None, name: str | None = None
+) -> None:
+    """A view over the files of one source, with the types that the policy pins (Theorem SCAN-1).
+
+    shown: the columns that it has, in lower case, each with what a full reading showed of it; None: all columns, of
+    which nothing is known. name: the view's, in the place of the table's.
+    """
     with _opening(one):
-        rows = f"SELECT {_columns(connection, one, proven)} FROM ({_raw(connection, one, proven)})"
-        connection.execute(f"CREATE OR REPLACE VIEW {quoted(one.table.name.lower())} AS {rows}")
+        columns = raw_columns(connection, one)
+        if shown is not None:
+            columns = [c for c in columns if c.name.lower() in shown]
+        known = [NOTHING] if shown is None else list(shown.values())
+        whole = Proven(statistics=all(c.statistics for c in known), unquoted=all(c.unquoted for c in known))
+        listed = _columns(one, columns, shown or {}) or f"TRUE AS {NO_COLUMN}"
+        rows = f"SELECT {listed} FROM ({_raw(connection, one, whole)})"
+        connection.execute(f"CREATE OR REPLACE VIEW {quoted(name or one.table.name.lower())} AS {rows}")
 
 
 @contextmanager
@@ -199,11 +214,15 @@ def reading(connection: Runs, one: Located) -> Iterator[str]:
         connection.unregister(_held(one))
 
 
-def _columns(connection: Runs, one: Located, proven: Proven) -> str:
-    """Columns made to fit. Those whose type the policy pins are cast to it; a value that doesn't fit is NULL."""
+def _columns(one: Located, raw: Sequence[Column], shown: Mapping[str, Proven]) -> str:
+    """Columns made to fit. Those whose type the policy pins are cast to it; a value that doesn't fit is NULL.
+
+    shown: what is known of them, by their names in lower case.
+    """
     table, columns = one.table, []
     kind = None if one.object is not None else table.kind
-    for column in raw_columns(connection, one):
+    for column in raw:
+        proven = shown.get(column.name.lower(), NOTHING)
         said = table.column(column.name)
         pinned = said.type if said is not None and said.type is not None else column.kind
         # UHUGEINT: compared with other integers it would be a double, or fail.
@@ -253,26 +272,51 @@ def hold(cursor: Runs, one: Located, *, fits: bool) -> None:
     if fits and all(column.type is None for column in one.table.columns.values()):
         cursor.register(name, one.object)
         return
-    columns = _columns(cursor, one, Proven(fits=fits))
+    raw = raw_columns(cursor, one)
+    columns = _columns(one, raw, {c.name.lower(): Proven(fits=fits) for c in raw})
     cursor.register(_held(one), one.object)
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {_place(one)}")
 
 
-def prove(connection: Cursor, one: Located) -> Proven | None:
-    """What a full reading of a private source shows (Theorem SCAN-1); None where it isn't a source of records."""
+def columns_apart(connection: Runs, one: Located) -> dict[str, Column] | None:
+    """The columns of a source that are read in full one by one, by their names in lower case; None where it is read as
+    a whole: CSV files, of which only listed columns are read, and objects, which are in memory."""
+    if one.object is not None or one.table.kind == "csv" or one.table.public:
+        return None
+    return {c.name.lower(): c for c in raw_columns(connection, one)}
+
+
+def prove(connection: Cursor, one: Located, columns: Sequence[Column]) -> dict[str, Proven | None]:
+    """What a full reading of a private source shows (Theorem SCAN-1), column by column; None where one isn't readable.
+
+    columns: those to read, of a source that is read one by one; else WHOLE_SOURCE is told.
+    """
     if one.object is None and one.table.kind == "csv":
-        aside = Cursor(duckdb.connect(":memory:", config=CONFIG))  # where rejects are stored, and forgotten
-        try:
-            found = examine_csv(one.table, one.files, _used(one.table), aside)
-        finally:
-            aside.close()
-        return None if found is None else Proven(fits=True, unquoted=found.unquoted)
-    columns = raw_columns(connection, one)
-    if one.object is None and one.table.kind == "parquet":
-        folders = folder_columns(connection, one)
-        return examine_parquet(connection, one.files, [c for c in columns if c.name not in folders])
+        return {WHOLE_SOURCE: _prove_csv(one)}
+    raw = [] if one.object is None else raw_columns(connection, one)
     with reading(connection, one) as rows:
-        return examine(connection, f"({rows})", columns, validated=one.object is not None)
+        if one.object is not None:
+            found = examine(connection, f"({rows})", raw, validated=True).values()
+            known = [proven for proven in found if proven is not None]
+            fits = Proven(fits=all(proven.fits for proven in known))
+            return {WHOLE_SOURCE: fits if len(known) == len(found) else None}
+        if one.table.kind == "duckdb":
+            shown = examine(connection, f"({rows})", columns, validated=False)
+        else:
+            folders = folder_columns(connection, one)
+            held = [column for column in columns if column.name not in folders]
+            shown = examine_parquet(connection, one.files, held)
+            shown |= {name: Proven(fits=True, statistics=True, numbers=True) for name in folders}
+    return {name.lower(): proven for name, proven in shown.items()}
+
+
+def _prove_csv(one: Located) -> Proven | None:
+    aside = Cursor(duckdb.connect(":memory:", config=CONFIG))  # where rejects are stored, and forgotten
+    try:
+        found = examine_csv(one.table, one.files, _used(one.table), aside)
+    finally:
+        aside.close()
+    return None if found is None else Proven(fits=True, unquoted=found.unquoted)
 
 
 def _same_schemas(connection: Connection, one: Located) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.backends.base import Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
+from dpsql.backends.base import WHOLE_SOURCE, Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
 from dpsql.backends.located import Located, list_again
 from dpsql.backends.spark.catalog import CatalogTable, catalog_table
 from dpsql.backends.spark.conform import conform
@@ -173,11 +173,17 @@ class Spark:
         """Which Spark answers."""
         return replace(versions(), installed=self._connection.version)
 
-    def examine(self, one: Located) -> tuple[str, ...] | None:
-        """What a full reading shows (Theorem SCAN-1, On Spark)."""
-        return self._files[one.name].examine()
+    def apart(self, one: Located) -> frozenset[str] | None:
+        """Spark reads sources as a whole."""
+        return None
 
-    def unreadable(self, one: Located) -> DataError:
+    def examine(
+        self, one: Located, columns: Sequence[str], until: Deadline | None = None
+    ) -> dict[str, tuple[str, ...] | None]:
+        """What a full reading shows (Theorem SCAN-1, On Spark)."""
+        return {WHOLE_SOURCE: self._files[one.name].examine()}
+
+    def unreadable(self, one: Located, columns: Sequence[str]) -> DataError:
         """What is said of a source with a value that Spark and DuckDB don't read alike."""
         return DataError(
             f"tables.{one.table.name}: a value can't be read by Spark: text that isn't UTF-8, a decimal of too many "
@@ -186,11 +192,16 @@ class Spark:
             hint="write the file again with values that their types hold, and NULL for moments that stand for none",
         )
 
-    def trust(self, one: Located, shown: Sequence[str]) -> None:
+    def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
         """Read a source as plainly as its facts allow."""
+        facts = shown[WHOLE_SOURCE]
         # Theorem BUCKET-1: only where each row of this version was found in its bucket.
-        self._files[one.name].show(proven=FITS in shown, bucketed=BUCKETED in shown)
-        self._tables[one.name] = replace(self._tables[one.name], bucketed=BUCKETED in shown)
+        self._files[one.name].show(proven=FITS in facts, bucketed=BUCKETED in facts)
+        self._tables[one.name] = replace(self._tables[one.name], bucketed=BUCKETED in facts)
+
+    def named(self, steps: Sequence[Step | ResponseStep]) -> dict[str, frozenset[str]]:
+        """Nothing is read by itself."""
+        return {}
 
     @contextmanager
     def measuring(self, until: Deadline | None) -> Iterator[Steps]:

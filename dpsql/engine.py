@@ -137,18 +137,27 @@ class Shared:
             parts = [WHOLE_SOURCE] if apart is None else sorted(apart & columns_named(self.policy, one.table))
             self._read(one, parts, versions[one.name])
 
-    def _read(self, one: Located, parts: Sequence[str], version: str, until: Deadline | None = None) -> None:
+    def _read(self, one: Located, parts: Sequence[str], version: str) -> None:
         """See that these parts of a source were read in full for this version, and trust all that ever were."""
+        self._trust(one, self._facts(one, parts, version))
+
+    def _facts(
+        self, one: Located, parts: Sequence[str], version: str, until: Deadline | None = None
+    ) -> Mapping[str, Sequence[str]]:
+        """What full readings have shown of this version, of these parts at least: what is missing is read now."""
         known = scan_facts(self.ledger.promises(one.name, version))
         missing = [part for part in parts if part not in known]
-        if missing:
-            found = self.backend.examine(one, missing, until)
-            self._require_same(one, version)  # what was read must be what the finding is recorded for
-            for text, readable in scan_findings(found):
-                self.ledger.record_promise(one.name, text, version, readable)
-            if bad := [part for part, facts in found.items() if facts is None]:
-                raise self.backend.unreadable(one, bad)
-            known |= {part: facts for part, facts in found.items() if facts is not None}
+        if not missing:
+            return known
+        found = self.backend.examine(one, missing, until)
+        self._require_same(one, version)  # what was read must be what the finding is recorded for
+        for text, readable in scan_findings(found):
+            self.ledger.record_promise(one.name, text, version, readable)
+        if bad := [part for part, facts in found.items() if facts is None]:
+            raise self.backend.unreadable(one, bad)
+        return {**known, **{part: facts for part, facts in found.items() if facts is not None}}
+
+    def _trust(self, one: Located, known: Mapping[str, Sequence[str]]) -> None:
         self.backend.trust(one, known)
         self._parts[one.name] = frozenset(known)
 
@@ -174,14 +183,18 @@ class Shared:
                     self._read_late(one, wanted, charged)
 
     def _read_late(self, one: Located, columns: Sequence[str], charged: Deadline | None) -> None:
+        self.backend.check_running()
         version = self.versions()[one.name]
         try:
-            self._read(one, columns, version, charged or self.deadline())
+            known = self._facts(one, columns, version, charged or self.deadline())
         except DataError as error:
-            if error.code not in ("no-room", "timeout", "engine"):
+            if error.code in ("unreadable", "data-changed"):  # public facts, in our own words
                 raise
-            reason = error.aside or error.message
-            raise (unread(reason) if charged is None else engine_failed(reason)) from None
+            raise _not_read(error, charged) from None
+        try:
+            self._trust(one, known)
+        except DataError as error:
+            raise _not_read(error, charged) from None
 
     def _require_same(self, one: Located, version: str) -> None:
         marks = file_marks([one])
@@ -378,6 +391,12 @@ class Shared:
         """Close everything. Nothing is pending: the ledger is durable at every step."""
         self.backend.close()
         self.ledger.close()
+
+
+def _not_read(error: DataError, charged: Deadline | None) -> DataError:
+    """What is said where a column couldn't be read for a query that names it first; why is the steward's to know."""
+    reason = error.aside or error.message
+    return unread(reason) if charged is None else engine_failed(reason)
 
 
 def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:

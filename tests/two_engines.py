@@ -17,7 +17,7 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.backends.base import Codes, Exact
+from dpsql.backends.base import WHOLE_SOURCE, Codes, Exact
 from dpsql.backends.choose import file_kind
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.codes import encode
@@ -128,9 +128,9 @@ def beside(session: dpsql.Session, url: str) -> Iterator[Engines]:
     spark = kind.open_backend(engine.located, EngineSettings(), engine.policy.folder)
     try:
         for one in engine.guarded:
-            shown_of = spark.examine(one)
+            shown_of = spark.examine(one, [WHOLE_SOURCE])[WHOLE_SOURCE]
             assert shown_of is not None
-            spark.trust(one, shown_of)
+            spark.trust(one, {WHOLE_SOURCE: shown_of})
         yield Engines(session, spark)
     finally:
         spark.close()

@@ -314,9 +314,5 @@ def engine_ended() -> DataError:
 
 
 def timed_out(limit: str) -> DataError:
-    """What is said when a query's time is up. The limit is public."""
-    return DataError(
-        f"the query took longer than {limit} and was stopped; it stays charged",
-        code="timeout",
-        hint="ask for less at once; more time: [engine] timeout, and reply_after of a server",
-    )
+    """What is said when a query's time is up: how long its rows take may be a matter of them, too (attack 72)."""
+    return engine_failed(f"time: it took longer than {limit} and was stopped")

@@ -102,7 +102,7 @@ def one(engine: Shared, query: exp.Select) -> tuple[Any, ...]:
     except EngineError as error:
         # The steward may see the engine's own words.
         raise DataError(
-            f"the data can't be read: {error}", code="engine", hint="see the sources of the policy"
+            f"the data can't be read: {error}", code="unreadable", hint="see the sources of the policy"
         ) from None
 
 

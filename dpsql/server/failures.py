@@ -12,7 +12,7 @@ import traceback
 
 from dpsql.core.errors import BudgetError, DataError, Error, LedgerError, PrivacyError, ServerError, SQLError
 
-AS_THEY_ARE = frozenset({"release-busy", "receipt-unknown", "no-answer", "timeout"})
+AS_THEY_ARE = frozenset({"release-busy", "receipt-unknown", "no-answer", "engine"})
 """Codes of ledger and data whose texts name nothing but the query's own releases."""
 UNAVAILABLE = {
     "data-changed": "the data changed, and the steward hasn't accepted that yet",
@@ -54,6 +54,7 @@ def for_the_log(error: BaseException) -> dict[str, object]:
     """What the steward is told: of foreign errors the kind and the places in the code alone, since a text may quote a
     row."""
     if isinstance(error, Error):
-        return {"kind": type(error).__name__, "code": error.code, "message": error.message}
+        told: dict[str, object] = {"kind": type(error).__name__, "code": error.code, "message": error.message}
+        return {**told, "reason": error.aside} if error.aside else told
     places = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     return {"kind": type(error).__name__, "places": places[-12:]}

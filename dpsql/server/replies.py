@@ -29,7 +29,7 @@ _STATUS = {
     "release-busy": 503,
     "receipt-unknown": 404,
     "no-answer": 404,
-    "timeout": 503,
+    "engine": 503,
 }
 
 

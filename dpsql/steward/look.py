@@ -17,7 +17,7 @@ def look(backend: Backend, query: exp.Select) -> tuple[Any, ...]:
         return backend.look(query)
     except EngineError as error:
         raise DataError(
-            f"the data can't be read: {error}", code="engine", hint="see the sources of the policy"
+            f"the data can't be read: {error}", code="unreadable", hint="see the sources of the policy"
         ) from None
 
 

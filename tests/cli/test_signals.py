@@ -22,6 +22,7 @@ import pytest
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.opening import account
+from dpsql.backends.base import engine_failed
 from dpsql.backends.duckdb.spill import PREFIX
 
 if sys.platform == "win32":
@@ -292,8 +293,7 @@ def test_a_query_past_its_time_limit_stays_charged_and_gets_a_constant_message(
     with dpsql.connect(place / "policy.toml") as session:
         with pytest.raises(dpsql.DataError) as stopped:
             session.query(ENDLESS)
-        assert stopped.value.code == "timeout"
-        assert stopped.value.message == "the query took longer than 500ms and was stopped; it stays charged"
+        assert str(stopped.value).startswith(str(engine_failed())) and "longer than 500ms" in stopped.value.aside
         assert session.budget.spent.epsilon == 1
         assert session.query("SELECT COUNT(*) FROM visits").rows  # what is quick is still answered
 

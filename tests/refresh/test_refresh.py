@@ -140,9 +140,9 @@ def test_what_was_kept_is_read_and_verified_anew(opened: Open, tmp_path: Path, m
     looked: list[str] = []
     examine = type(engine.backend).examine
 
-    def spied(self: Any, one: Any) -> Any:
+    def spied(self: Any, one: Any, *given: Any) -> Any:
         looked.append(one.name)
-        return examine(self, one)
+        return examine(self, one, *given)
 
     monkeypatch.setattr(type(engine.backend), "examine", spied)
     assert told(engine.refresh(steward=True))[0] == "unchanged" and looked == []

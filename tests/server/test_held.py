@@ -86,7 +86,7 @@ def test_what_takes_longer_gets_a_constant_error_at_its_moment_and_stays_charged
     sql = f"{SQL} HAVING SUM(minutes) > 0"
     with slow.client("carl") as carl:
         reply = carl.post("/v1/query", json={"sql": sql})  # it comes back while the work goes on
-        assert not done.is_set() and reply.status_code == 503 and reply.json()["code"] == "timeout"
+        assert not done.is_set() and reply.status_code == 503 and reply.json()["code"] == "engine"
         done.set()
         time.sleep(0.2)
         (line,) = carl.get("/v1/history").json()["history"]
@@ -109,7 +109,7 @@ def test_how_many_stages_of_a_late_query_were_done_is_not_told(tmp_path: Path, m
     try:
         with found.client("ann") as ann:
             reply = ann.post("/v1/query", json={"sql": SQL})
-            assert reply.status_code == 503 and reply.json()["code"] == "timeout"
+            assert reply.status_code == 503 and reply.json()["code"] == "engine"
             lines = ann.get("/v1/history").json()["history"]
             assert [line["state"] for line in lines] == ["reserved", "reserved"]
     finally:

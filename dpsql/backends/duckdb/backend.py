@@ -16,13 +16,13 @@ from dpsql.backends.base import WHOLE_SOURCE, Codes, Deadline, Exact, Misread, V
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
-from dpsql.backends.duckdb.cursor import Cursor, Health, one_message
+from dpsql.backends.duckdb.cursor import Cursor, Health, NoRoom, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
 from dpsql.backends.duckdb.run import execute, main_text, main_tree, statement_text
-from dpsql.backends.duckdb.scan import Column, NoRoom, Proven
+from dpsql.backends.duckdb.scan import Column, Proven
 from dpsql.backends.duckdb.sources import (
     columns_apart,
     create_view,
@@ -139,13 +139,14 @@ class DuckDB:
         self, one: Located, columns: Sequence[str], until: Deadline | None = None
     ) -> dict[str, tuple[str, ...] | None]:
         """The facts that a full reading shows of these columns (Theorem SCAN-1); None of one that isn't readable."""
-        known = self._columns_apart(one) or {}
-        with closing(Cursor(self._private.cursor(), self._health)) as cursor, doing(f"reading {one.table.name}"):
-            cursor.until = until
-            try:
-                found = prove(cursor, one, [known[name] for name in columns if name in known])
-            except NoRoom as crowded:
-                raise self._no_room(one, str(crowded)) from None
+        with one_message():
+            known = self._columns_apart(one) or {}
+            with closing(Cursor(self._private.cursor(), self._health)) as cursor, doing(f"reading {one.table.name}"):
+                cursor.until = until
+                try:
+                    found = prove(cursor, one, [known[name] for name in columns if name in known])
+                except NoRoom as crowded:
+                    raise self._no_room(one, str(crowded)) from None
         return {
             name: None if proven is None else tuple(fact for fact in FACTS if getattr(proven, fact))
             for name, proven in found.items()
@@ -154,8 +155,9 @@ class DuckDB:
     def _no_room(self, one: Located, column: str) -> DataError:
         """What is said while a source is opened: what was read is a public fact, and so is that it can't be read."""
         limits = self._settings
+        what = f"to read its column {column}" if column else "to read it"
         return DataError(
-            f"tables.{one.table.name}: to read its column {column} takes more memory than the engine may have "
+            f"tables.{one.table.name}: {what} takes more memory than the engine may have "
             f"({limits.memory}), or more room aside (spill = {limits.spill})",
             code="no-room",
             hint="raise [engine] memory or spill; or write the file with smaller row groups",

@@ -17,7 +17,7 @@ from threading import Lock
 
 import duckdb
 
-from dpsql.backends.duckdb.cursor import Cursor
+from dpsql.backends.duckdb.cursor import Cursor, NoRoom, is_crowded
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
@@ -85,7 +85,9 @@ def examine_csv(table: Table, files: tuple[Path, ...], used: frozenset[str], con
         # All of it is fetched: the rejects are there once the scan has ended.
         (number, *_), *_ = connection.execute(f"SELECT COUNT(*), COUNT(COLUMNS(*)) FROM ({rows})").fetchall()
         kinds = connection.execute("SELECT DISTINCT CAST(error_type AS VARCHAR) FROM reject_errors").fetchall()
-    except duckdb.Error:
+    except duckdb.Error as error:
+        if is_crowded(error):
+            raise NoRoom("") from None
         return None
     if number != found.whole or not {kind for (kind,) in kinds} <= _BY_ITSELF:
         return None

@@ -127,5 +127,24 @@ def one_message() -> Iterator[None]:
     """Whatever fails in the engine, fails with one and the same message (attack 9)."""
     try:
         yield
-    except duckdb.Error:
-        raise engine_failed() from None
+    except duckdb.Error as error:
+        raise engine_failed(reason_of(error)) from None
+
+
+class NoRoom(Exception):
+    """To read a column (or a whole source: "") takes more memory, or more room aside, than the engine may have."""
+
+
+def is_crowded(error: duckdb.Error) -> bool:
+    """Is it that memory, or the room aside, ran out?"""
+    return isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error)
+
+
+def reason_of(error: duckdb.Error) -> str:
+    """Why a statement failed, for the steward's log: in our words, since the engine's may quote a row."""
+    said = str(error)
+    if "No space left" in said:
+        return "spill: no space left on the disk"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return "spill: its limit was reached" if "max_temp_directory_size" in said else "memory: its limit was reached"
+    return type(error).__name__

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.backends.duckdb.cursor import Cursor
+from dpsql.backends.duckdb.cursor import Cursor, NoRoom, is_crowded
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.core.doing import doing
 from dpsql.core.frozen import dataclass
@@ -115,10 +115,6 @@ WRITTEN = ("min", "min_value", "max", "max_value")
 """The statistics of a footer that are texts of values."""
 
 
-class NoRoom(Exception):
-    """A full reading of one column takes more memory, or more room aside, than the engine may have."""
-
-
 def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated: bool) -> Shown:
     """Read every value of these columns of the rows.
 
@@ -166,7 +162,7 @@ def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[C
             shown |= _halved(read, some, alone)
         done += len(some)
     connection.execute(f"DROP TABLE IF EXISTS temp.{FOOTERS}")
-    return shown
+    return shown  # where it fails, the table goes with its cursor
 
 
 def _together(parts: Sequence[Proven]) -> Proven:
@@ -195,14 +191,9 @@ def _halved(
         if len(some) > 1:
             half = len(some) // 2
             return _halved(read, some[:half], alone) | _halved(read, some[half:], alone)
-        if _is_crowded(error):
+        if is_crowded(error):
             raise NoRoom(some[0].name) from None
         return {some[0].name: alone(some[0])}
-
-
-def _is_crowded(error: duckdb.Error) -> bool:
-    """Is it the machine's fault: memory, or the room aside, that ran out?"""
-    return isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error)
 
 
 def _readable(column: Column, *, validated: bool) -> str:

@@ -287,9 +287,9 @@ class Connection:
             yield
         except DataError:
             raise
-        except Exception:
+        except Exception as error:
             self._look()
-            raise engine_failed() from None
+            raise engine_failed(type(error).__name__) from None
 
     def _look(self) -> None:
         """Note whether anything can be asked any more."""

@@ -34,7 +34,7 @@ _CODES = {
     "too-many": "53300",
     "busy": "53300",
     "rate": "53300",
-    "timeout": "57014",
+    "engine": "57014",
     "incident": "XX000",
     "unavailable": "57P03",
 }

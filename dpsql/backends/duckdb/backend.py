@@ -184,6 +184,10 @@ class DuckDB:
     def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
         """Read a source as plainly as its facts allow. Columns that nobody read in full aren't there for queries."""
         proven = {name: Proven(**{fact: fact in facts for fact in FACTS}) for name, facts in shown.items()}
+        with one_message():
+            self._show(one, proven)
+
+    def _show(self, one: Located, proven: Mapping[str, Proven]) -> None:
         known = self._columns_apart(one)
         if one.object is not None:
             if not proven[WHOLE_SOURCE].fits:

@@ -109,7 +109,8 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
         case Join():
             return _join(node, needed)
         case Mark():
-            return select([every("a"), alias(_test(node), node.column)], subquery(relation(node.input), "a"))
+            seen = None if needed is None else needed - {node.column} | _asked(node)
+            return select([every("a"), alias(_test(node), node.column)], subquery(relation(node.input, seen), "a"))
         case Union():
             sides = [relation(one) for one in node.inputs]
             whole = sides[0] if len(sides) == 1 else exp.union(*sides, distinct=False, copy=False)
@@ -123,7 +124,8 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
             rows = subquery(relation(node.input, seen), "g")
             return grouped(select([column(node.unit), *keys, *values], rows), by)
         case Windows():
-            rows = subquery(relation(node.input), "w")
+            seen = None if needed is None else needed - {node.column} | _named(node.window)
+            rows = subquery(relation(node.input, seen), "w")
             return select([every("w"), alias(copied(node.window), node.column)], rows)
         case _:
             assert_never(node)
@@ -132,6 +134,11 @@ def relation(node: Relation | PublicTable | Given, needed: Names | None = None) 
 def _named(*expressions: exp.Expr | None) -> Names:
     """The columns that expressions look at."""
     return frozenset(c.name for e in expressions if e is not None for c in nodes_of(e, exp.Column))
+
+
+def _asked(node: Mark) -> Names:
+    """The columns that a mark looks at, of either side."""
+    return _named(*(node.member or ()), node.condition) | frozenset(node.units or ())
 
 
 def _filter(node: Filter, needed: Names | None) -> exp.Select:
@@ -145,7 +152,8 @@ def _filter(node: Filter, needed: Names | None) -> exp.Select:
             kept = exp.Not(this=_test(below)) if isinstance(asked[0], exp.Not) else _test(below)
             inner: Relation = below.input if not rest else Filter(below.input, exp.and_(*(copied(r) for r in rest)))
             constant = exp.Boolean(this=not isinstance(asked[0], exp.Not))
-            rows = select([every("a"), alias(constant, below.column)], subquery(relation(inner), "a"))
+            seen = None if needed is None else needed - {below.column} | _asked(below)
+            rows = select([every("a"), alias(constant, below.column)], subquery(relation(inner, seen), "a"))
             return where(rows, kept)
     seen = None if needed is None else needed | _named(node.condition)
     return where(select([exp.Star()], subquery(relation(below, seen), "f")), copied(node.condition))
@@ -187,7 +195,7 @@ def _sided(e: exp.Expr, left: tuple[str, ...], right: tuple[str, ...]) -> exp.Ex
 
 def _test(node: Mark) -> exp.Expr:
     """Theorem OWN-4. EXISTS never is NULL; IN over public values is as SQL has it."""
-    other = subquery(relation(node.other), "b")
+    other = subquery(relation(node.other, _asked(node)), "b")
     left, right = columns_of(node.input), columns_of(node.other)
     if node.member is not None:
         value, theirs = (_sided(e, left, right) for e in node.member)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dpsql.cli.options import policy_option, steward_option, strict_option
+from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful
 
 
@@ -38,7 +39,8 @@ def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool)
     if steward:
         click.echo("this reads rows of private tables; what it prints is not private", err=True)
     careful()
-    report = run(policy, steward, strict)
+    with progress(quiet=False):
+        report = run(policy, steward, strict)
     click.echo(json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else str(report))
     if steward and (line := learning_line(Policy.load(policy))) is not None:
         click.echo(f"\n{line}", err=True)

@@ -7,6 +7,7 @@ import json
 import click
 
 from dpsql.cli.options import policy_option, steward_option, strict_option
+from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful
 
 
@@ -34,6 +35,6 @@ def index(policy: str, steward: bool, above: int | None, as_json: bool, strict: 
 
     click.echo("this reads rows of private tables; what it prints is not private", err=True)
     careful()
-    with Engine.open(policy, strict_engine=strict) as engine:
+    with progress(quiet=False), Engine.open(policy, strict_engine=strict) as engine:
         found = engine.index(steward=True, above=above)
     click.echo(json.dumps(found.as_dict(), ensure_ascii=False, indent=2) if as_json else str(found))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dpsql.cli.options import policy_option, strict_option
+from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful
 
 EPSILON = "0.5"
@@ -49,6 +50,6 @@ def learn(policy: str, steward: bool, epsilon: str | None, columns: str | None, 
     from dpsql.session import Engine
 
     careful()
-    with Engine.open(policy, strict_engine=strict) as engine:
+    with progress(quiet=False), Engine.open(policy, strict_engine=strict) as engine:
         found = engine.learn(steward=True, epsilon=epsilon or EPSILON, columns=names_in(columns))
     click.echo(json.dumps(found.as_dict(), ensure_ascii=False, indent=2) if as_json else str(found))

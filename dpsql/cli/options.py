@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from dpsql.cli.params import Params, read_params
+from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful, watch
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
@@ -98,14 +99,19 @@ def server_option(command: F) -> F:
 
 @contextmanager
 def opened(
-    policy: str, analyst: str | None = None, *, strict: bool = False, server: str | None = None
+    policy: str, analyst: str | None = None, *, strict: bool = False, server: str | None = None, quiet: bool = False
 ) -> Iterator[Session]:
-    """A session, on files or on a server, whose spend is told if the command is stopped."""
+    """A session, on files or on a server, whose spend is told if the command is stopped.
+
+    quiet: without a sign of life on a terminal, where data are opened for the first time.
+    """
     from dpsql.remote.connect import connect
 
     careful()
     token = os.environ.get("DPSQL_TOKEN") if server else None
-    with connect(server or policy, analyst=analyst, strict_engine=strict, token=token) as session:
+    with ExitStack() as stack:
+        with progress(quiet):
+            session = stack.enter_context(connect(server or policy, analyst=analyst, strict_engine=strict, token=token))
         watch(session)
         yield session
 

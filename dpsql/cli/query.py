@@ -90,7 +90,7 @@ def query(
 
         several = len(statements(text)) if sql is None else 1
         target.takes(several)
-        with progress(quiet) as ended, opened(policy, analyst, strict=strict, server=server) as session:
+        with progress(quiet) as ended, opened(policy, analyst, strict=strict, server=server, quiet=quiet) as session:
             if receipt:
                 session.signer.check()
             run = session.batch if several > 1 else session.query

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.cli.learn import EPSILON, learn_options, names_in
 from dpsql.cli.options import policy_option, steward_option, strict_option
+from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful
 
 if TYPE_CHECKING:
@@ -56,8 +58,10 @@ def refreshed(
 
     click.echo("this reads rows of private tables; what it prints is not private", err=True)
     careful()
-    with Engine.open(policy, strict_engine=strict) as engine:
-        report = engine.refresh(steward=True)
+    with ExitStack() as stack:
+        with progress(quiet=False):
+            engine = stack.enter_context(Engine.open(policy, strict_engine=strict))
+            report = engine.refresh(steward=True)
         shown: dict[str, object] = report.as_dict()
         if not as_json:
             click.echo(str(report), err=err)

@@ -79,7 +79,7 @@ def run(
     found = read_job(job)
     default = ctx.get_parameter_source("policy") is ParameterSource.DEFAULT
     chosen = str(found.policy) if default and found.policy is not None else policy
-    opening = partial(opened, chosen, analyst or found.analyst, strict=strict)
+    opening = partial(opened, chosen, analyst or found.analyst, strict=strict, quiet=quiet)
     with _told(as_json=as_json, quiet=quiet):
         report = perform(
             found, params=given, policy=chosen, folder=folder, opening=opening, dry_run=dry_run, again=again

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from dpsql.cli.options import policy_option
+from dpsql.cli.progress import progress
 
 
 @click.command()
@@ -54,8 +55,10 @@ def serve(policy: str, config: str | None, host: str | None, port: str | None, b
     if (trouble := ensure_built(say)) is not None:
         say(trouble)
     who = Who(_user(), "steward")
+    with progress(quiet=False):
+        engine = Engine.open(policy)
     run(
-        Engine.open(policy),
+        engine,
         settings,
         ready=ready,
         link=who if settings.is_local and not settings.behind_proxy else None,

@@ -280,6 +280,7 @@ def test_progress_is_shown_to_a_terminal_alone_and_leaves_nothing_behind(
     from time import sleep
 
     from dpsql.cli import progress as module
+    from dpsql.core.doing import doing
 
     monkeypatch.setattr(module, "PATIENCE", 0.0)
     monkeypatch.setattr(module, "EVERY", 0.01)
@@ -293,6 +294,10 @@ def test_progress_is_shown_to_a_terminal_alone_and_leaves_nothing_behind(
         ended()
     shown = capsys.readouterr().err
     assert "working, 0 s" in shown and shown.endswith(module.CLEAR)
+    with module.progress(False), module.progress(False), doing("reading people"), doing("columns 1 to 3 of 9"):
+        sleep(0.05)
+    shown = capsys.readouterr().err
+    assert "reading people, columns 1 to 3 of 9, 0 s" in shown and shown.count(module.SIGNS[1]) == 1
     with module.progress(True):
         sleep(0.05)
     assert capsys.readouterr().err == ""

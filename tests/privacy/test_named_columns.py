@@ -23,6 +23,7 @@ from dpsql.backends.base import engine_failed, unread
 from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import scan
 from dpsql.backends.duckdb.cursor import Cursor, NoRoom
+from dpsql.core.doing import done_now
 from dpsql.core.types import Type
 from dpsql.steward.seen import nulls_and_values
 
@@ -277,6 +278,23 @@ def test_columns_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
         read = [text for text in texts if "MIN(" in text]
         assert len(read) == 1 + 2 * 3 and max(text.count("MIN(") for text in read) == scan.AT_ONCE
         assert len(session._engine.promises()["t"]) == 1  # one record
+
+
+def test_whoever_waits_can_see_which_columns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of tables and numbers of columns, and nothing of the rows."""
+    write(tmp_path)
+    seen: list[str] = []
+    real = Cursor.execute
+
+    def spied(self: Cursor, text: str) -> Cursor:
+        if "MIN(" in text:
+            seen.append(done_now())
+        return real(self, text)
+
+    monkeypatch.setattr(Cursor, "execute", spied)
+    with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
+        session.query(NAMED, epsilon=1)
+    assert seen == ["reading t, columns 1 to 2 of 2", "reading t, columns 1 to 1 of 1"] and done_now() == ""
 
 
 def test_a_group_of_columns_of_which_one_cannot_be_read_is_halved(tmp_path: Path) -> None:

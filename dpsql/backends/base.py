@@ -278,7 +278,7 @@ class Kind(Protocol):
 
 
 def engine_failed(reason: str = "") -> DataError:
-    """What is said whenever a statement over private rows fails, whatever the reason: rows may be it (attack 72).
+    """What is said whenever a statement over private rows fails, whatever the reason: rows may be it.
 
     reason: for the steward's log.
     """
@@ -314,5 +314,5 @@ def engine_ended() -> DataError:
 
 
 def timed_out(limit: str) -> DataError:
-    """What is said when a query's time is up: how long its rows take may be a matter of them, too (attack 72)."""
+    """What is said when a query's time is up: how long its rows take may be a matter of them, too."""
     return engine_failed(f"time: it took longer than {limit} and was stopped")

@@ -22,9 +22,11 @@ from dpsql.analyze.ownership import scan_facts
 from dpsql.backends.base import engine_failed, unread
 from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import scan
-from dpsql.backends.duckdb.cursor import Cursor, NoRoom
+from dpsql.backends.duckdb.backend import Steps
+from dpsql.backends.duckdb.cursor import Cursor, NoRoom, one_message
 from dpsql.core.doing import done_now
 from dpsql.core.types import Type
+from dpsql.server.failures import for_the_log, outward
 from dpsql.steward.seen import nulls_and_values
 
 EXACT = 10**9
@@ -173,7 +175,7 @@ REASONS: dict[str, Callable[[], BaseException]] = {
 def test_why_a_column_could_not_be_read_is_told_to_nobody_who_asks(
     tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack 72: an analyst chooses what is read here, and one person's value may be what takes the memory."""
+    """An analyst chooses what is read here, and one person's value may be what takes the memory."""
     write(tmp_path)
     with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
         with monkeypatch.context() as patched:
@@ -185,6 +187,35 @@ def test_why_a_column_could_not_be_read_is_told_to_nobody_who_asks(
         assert session.budget.spent.epsilon == 0 and known(session) - {"other"} == {"id", "listed"}
         assert ("other" in known(session)) == ("view" in reason)
         assert session.query(NAMED, epsilon=EXACT).rows == [(40,)]
+
+
+@pytest.mark.parametrize("reason", [name for name in REASONS if name != "memory"])
+def test_whatever_fails_over_private_rows_says_the_same(
+    tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The price stays charged, and why it failed is for the steward's log alone."""
+    write(tmp_path)
+    with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
+        error = REASONS[reason]()
+
+        def failing_rows(*_: object) -> Any:
+            if isinstance(error, duckdb.Error):
+                with one_message():
+                    raise error
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Steps, "execute", failing_rows)
+            with pytest.raises(dpsql.DataError) as failed:
+                session.query("SELECT AVG(listed) FROM t", epsilon=1)
+        told = failed.value
+        assert (told.message, told.hint, told.code) == (engine_failed().message, engine_failed().hint, "engine")
+        assert told.__cause__ is None and "n77" not in f"{told}{told.args}{told.aside}" and told.aside not in str(told)
+        assert all(word in str(told) for word in ("memory", "spill", "timeout", "reply_after"))
+        assert session.budget.spent.epsilon == 1
+        reason_logged = {"reason": told.aside}
+        assert reason_logged.items() <= for_the_log(told).items() and told.aside
+        assert str(outward(told, "id")) == str(engine_failed())
 
 
 @pytest.mark.parametrize("reason", ["memory", "spill", "disk"])

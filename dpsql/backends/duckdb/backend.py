@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     from dpsql.quote.model import ResponseStep, Step
 
 __all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
+
+NAMED = "columns named"
+"""Under which name a step keeps them, beside its texts."""
 
 FACTS = tuple(field.name for field in fields(Proven))
 
@@ -205,10 +209,10 @@ class DuckDB:
         """The columns that statements of these steps name, of each table whose columns are read one by one."""
         apart = {one.name: columns for one in self.located if (columns := self._columns_apart(one)) is not None}
         found: dict[str, set[str]] = {}
-        for tree in (tree for step in steps for tree in _trees(step)):
-            for name, names in columns_named(tree).items():
+        for step in steps:
+            for name, names in _named_by(step).items():
                 if name in apart:
-                    found.setdefault(name, set()).update(names & apart[name].keys())
+                    found.setdefault(name, set()).update(apart[name].keys() & names)
         return {name: frozenset(names) for name, names in found.items()}
 
     def cursor(self) -> Cursor:
@@ -289,13 +293,24 @@ class DuckDB:
         return misread(one)
 
 
-def _trees(step: Step | ResponseStep) -> Iterator[exp.Query]:
-    """The statements of a step."""
+def _named_by(step: Step | ResponseStep) -> Mapping[str, Collection[str]]:
+    """The columns that a step's statements name, by tables; of a step that may run often it is found once."""
     from dpsql.quote.model import ResponseStep
 
     if isinstance(step, ResponseStep):
-        yield render_codes(step.statement)
-        return
+        return columns_named(render_codes(step.statement))
+    if NAMED not in step.texts:
+        found: dict[str, set[str]] = {}
+        for tree in _trees(step):
+            for name, names in columns_named(tree).items():
+                found.setdefault(name, set()).update(names)
+        step.texts[NAMED] = json.dumps({name: sorted(names) for name, names in found.items()})
+    known: Mapping[str, Collection[str]] = json.loads(step.texts[NAMED])
+    return known
+
+
+def _trees(step: Step) -> Iterator[exp.Query]:
+    """The statements of a step."""
     if step.tallies:
         yield main_tree(step)
     yield from (render_histogram(h) for h in step.histograms)

@@ -218,8 +218,9 @@ def test_bloom_filters_are_believed_of_no_writer(tmp_path: Path, bloom: bool) ->
     """What they say can't be compared with the values, and whoever writes a file may call itself DuckDB."""
     path = tmp_path / "t.parquet"
     data = "SELECT 'a' || i % 5 AS s, i AS id FROM range(100) AS t(i)"
-    duckdb.sql(f"COPY ({data}) TO '{path}' (FORMAT parquet, write_bloom_filter {bloom})")
-    filters = duckdb.sql(f"SELECT COUNT(bloom_filter_offset) FROM parquet_metadata('{path}')").fetchall()
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY ({data}) TO '{path}' (FORMAT parquet, write_bloom_filter {bloom})")
+        filters = plain.execute(f"SELECT COUNT(bloom_filter_offset) FROM parquet_metadata('{path}')").fetchall()
     assert (filters != [(0,)]) == bloom
     with _session({"source": str(path), "unit": "row"}) as session:
         assert ("statistics" in facts(session)["s"]) != bloom

@@ -211,13 +211,15 @@ def nulls_and_values(
     backend: Backend, table: Table, columns: Sequence[tuple[str, Type]]
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """How many rows a table has, and for each column how many NULLs and about how many different values."""
-    asked: list[exp.Expr] = [exp.Count(this=exp.Star())]
-    asked += [count_if(exp.Is(this=column_node(name), expression=exp.Null())) for name, _ in columns]
-    asked += [call("approx_count_distinct", column_node(name)) for name, _ in columns]
-    rows, *found = look(backend, exp.select(*asked).from_(table_node(table)))
-    names = [name for name, _ in columns]
-    nulls, distinct = found[: len(names)], found[len(names) :]
-    return rows, dict(zip(names, nulls, strict=True)), dict(zip(names, distinct, strict=True))
+    rows, nulls, distinct = _total(backend, table), dict[str, int](), dict[str, int]()
+    for start in range(0, len(columns), AT_ONCE):
+        names = [name for name, _ in columns[start : start + AT_ONCE]]
+        asked = [count_if(exp.Is(this=column_node(name), expression=exp.Null())) for name in names]
+        asked += [call("approx_count_distinct", column_node(name)) for name in names]
+        found = look(backend, exp.select(*asked).from_(table_node(table)))
+        nulls |= dict(zip(names, found[: len(names)], strict=True))
+        distinct |= dict(zip(names, found[len(names) :], strict=True))
+    return rows, nulls, distinct
 
 
 def unit_rows(backend: Backend, policy: Policy, table: Table) -> UnitRows | None:

@@ -26,6 +26,7 @@ from dpsql.backends.duckdb.backend import Steps
 from dpsql.backends.duckdb.cursor import Cursor, NoRoom, one_message
 from dpsql.core.doing import done_now
 from dpsql.core.types import Type
+from dpsql.refresh.promises import AT_ONCE
 from dpsql.server.failures import for_the_log, outward
 from dpsql.steward.seen import nulls_and_values
 
@@ -326,6 +327,27 @@ def test_whoever_waits_can_see_which_columns_are_read(tmp_path: Path, monkeypatc
     with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
         session.query(NAMED, epsilon=1)
     assert seen == ["reading t, columns 1 to 2 of 2", "reading t, columns 1 to 1 of 1"] and done_now() == ""
+
+
+def test_a_steward_s_look_at_all_columns_is_a_few_at_a_time_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, **{f"c{i}": [i] * 99 + [None] for i in range(3 * AT_ONCE)})
+    with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
+        engine, asked = session._engine, list[int]()
+        real = type(engine.backend).look
+
+        def spied(self: Any, query: Any) -> Any:
+            asked.append(len(query.expressions))
+            return real(self, query)
+
+        monkeypatch.setattr(type(engine.backend), "look", spied)
+        types = [(name, Type.parse(kind)) for name, kind in engine.schema["t"]]
+        _, nulls, distinct = nulls_and_values(engine.backend, engine.policy.tables["t"], types)
+        assert (
+            nulls.pop("c7") == 1 == distinct.pop("c7") and set(nulls) == set(distinct) and len(nulls) == len(types) - 1
+        )
+        assert max(asked) == 2 * AT_ONCE
 
 
 def test_a_group_of_columns_of_which_one_cannot_be_read_is_halved(tmp_path: Path) -> None:

@@ -7,13 +7,17 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
+import time_limit
 from golden_files import Case, rewrite
+from named import Named
 from seeding import FRESH, Seeding
 from services import left_out
 from support import SPARK, WHOLE, Connect
+from usual_signals import usual
 
 import dpsql
 from dpsql.backends.choose import read_constants
@@ -25,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the diff")
     parser.addoption("--seed", default="1", help=f"of the noise in tests; {FRESH!r}: the operating system's")
     parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
+    parser.addoption("--one-in", type=int, help="run one in so many of the quicker tests, and all that run everywhere")
     parser.addoption("--spark", action="store_true", help="with --whole: all queries of shared suites on Spark, too")
 
 
@@ -36,6 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Seeding(config.getoption("--seed")))
     if config.getoption("--spark"):
         os.environ[SPARK] = "1"
+    config.pluginmanager.register(time_limit)
+    if not hasattr(config, "workerinput"):  # there reports of all workers come together
+        config.pluginmanager.register(Named(config))
 
 
 LONGEST = ("test_spark", "test_quality", "test_browser", "test_scan", "test_unit_index", "test_attacks",
@@ -46,6 +54,10 @@ LONGEST = ("test_spark", "test_quality", "test_browser", "test_scan", "test_unit
 """Files that take long, whatever their number of tests: they begin first, so that no worker waits for one at last."""
 
 
+WHOLE_LIMIT = 3 * 3600
+"""Seconds that a test may take with --whole; else `timeout` in pyproject.toml says it."""
+
+
 GOLDEN = (5**0.5 - 1) / 2
 """Its multiples lie evenly between 0 and 1, without a period: a sample by them leaves out no row or column of cases."""
 
@@ -53,6 +65,13 @@ GOLDEN = (5**0.5 - 1) / 2
 def in_sample(number: int, one_in: int) -> bool:
     """Is the case of this number in a sample of one in so many?"""
     return number * GOLDEN % 1 < 1 / one_in
+
+
+def among(item: pytest.Item, one_in: int | None) -> bool:
+    """Is a test among one in so many? By its name alone, so that other tests don't change it."""
+    if one_in is None or item.get_closest_marker("everywhere"):
+        return True
+    return item.path.stem not in LONGEST and crc32(item.nodeid.encode()) % one_in == 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,10 +84,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         number = seen[item.nodeid.split("[")[0]]
         seen[item.nodeid.split("[")[0]] += 1
         taken = mark is None or in_sample(number, mark.args[0])
-        (kept if taken and (whole or not item.get_closest_marker("long")) else left).append(item)
+        taken = taken and (whole or not item.get_closest_marker("long")) and among(item, config.getoption("--one-in"))
+        (kept if taken else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
+    if config.getoption("--whole") and config.getoption("timeout", None) is None:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(WHOLE_LIMIT))
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
@@ -94,6 +117,13 @@ def has_limits(policy: dict[str, Any]) -> bool:
     return any(key.startswith("max_") for part in parts for key in part) or all(
         table.get("unit") == "row" for table in policy["tables"].values() if not table.get("public")
     )
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Signals do what they do to a program in a terminal, whoever started the tests."""
+    with usual():
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.core.errors import DataError
 from dpsql.core.stoppable import TimeUp, stoppable, to_the_end
 
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("usual_signals")]
+
 ENDLESS = "SELECT SUM(a.range * b.range) FROM range(10000000) a, range(10000000) b"
 
 

@@ -308,6 +308,7 @@ def test_a_waiter_goes_on_at_once_when_the_work_fails(path: Path) -> None:
 
 
 @posix
+@pytest.mark.usefixtures("usual_signals")
 def test_a_signal_ends_the_wait_and_leaves_nothing(path: Path) -> None:
     with Ledger(path, ACCOUNT) as one, Ledger(path, ACCOUNT) as other:
         reserve(one)

@@ -28,7 +28,7 @@ from dpsql.backends.duckdb.spill import PREFIX
 if sys.platform == "win32":
     pytest.skip("there are no such signals here", allow_module_level=True)
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("usual_signals")]
 
 ROOT = Path(__file__).parents[2]
 POLICY = """

@@ -176,12 +176,12 @@ def test_a_refusal_names_the_epsilon_that_was_asked_for_however_many_stages_ther
 # ---------------------------------------------------------------- claims that nobody works on
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_whoever_is_interrupted_when_he_has_just_paid_leaves_no_claim(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = opened(connect, PEOPLE, "basic")
     reserve = Ledger.reserve
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 
     def interrupted(self: Ledger, *arguments: Any, **options: Any) -> Any:
         found = reserve(self, *arguments, **options)
@@ -194,7 +194,6 @@ def test_whoever_is_interrupted_when_he_has_just_paid_leaves_no_claim(
         patched.setattr(Ledger, "reserve", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.query(RANGED, epsilon=1)
-    signal.signal(signal.SIGINT, before)
     charged = session.charged
     assert charged is not None and len(spends(session)) == 2 and not session.paying
     with session._engine.ledger._store.snapshot() as db:

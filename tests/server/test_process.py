@@ -20,6 +20,8 @@ from servers import make_policy
 
 import dpsql
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 
 
@@ -31,9 +33,11 @@ def served(policy: Path, after: str) -> Iterator[tuple[subprocess.Popen[str], ht
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline() + process.stderr.readline()
-            found = re.search(r"(http://\S+)/#login=(\S+)", said)
-            assert found is not None, said + process.stderr.read()
+            said, found = "", None
+            while found is None and (line := process.stderr.readline()):  # it may build the page first
+                said += line
+                found = re.search(r"(http://\S+)/#login=(\S+)", line)
+            assert found is not None, said
             with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as client:
                 assert client.post("/v1/login", json={"token": found[2]}).json()["role"] == "steward"
                 yield process, client

@@ -21,6 +21,7 @@ from dpsql.sql.dialect import DIALECT
 from dpsql.sql.google import Option, attach, lift
 from dpsql.sql.parameters import Spots, bound, check_names, refused_mark, separated, written
 from dpsql.sql.pivot import statement
+from dpsql.sql.refuse import RESERVED
 from dpsql.sql.trees import nodes, nodes_of
 
 MAX_LENGTH = 100_000
@@ -98,8 +99,10 @@ def _parsed(text: str, shown: str, values: Spots) -> Tree:
     try:
         statements = _DUCKDB.parser().parse(lifted.tokens, text)
     except ParseError as error:
-        raise _syntax_error(text, error) from None
+        raise _keyword(text, lifted.tokens) or _syntax_error(text, error) from None
     root = next(s for s in statements if s is not None)
+    if any(map(_lacks_operands, root.walk())) and (keyword := _keyword(text, lifted.tokens)) is not None:
+        raise keyword
     if isinstance(root, exp.Pivot):
         root = statement(root)
     if not isinstance(root, exp.Query):
@@ -245,6 +248,46 @@ def _unclosed(text: str) -> SQLError:
         + ("" if what == "comment" else "; a quote inside a text is written twice"),
         span=None if found is None else Span.of(text, found.start(), found.end()),
     )
+
+
+_T = TokenType
+_OPERATORS = {
+    _T.EQ, _T.NEQ, _T.LT, _T.LTE, _T.GT, _T.GTE, _T.PLUS, _T.DASH, _T.STAR, _T.SLASH, _T.DIV, _T.MOD, _T.DPIPE, _T.AND,
+    _T.OR, _T.BETWEEN, _T.LIKE, _T.ILIKE, _T.COMMA, _T.ALIAS, _T.DOT,
+}  # fmt: skip
+_BEFORE_NAMES = _OPERATORS | {
+    _T.SELECT, _T.DISTINCT, _T.FROM, _T.JOIN, _T.ON, _T.WHERE, _T.HAVING, _T.QUALIFY, _T.GROUP_BY, _T.ORDER_BY,
+    _T.PARTITION_BY, _T.NOT, _T.WHEN, _T.THEN, _T.ELSE, _T.L_PAREN, _T.L_BRACKET,
+}  # fmt: skip
+_AFTER_NAMES = _OPERATORS | {
+    _T.FROM, _T.JOIN, _T.ON, _T.WHERE, _T.HAVING, _T.QUALIFY, _T.GROUP_BY, _T.ORDER_BY, _T.LIMIT, _T.ASC, _T.DESC,
+    _T.IS, _T.IN, _T.WHEN, _T.THEN, _T.ELSE, _T.END, _T.R_PAREN, _T.R_BRACKET, _T.SEMICOLON,
+}  # fmt: skip
+"""What stands around the name of a column or a table."""
+
+_NAMES_NOTHING = RESERVED - {"null", "true", "false", "default", "all", "end"}  # these stand there by themselves, too
+
+
+def _keyword(text: str, tokens: Sequence[Token]) -> SQLError | None:
+    """Of a text that can't be understood: the first keyword where only a name makes sense; None if there is none."""
+    for i, token in enumerate(tokens):
+        if token.text.lower() not in _NAMES_NOTHING or token.token_type in (_T.IDENTIFIER, _T.STRING):
+            continue
+        before = tokens[i - 1].token_type if i else None
+        after = tokens[i + 1].token_type if i + 1 < len(tokens) else _T.SEMICOLON
+        if before in _BEFORE_NAMES and after in _AFTER_NAMES and (token.token_type, after) != (_T.CASE, _T.WHEN):
+            message = f"{token.text} is a keyword of SQL, and stands where a name should"
+            return _at(
+                text, token, message, "syntax", f'quote it, if it is the name of a column or table: "{token.text}"'
+            )
+    return None
+
+
+def _lacks_operands(node: exp.Expr) -> bool:
+    """Does a SELECT, or a DISTINCT of an aggregate, have nothing behind it? The parser lets that pass."""
+    if isinstance(node, exp.Select):
+        return not node.expressions
+    return isinstance(node, exp.Distinct) and not node.expressions and not isinstance(node.parent, exp.Select)
 
 
 def _syntax_error(text: str, error: ParseError) -> SQLError:

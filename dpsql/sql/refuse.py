@@ -19,7 +19,7 @@ Place = exp.Expr | Iterable[exp.Expr] | None
 
 LONGEST_NUMBER = 9  # characters of a number that a hint names
 
-_RESERVED = {
+RESERVED = {
     "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
     "collate", "column", "constraint", "create", "default", "deferrable", "desc", "describe", "distinct", "do", "else",
     "end", "except", "false", "fetch", "for", "foreign", "from", "group", "having", "in", "initially", "intersect",
@@ -28,6 +28,7 @@ _RESERVED = {
     "some", "summarize", "symmetric", "table", "then", "to", "trailing", "true", "union", "unique", "unpivot", "using",
     "variadic", "when", "where", "window", "with",
 }  # fmt: skip
+"""Words that name nothing unless they are quoted."""
 
 
 def offsets(place: Place) -> tuple[int, int] | None:
@@ -81,4 +82,4 @@ def shown(node: exp.Expr, limit: int = 60) -> str:
 
 def _plain(name: str) -> bool:
     """Is it a name that needs no quotes?"""
-    return re.fullmatch(r"[A-Za-z_]\w*", name) is not None and name.lower() not in _RESERVED
+    return re.fullmatch(r"[A-Za-z_]\w*", name) is not None and name.lower() not in RESERVED

@@ -504,6 +504,69 @@ error: the SQL can't be parsed: something is missing at >
      |           ^
 help: check it near the mark
 ----
+-- a keyword for a column
+SELECT union FROM people
+
+SQLError syntax at 1:8+5
+error: union is a keyword of SQL, and stands where a name should
+   1 | SELECT union FROM people
+     |        ^^^^^
+help: quote it, if it is the name of a column or table: "union"
+----
+-- a keyword in an expression
+SELECT COUNT(*) FROM people WHERE union > 3
+
+SQLError syntax at 1:35+5
+error: union is a keyword of SQL, and stands where a name should
+   1 | SELECT COUNT(*) FROM people WHERE union > 3
+     |                                   ^^^^^
+help: quote it, if it is the name of a column or table: "union"
+----
+-- a keyword after a comma
+SELECT COUNT(*), select FROM people
+
+SQLError syntax at 1:18+6
+error: select is a keyword of SQL, and stands where a name should
+   1 | SELECT COUNT(*), select FROM people
+     |                  ^^^^^^
+help: quote it, if it is the name of a column or table: "select"
+----
+-- a keyword behind a CASE
+SELECT SUM(CASE WHEN union > 1 THEN 1 ELSE NULL END) FROM people
+
+SQLError syntax at 1:22+5
+error: union is a keyword of SQL, and stands where a name should
+   1 | SELECT SUM(CASE WHEN union > 1 THEN 1 ELSE NULL END) FROM people
+     |                      ^^^^^
+help: quote it, if it is the name of a column or table: "union"
+----
+-- a keyword for a table
+SELECT COUNT(*) FROM union
+
+SQLError syntax at 1:22+5
+error: union is a keyword of SQL, and stands where a name should
+   1 | SELECT COUNT(*) FROM union
+     |                      ^^^^^
+help: quote it, if it is the name of a column or table: "union"
+----
+-- a keyword in an aggregate
+SELECT SUM(distinct) FROM people
+
+SQLError syntax at 1:12+8
+error: distinct is a keyword of SQL, and stands where a name should
+   1 | SELECT SUM(distinct) FROM people
+     |            ^^^^^^^^
+help: quote it, if it is the name of a column or table: "distinct"
+----
+-- no keyword is at fault
+SELECT SUM(CASE WHEN age > 1 THEN true ELSE NULL END, FROM people
+
+SQLError syntax at 1:60+6
+error: the SQL can't be parsed: too many arguments at people
+   1 | SELECT SUM(CASE WHEN age > 1 THEN true ELSE NULL END, FROM people
+     |                                                            ^^^^^^
+help: check it near the mark
+----
 -- misspelt keyword
 SELEC COUNT(*) FROM people
 

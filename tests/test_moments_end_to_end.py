@@ -345,3 +345,19 @@ def test_many_rows_whose_variance_noise_hides_are_too_noisy_and_not_too_few() ->
     assert any("too few" in plain_table(one) for one in answers)  # of the group that nobody is in
     without = [one for one in answers if all("too noisy" not in line for line in plain_table(one).splitlines())]
     assert all(hidden not in " ".join(one.notes) for one in without)
+
+
+def test_a_geometric_mean_shows_the_range_of_its_column_and_not_that_of_logarithms() -> None:
+    data = pa.table({"id": np.arange(20_000), "x": np.arange(20_000) % 2000 + 1.0})
+    policy = dpsql.Policy.from_dict(
+        {
+            "budget": {"epsilon": 100},
+            "privacy": {"max_rows": 1},
+            "tables": {"t": {"unit": "id", "columns": {"x": {"min": 1, "max": 1000}}}},
+        }
+    )
+    with dpsql.connect(policy, sources={"t": data}, ledger=":memory:") as session:
+        quote = str(session.explain("SELECT GEOMEAN(x) FROM t", epsilon=10))
+        answer = session.query("SELECT GEOMEAN(x) FROM t", epsilon=10)
+    assert "range [1, 1,000] (t.x: policy [1, 1000])" in quote
+    assert any("outside of the range of GEOMEAN(t.x) [1, 1000]" in note for note in answer.notes)

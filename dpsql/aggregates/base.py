@@ -134,6 +134,10 @@ class Recipe(Form):
         """What is measured, given what it is written of."""
         return argument
 
+    def written_end(self, end: float) -> float:
+        """An end of the range of what is measured, as an end of what it is written of: for people to read."""
+        return end
+
     def needs(self, call: Call) -> tuple[Quantity, ...]:
         """The quantities it is made of."""
         raise NotImplementedError

@@ -29,6 +29,9 @@ class GeometricMean(Average):
     def value(self, argument: exp.Expr) -> exp.Expr:
         return exp.Ln(this=argument)  # Theorem POST-1: e to the average of the logarithms
 
+    def written_end(self, end: float) -> float:
+        return float(f"{math.exp(min(end, 709.78)):.9g}")  # ends of logarithms are rounded outward
+
     def answer(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Arrow:
         mean, positive = self._mean(call, noisy)
         return column(np.exp(mean), ~positive)

@@ -422,7 +422,7 @@ def _clipped(argument: Argument, *, open_ranges: bool) -> Iterator[_Clipped]:
         if not open_ranges and _holds(value.hard, low, high):
             continue
         text = as_sql(call.node).replace('"', "")
-        shown = f"{place}{text} [{float(low):g}, {float(high):g}]"
+        shown = f"{place}{text} [{recipe.written_end(float(low)):g}, {recipe.written_end(float(high)):g}]"
         yield _Clipped(shown, places.index(place), written, value.range, call.where)
 
 

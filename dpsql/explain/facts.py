@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.aggregates import RECIPES, present
+from dpsql.aggregates import RECIPES, Recipe, present
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.clipping_bias import ClippingBias
 from dpsql.analyze.checked import value_key
@@ -289,9 +289,9 @@ def _aggregate(step: Step, place: int, before: int, bias: ClippingBias, *, learn
     if argument.clip is not None:
         facts["clip"] = {"low": float(argument.clip.low), "high": float(argument.clip.high)}
     elif argument.value is not None and argument.recipe.ranged:
-        facts["range"] = _range(argument.value)
+        facts["range"] = _range(argument.value, argument.recipe)
         if argument.second is not None:
-            facts["second_range"] = _range(argument.second)
+            facts["second_range"] = _range(argument.second, argument.recipe)
     return facts
 
 
@@ -306,9 +306,13 @@ def _presence(step: Step, call: Call) -> Facts:
     }
 
 
-def _range(value: Scalar) -> Facts:
+def _range(value: Scalar, recipe: Recipe) -> Facts:
     found = value.range
-    return {"low": _end(found.low), "high": _end(found.high), "from": [w.replace('"', "") for w in found.why]}
+    ends = {
+        name: recipe.written_end(float(end)) if isinstance(end, Fraction) else _end(end)
+        for name, end in (("low", found.low), ("high", found.high))
+    }
+    return {**ends, "from": [w.replace('"', "") for w in found.why]}
 
 
 def _needs(call: Call) -> tuple[Quantity, ...]:

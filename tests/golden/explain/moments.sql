@@ -193,6 +193,6 @@ measured
 
 output
   geomean(height)  GEOMEAN(people.height), from [1]
-                   range [-0.693, 0.916] (people.height: policy [0.5, 2.5]); values outside are clipped
+                   range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
                    within 0.0127 for one cell with 95% where it has 1,000 rows
                    the error shrinks as 1/n: twice the rows, half of it

@@ -24,7 +24,7 @@ from dpsql.cli.output import Target
 from dpsql.cli.shell import terminal
 from dpsql.cli.shell.loop import Shell
 from dpsql.cli.shell.piped import pieces
-from dpsql.cli.shell.reading import is_whole
+from dpsql.cli.shell.reading import is_whole, leaves
 from dpsql.core.errors import ExtraError
 
 Run = Callable[..., Result]
@@ -52,6 +52,16 @@ def test_a_text_that_goes_on_is_known(text: str) -> None:
 def test_statements_of_a_pipe_come_with_their_lines() -> None:
     lines = [b"\xef\xbb\xbf\\d\n", b"\n", b"SELECT 1,\n", b" ';'\n", b"; SELECT 2;\n", b"  \\q\n", b"SELECT 3"]
     assert list(pieces(lines)) == [(1, "\\d"), (3, "SELECT 1,\n ';'\n; SELECT 2;"), (6, "\\q"), (7, "SELECT 3")]
+
+
+@pytest.mark.parametrize("text", ["SELECT 1\n\\q", "SELECT 1,\n  \\QUIT \n", "SELECT (\n\\exit"])
+def test_q_on_a_line_of_its_own_ends_a_statement_that_has_no_end(text: str) -> None:
+    assert is_whole(text) and leaves(text)
+
+
+@pytest.mark.parametrize("text", ["SELECT '\n\\q", "SELECT 1 /*\n\\q", "SELECT 1 \\q", "SELECT 1\n\\d", "\\q"])
+def test_q_in_a_quote_or_behind_something_does_not(text: str) -> None:
+    assert not leaves(text)
 
 
 # ---------------------------------------------------------------- from a pipe
@@ -121,6 +131,12 @@ def test_an_error_from_a_pipe_ends_it_before_more_is_paid(dpsql: Run) -> None:
     done = dpsql("shell", "--epsilon", "1", stdin=f"{COUNT};\n\nSELECT\n nothing FROM people;\n{COUNT} WHERE age > 3;")
     assert done.exit_code == 3 and "in the statement of line 3" in done.stderr and "nothing" in done.stderr
     assert done.stdout.count("n\n") == 1 and spent(dpsql) == 1
+
+
+def test_q_behind_a_statement_without_an_end_leaves_and_asks_nothing(dpsql: Run) -> None:
+    done = dpsql("shell", "--epsilon", "1", stdin=f"{COUNT}\n\\q\n{COUNT};")
+    assert done.exit_code == 0 and done.stdout == "" and "has no end: it was not asked" in done.stderr
+    assert spent(dpsql) == 0
 
 
 def test_what_follows_q_is_not_asked(dpsql: Run) -> None:
@@ -379,6 +395,14 @@ def test_an_error_and_ctrl_c_leave_the_shell_open(
 def test_q_leaves(session: package.Session, keyboard: PipeInput, capsys: pytest.CaptureFixture[str]) -> None:
     typed(session, keyboard, "\\q\rSHOW TABLES;\r")
     assert "people,private" not in capsys.readouterr().out
+
+
+def test_q_on_a_continuation_line_leaves(
+    session: package.Session, keyboard: PipeInput, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(session, keyboard, "SHOW\r\\q\rSHOW TABLES;\r")
+    shown = capsys.readouterr()
+    assert "people,private" not in shown.out and "has no end" in shown.err
 
 
 def test_one_key_answers_and_those_pressed_before_do_not(

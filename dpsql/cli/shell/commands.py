@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql.cli.shell.reading import LEAVE
 from dpsql.core.errors import PrivacyError, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
@@ -38,7 +39,7 @@ def run(shell: Shell, text: str) -> bool:
     r"""Do what a line like \d people says. False: it was \q."""
     word, _, rest = text[1:].partition(" ")
     name, rest = word.lower(), rest.strip().rstrip(";").strip()
-    if name in ("q", "quit", "exit"):
+    if name in LEAVE:
         return False
     if name in SETTINGS:
         _set(shell, name, rest)

@@ -9,7 +9,7 @@ import click
 
 from dpsql.cli.progress import progress
 from dpsql.cli.query import tell
-from dpsql.cli.shell.reading import is_command
+from dpsql.cli.shell.reading import is_command, leaves
 from dpsql.cli.stop import watch
 from dpsql.core.errors import Error, PrivacyError
 
@@ -44,6 +44,9 @@ class Shell:
             from dpsql.cli.shell.commands import run
 
             return run(self, text.strip())
+        if leaves(text):
+            click.echo("a statement has no end: it was not asked", err=True)
+            return False
         from dpsql.sql.statements import statements
 
         for statement in statements(text):

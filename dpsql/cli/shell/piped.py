@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.cli.shell.reading import is_command, is_whole
+from dpsql.cli.shell.reading import is_command, is_whole, leaves
 from dpsql.core.errors import Error
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def pieces(source: Iterable[bytes]) -> Iterator[tuple[int, str]]:
         kept += text
         if not kept.strip():
             continue
-        if is_command(kept) or (";" in text and is_whole(kept)):
+        if is_command(kept) or leaves(kept) or (";" in text and is_whole(kept)):
             yield first, kept.strip()
             kept = ""
     if kept.strip():

@@ -16,7 +16,17 @@ from support import Connect
 
 import dpsql
 from dpsql.answer.columns import NARROW, Source, Style
-from dpsql.answer.plot import Chart, NoChart, Point, chart_of, encode_chart, text_chart
+from dpsql.answer.plot import (
+    MOST_CHARTS,
+    Chart,
+    NoChart,
+    Point,
+    chart_of,
+    charts_of,
+    encode_chart,
+    text_chart,
+    text_charts,
+)
 from dpsql.answer.text_table import cost_text, text_table
 from dpsql.core.errors import text_width
 
@@ -226,6 +236,30 @@ def test_columns_may_be_chosen_and_others_are_refused_by_name(wide: dpsql.Answer
         chart_of(wide, y="nothing")
     with pytest.raises(NoChart, match="column of numbers"):
         chart_of(wide, y="carrier")
+
+
+def test_measures_that_are_not_drawn_are_named(session: dpsql.Session) -> None:
+    answer = session.query(
+        "SELECT carrier, COUNT(*) AS n, MIN(day) AS first, AVG(delay) AS delay FROM f GROUP BY carrier", epsilon=1
+    )
+    charts = charts_of(answer)
+    assert [chart.y for chart in charts.charts] == ["n", "delay"] and charts.left_out == ("first",)
+    assert text_charts(charts, 80).splitlines()[-1] == "not drawn: first"
+    assert "not drawn: first" in encode_chart(charts, "svg").decode()
+    assert charts_of(answer, y="n").missing == ""
+
+
+def test_of_very_many_measures_some_are_named_only(session: dpsql.Session) -> None:
+    measures = ", ".join(f"COUNT(*) FILTER (WHERE delay > {i}) AS n{i}" for i in range(MOST_CHARTS + 2))
+    charts = charts_of(session.query(f"SELECT carrier, {measures} FROM f GROUP BY carrier", epsilon=1))
+    assert len(charts.charts) == MOST_CHARTS and charts.left_out == (f"n{MOST_CHARTS}", f"n{MOST_CHARTS + 1}")
+
+
+def test_a_notebook_shows_all_charts(session: dpsql.Session) -> None:
+    answer = session.query("SELECT carrier, COUNT(*) AS n, AVG(delay) AS d FROM f GROUP BY carrier", epsilon=1)
+    shown = answer.plot()._repr_mimebundle_()
+    (spec,) = (value for kind, value in shown.items() if kind.endswith("+json"))
+    assert len(spec["vconcat"]) == 2 and shown["image/svg+xml"].startswith("<svg")
 
 
 def test_without_a_key_there_is_no_chart(session: dpsql.Session) -> None:

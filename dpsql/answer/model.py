@@ -199,13 +199,13 @@ class Answer:
     def plot(self, *, x: str | None = None, y: str | None = None, by: str | None = None) -> Any:
         """A chart with error bars, of altair's (extra: plot): lines over dates and numbers, bars over other keys.
 
-        y: the column that is drawn, by default the first with noise. x: the key below it, by default the first.
-        by: a second key, one colour for each of its values. `answer.plot().save("x.png")` writes it, and so does
-        `answer.write("x.svg")`.
+        y: the column that is drawn, by default each with noise, one below the other. x: the key below it, by default
+        the first. by: a second key, one colour for each of its values. `answer.plot().save("x.png")` writes it, and so
+        does `answer.write("x.svg")`.
         """
-        from dpsql.answer.plot import chart_of, drawn
+        from dpsql.answer.plot import charts_of, drawn_all
 
-        return drawn(chart_of(self, x, y, by))
+        return drawn_all(charts_of(self, x, y, by))
 
     def __repr__(self) -> str:
         from dpsql.answer.text_table import short_text

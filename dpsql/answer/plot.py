@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 KINDS = ("png", "svg", "html")  # of files with a chart
 MOST_BARS = 60  # that a terminal shows
 MOST_COLOURS = 10  # values of a second key
+MOST_CHARTS = 8  # one for each measure
 REACH = 0.06  # of what a chart spans is how far an arrow goes beyond its value
 TIPS = {("up", True): "▲", ("down", True): "▼", ("up", False): "▶", ("down", False): "◀"}
 SYMBOLS = {
@@ -113,16 +114,56 @@ class Chart:
         return self.lines and any(isinstance(point.x, date) for point in self.points)
 
 
-def chart_of(answer: Answer, x: str | None = None, y: str | None = None, by: str | None = None) -> Chart:
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """A chart for each measure, and the names of the measures that have none."""
+
+    charts: tuple[Chart, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """Which measures aren't drawn, in words; empty where all are."""
+        return f"not drawn: {', '.join(self.left_out)}" if self.left_out else ""
+
+
+NO_NUMBERS = "a chart needs a column of numbers with noise"
+NO_KEY = "a chart needs a key: add a column to GROUP BY"
+
+
+def charts_of(answer: Answer, x: str | None = None, y: str | None = None, by: str | None = None) -> Charts:
     """What to draw of an answer; NoChart says why there is nothing. The columns are those of Answer.plot."""
     found = sources(answer, None)
-    drawn = _named(found, y) if y else next((s for s in found if s.noisy and _numbers(s)), None)
-    if drawn is None or not _numbers(drawn):
-        raise NoChart("a chart needs a column of numbers with noise")
+    measures = [_named(found, y)] if y else [s for s in found if s.noisy]
+    charts, left_out, reasons = list[Chart](), list[str](), list[NoChart]()
+    for measure in measures:
+        try:
+            if not _numbers(measure):
+                raise NoChart(NO_NUMBERS)
+            chart = _chart(found, measure, x, by)
+        except NoChart as reason:
+            reasons.append(reason)
+            left_out.append(printable(measure.name))
+            continue
+        if len(charts) < MOST_CHARTS:
+            charts.append(chart)
+        else:
+            left_out.append(chart.y)
+    if not charts:
+        raise next((r for r in reasons if str(r) != NO_NUMBERS), NoChart(NO_NUMBERS))
+    return Charts(tuple(charts), tuple(left_out))
+
+
+def chart_of(answer: Answer, x: str | None = None, y: str | None = None, by: str | None = None) -> Chart:
+    """The chart of one measure: of the first that can be drawn, if none is named."""
+    return charts_of(answer, x, y, by).charts[0]
+
+
+def _chart(found: Sequence[Source], drawn: Source, x: str | None, by: str | None) -> Chart:
     keys = [s for s in found if not s.noisy and s is not drawn]
     below = _named(found, x) if x else next(iter(sorted(keys[:2], key=lambda s: not _ordered(s))), None)
     if below is None:
-        raise NoChart("a chart needs a key: add a column to GROUP BY")
+        raise NoChart(NO_KEY)
     others = [s for s in keys if s is not below]
     beside = _named(found, by) if by else others[0] if len(others) == 1 and _few(others[0]) else None
     lines = _ordered(below) and (beside is not None or len(others) == 0)
@@ -199,6 +240,12 @@ def check(kind: str) -> None:
     """Refuse now, with what to install, what couldn't be drawn later. kind: one of KINDS, or "text"."""
     for library in [plotext] if kind == "text" else [altair, vl_convert]:
         library()
+
+
+def text_charts(charts: Charts, width: int, *, colour: bool = False) -> str:
+    """The charts one below the other, and what isn't drawn."""
+    texts = [text_chart(chart, width, colour=colour) for chart in charts.charts]
+    return "\n".join(texts) + (f"{charts.missing}\n" if charts.missing else "")
 
 
 def text_chart(chart: Chart, width: int, *, colour: bool = False) -> str:
@@ -309,6 +356,17 @@ def vl_convert() -> Any:
     return extra("vl_convert", "plot", "a picture of a chart")
 
 
+def drawn_all(charts: Charts) -> Any:
+    """The charts as one of altair's, one below the other; its title says what isn't drawn."""
+    alt = altair()
+    pictures = [drawn(chart) for chart in charts.charts]
+    if len(pictures) == 1:
+        whole = pictures[0]
+    else:
+        whole = type("Charts", (alt.VConcatChart,), {"_repr_mimebundle_": _bundle})(vconcat=pictures)
+    return whole.properties(title=charts.missing) if charts.missing else whole
+
+
 def drawn(chart: Chart) -> Any:
     """The chart as one of altair's."""
     alt = altair()
@@ -389,9 +447,9 @@ class _InHtml(json.JSONEncoder):
         return super().encode(o).replace("<", "\\u003c")
 
 
-def encode_chart(chart: Chart, kind: str) -> bytes:
-    """The chart as the bytes of a file of one of KINDS; HTML has all that it needs in itself."""
-    picture = drawn(chart)
+def encode_chart(chart: Chart | Charts, kind: str) -> bytes:
+    """Charts as the bytes of a file of one of KINDS; HTML has all that it needs in itself."""
+    picture = drawn_all(chart if isinstance(chart, Charts) else Charts((chart,)))
     converter = vl_convert()
     match kind:
         case "png":

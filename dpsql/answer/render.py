@@ -98,9 +98,9 @@ def encode(answer: Answer, format_: str, ends: float | None = None) -> bytes:
                 writer.write_table(table)
             return sink.getvalue()
         case "png" | "svg" | "html":
-            from dpsql.answer.plot import chart_of, encode_chart
+            from dpsql.answer.plot import charts_of, encode_chart
 
-            return encode_chart(chart_of(answer), format_)
+            return encode_chart(charts_of(answer), format_)
         case _:
             raise ValueError(f"unknown format {format_}")
 

@@ -66,6 +66,11 @@ class Target:
     wide: bool = False
     """May a table be wider than the terminal?"""
 
+    @property
+    def draws(self) -> bool:
+        """Is there to be a chart?"""
+        return self.plot or self.format in CHARTS
+
     def takes(self, answers: int) -> None:
         """Refuse now, before anything is paid, what this format can't hold."""
         if answers > 1 and self.format in _SINGLE:
@@ -229,14 +234,14 @@ def check(format_: str) -> None:
 
 def chart(answer: Answer) -> str:
     """The chart as lines, or why there is none: the answer has been paid for."""
-    from dpsql.answer.plot import NoChart, chart_of, text_chart
+    from dpsql.answer.plot import NoChart, charts_of, text_charts
 
     try:
-        found = chart_of(answer)
+        found = charts_of(answer)
     except NoChart as error:
         return f"no chart: {error}\n"
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return text_chart(found, get_terminal_size().columns, colour=colour)
+    return text_charts(found, get_terminal_size().columns, colour=colour)
 
 
 def fitted(line: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from dpsql.cli.options import (
 )
 from dpsql.cli.output import FORMATS, choose, remark
 from dpsql.cli.progress import progress
+from dpsql.core.errors import Error, SQLError
 
 if TYPE_CHECKING:
     from dpsql.accounting.account import Balance
@@ -93,6 +94,8 @@ def query(
         with progress(quiet) as ended, opened(policy, analyst, strict=strict, server=server, quiet=quiet) as session:
             if receipt:
                 session.signer.check()
+            if target.draws:
+                refuse_without_chart(session, statements(text) if several > 1 else [text], given(options))
             run = session.batch if several > 1 else session.query
             found = run(text, **given(options))
             answers = found if isinstance(found, list) else [found]
@@ -102,6 +105,30 @@ def query(
             target.write(*(replace(answer, signer=session.signer) if receipt else answer for answer in answers))
             if not quiet:
                 tell(answers, session)
+
+
+def refuse_without_chart(session: Session, texts: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse now, before anything is paid, a query whose answer has no chart whatever is measured."""
+    from dpsql.answer.plot import NO_KEY, NO_NUMBERS
+    from dpsql.explain.show import as_dict
+    from dpsql.quote.model import Quote
+    from dpsql.sql.inspection import inspection
+
+    for text in texts:
+        if inspection(text) is not None:
+            continue  # free
+        try:
+            quote: Any = session.explain(text, **options)
+        except Error:
+            if len(texts) > 1:
+                continue  # values of parameters are those of the whole batch
+            raise
+        facts = as_dict(quote) if isinstance(quote, Quote) else quote.facts
+        measured = [any(not place.split(".")[1].startswith("k") for place in one["from"]) for one in facts["columns"]]
+        if facts["price"]["epsilon"] and (all(measured) or not any(measured)):
+            reason, _, hint = (NO_KEY if any(measured) else NO_NUMBERS).partition(": ")
+            hint = "; or ".join(filter(None, [hint, "ask without a chart"]))
+            raise SQLError(f"{reason}, and this answer has none", code="no-chart", hint=hint)
 
 
 def tell(answers: Sequence[Answer], session: Session) -> None:

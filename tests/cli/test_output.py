@@ -231,12 +231,42 @@ def test_a_chart_is_drawn_below_the_table_or_in_place_of_csv(
     assert "east┤" in done.stdout and (folder / "a.csv").read_text().startswith("region,n,mean\n")
 
 
-def test_what_can_not_be_drawn_is_shown_all_the_same(dpsql: Run, folder: Path) -> None:
-    sql = "SELECT COUNT(*) AS n FROM people"
-    assert dpsql("query", sql, "--plot").stdout.startswith("no chart: a chart needs a key")
-    done = dpsql("query", sql, "-o", "a.svg")
-    assert done.exit_code == 6 and "GROUP BY" in done.stderr and done.stdout.startswith("n\n")
-    assert not (folder / "a.svg").exists()
+@pytest.mark.parametrize("arguments", [["--plot"], ["-o", "a.svg"], ["--format", "html"]])
+@pytest.mark.parametrize(
+    ("sql", "reason", "way"),
+    [
+        ("SELECT COUNT(*) AS n FROM people", "a chart needs a key", "GROUP BY"),
+        ("SELECT COUNT(*) AS n, 2 * AVG(income) AS m FROM people", "a chart needs a key", "GROUP BY"),
+        ("SELECT DISTINCT region FROM people", "column of numbers with noise", "without a chart"),
+    ],
+)
+def test_what_can_not_be_drawn_is_refused_before_anything_is_paid(
+    dpsql: Run, folder: Path, arguments: list[str], sql: str, reason: str, way: str
+) -> None:
+    done = dpsql("query", sql, *arguments)
+    assert done.exit_code == 3 and reason in done.stderr and way in done.stderr and done.stdout == ""
+    assert left(dpsql) == 100 and not (folder / "a.svg").exists()
+
+
+def test_a_batch_without_a_chart_is_refused_as_well(dpsql: Run, folder: Path) -> None:
+    (folder / "two.sql").write_text(f"{REGIONS};\nSELECT COUNT(*) FROM people;\n")
+    done = dpsql("query", "-f", "two.sql", "--plot")
+    assert done.exit_code == 3 and "a chart needs a key" in done.stderr and left(dpsql) == 100
+
+
+def test_what_is_free_and_can_not_be_drawn_is_shown_all_the_same(dpsql: Run) -> None:
+    assert dpsql("query", "SHOW TABLES", "--plot").stdout.startswith("no chart: a chart needs")
+
+
+def test_every_measure_is_drawn(dpsql: Run, folder: Path) -> None:
+    shown = dpsql("query", REGIONS, "--plot").stdout
+    assert [line for line in shown.splitlines() if "error bars" in line] == [
+        "n, error bars: 95%",
+        "mean, error bars: 95%",
+    ]
+    assert dpsql("query", REGIONS, "-o", "a.svg").exit_code == 0
+    drawn = (folder / "a.svg").read_text()
+    assert "n (error bars: 95%)" in drawn and "mean (error bars: 95%)" in drawn
 
 
 def test_a_chart_in_a_file_has_its_kind_from_its_name_and_may_have_a_receipt(dpsql: Run, folder: Path) -> None:

@@ -88,3 +88,13 @@ with dpsql.connect(p, sources={"t": t}, ledger=":memory:") as session:
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert (found.stdout, found.stderr) == ("", "")
+
+
+def test_a_notebook_shows_a_refusal_as_text_and_no_traceback() -> None:
+    """As IPython does: it asks the exception, and shows the list of lines that it returns."""
+    text = "SELECT nothing FROM t"
+    error = SQLError("there is no column nothing", code="x", hint="columns here: a", span=Span(1, 8, 7)).locate(text)
+    shown = "\n".join(error._render_traceback_())
+    assert shown == str(error) and "Traceback" not in shown and "^^^^^^^" in shown
+    error.add_note("of a batch")
+    assert error._render_traceback_()[1:] == ["of a batch"]

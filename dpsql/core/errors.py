@@ -98,6 +98,10 @@ class Error(Exception):
             lines.extend(f"      {line}" for line in rest)
         return "\n".join(lines)
 
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """What a notebook shows in place of a traceback: a refusal is about the query, and not about Python."""
+        return [str(self), *getattr(self, "__notes__", ())]
+
 
 def quoted_line(text: str, span: Span) -> tuple[str, str]:
     """A line with what the span marks, and the carets to write under it: at most LONGEST_LINE characters of it."""

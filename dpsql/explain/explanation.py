@@ -17,6 +17,11 @@ class Explanation(Quote):
 
         return show(self)
 
+    def _repr_html_(self) -> str:
+        from dpsql.explain.notebook import html_quote
+
+        return html_quote(self)
+
     @classmethod
     def of(cls, quote: Quote) -> Explanation:
         """The quote, to be printed."""

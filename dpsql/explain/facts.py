@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.aggregates import RECIPES, Recipe, present
-from dpsql.aggregates.base import Call, Rational
+from dpsql.aggregates import RECIPES, present
+from dpsql.aggregates.base import Call, Rational, Recipe
 from dpsql.aggregates.clipping_bias import ClippingBias
 from dpsql.analyze.checked import value_key
 from dpsql.backends.base import Backend

@@ -68,7 +68,6 @@ def response_head(release: Facts, several: bool) -> Iterable[str]:
         yield f"rows {release['name']}"
     yield f"unit      each row of {release['table']}: each row is its own unit"
     yield "rows      all of them leave, shuffled, each value randomised by itself; how many there are is public"
-    yield "measured"
 
 
 def response_lines(column: Facts) -> list[str]:

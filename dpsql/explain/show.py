@@ -15,10 +15,32 @@ from dpsql.quote.model import Quote
 
 __all__ = ["as_dict", "show"]
 
+NOT_MEASURED = "nothing: the keys are public, and nothing else is asked for"
+NO_OUTPUT = "not an output itself"
+LEFT, LEFT_RESPONSES = (0, 1, 6), (0, 1, 4)  # columns of the tables of what is measured that hold text
+
 
 def show(quote: Quote, *, backend: Backend | None = None) -> str:
     """The quote for people; a backend adds the SQL that it runs."""
     facts = as_dict(quote, backend=backend)
+    lines = head(quote, facts)
+    for release in facts["releases"]:
+        lines += ["", *release_head(release, len(facts["releases"]) > 1), "measured"]
+        rows = measured(release)
+        lines += _aligned(rows, left=LEFT) if rows else [f"  {NOT_MEASURED}"]
+    for table in facts["responses"]:
+        several = len(facts["responses"]) > 1
+        lines += ["", *response_head(table, several), "measured", *_aligned(response_rows(table), left=LEFT_RESPONSES)]
+    lines += ["", "output", *_output_lines(facts)]
+    if backend is not None:
+        for release in (*facts["releases"], *facts["responses"]):
+            lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
+        lines += ["", "on the noisy results", _indented(facts["post_processing"])]
+    return "\n".join(lines)
+
+
+def head(quote: Quote, facts: Facts) -> list[str]:
+    """What there is to say of the whole: a word in ten columns, and a text behind it."""
     price = quote.price
     lines = [f"price     ε = {show_rounded(price.epsilon, up=True)}, δ = {show_rounded(price.delta, up=True)}"]
     if price.rho is not None:
@@ -45,16 +67,7 @@ def show(quote: Quote, *, backend: Backend | None = None) -> str:
         name, error = facts["other"]["mechanism"], facts["other"]["error"]
         lines.append(f"noise     {facts['mechanism']}; {name} would give {_number(error)} times the error")
     lines += [f"{'' if i else 'note':<10}{line}" for i, line in enumerate(facts.get("notes", ()))]
-    for release in facts["releases"]:
-        lines += ["", *_release_lines(release, len(facts["releases"]) > 1)]
-    for rows in facts["responses"]:
-        lines += ["", *response_head(rows, len(facts["responses"]) > 1), *_aligned(response_rows(rows), left=(0, 1, 4))]
-    lines += ["", "output", *_output_lines(facts)]
-    if backend is not None:
-        for release in (*facts["releases"], *facts["responses"]):
-            lines += ["", f"on the data ({release['name']})", _indented(release["statement"])]
-        lines += ["", "on the noisy results", _indented(facts["post_processing"])]
-    return "\n".join(lines)
+    return lines
 
 
 def _automatic_lines(one: Facts) -> Iterable[str]:
@@ -87,7 +100,8 @@ def range_text(one: Mapping[str, Any]) -> str:
     return f"{_number(one['low'])} to {_number(one['high'])}"
 
 
-def _release_lines(release: Facts, several: bool) -> Iterable[str]:
+def release_head(release: Facts, several: bool) -> Iterable[str]:
+    """Who is protected in a release, what is enforced and which groups there are, in lines like the head's."""
     if several:
         keys = ", ".join(k["key"] for k in release["keys"])
         yield f"release {release['name']}: {f'GROUP BY {keys}' if keys else 'all rows together'}"
@@ -107,17 +121,17 @@ def _release_lines(release: Facts, several: bool) -> Iterable[str]:
     limits += [f"{name} still to be chosen" for name in release.get("chosen", ())]
     yield f"enforced  {', '.join(limits)}" if limits else "enforced  nothing: every bound is proved"
     yield from _cell_lines(release)
-    yield "measured"
-    rows = [("", "statistic", "ε", "share", "ℓ1", "ℓ2", "noise", "scale", "grid")]
+
+
+def measured(release: Facts) -> list[tuple[str, ...]]:
+    """A table of what is measured, its head included; empty where nothing is."""
+    rows: list[tuple[str, ...]] = [("", "statistic", "ε", "share", "ℓ1", "ℓ2", "noise", "scale", "grid")]
     for m in release["measurements"]:
         numbers = (_number(m["l1"]), _number(m["l2"]), m["mechanism"], _number(m["scale"]), _number(m["grid"]))
         epsilon = "" if m["epsilon"] is None else _number(m["epsilon"])
         share = "?" if m["share"] is None else f"{m['share']:.0%}"
         rows.append((f"[{m['number']}]", m["statistic"], epsilon, share, *numbers))
-    if len(rows) == 1:
-        yield "  nothing: the keys are public, and nothing else is asked for"
-        return
-    yield from _aligned(rows, left=(0, 1, 6))
+    return rows if len(rows) > 1 else []
 
 
 def _short(line: str) -> str:
@@ -157,12 +171,22 @@ def _selection_lines(selection: Facts) -> Iterable[str]:
 
 
 def _output_lines(facts: Facts) -> Iterable[str]:
+    width = max((len(c["name"]) for c in facts["columns"]), default=0)
+    for name, lines in outputs(facts):
+        if name is None:
+            yield f"  {NO_OUTPUT}: {lines[0]}"
+            yield from (f"    {line}" for line in lines[1:])
+        else:
+            yield f"  {name:<{width}}  {lines[0]}"
+            yield from (" " * (width + 4) + line for line in lines[1:])
+
+
+def outputs(facts: Facts) -> Iterable[tuple[str | None, list[str]]]:
+    """The answer's columns, by name, with what there is to say of each; then aggregates that are none (None)."""
     releases = {r["name"]: r for r in facts["releases"]}
     randomised = {r["name"]: r for r in facts["responses"]}
-    width = max((len(c["name"]) for c in facts["columns"]), default=0)
     shown: set[str] = set()
     for column in facts["columns"]:
-        name = f"  {column['name']:<{width}}  "
         match column["kind"]:
             case "aggregate":
                 lines = []
@@ -182,20 +206,15 @@ def _output_lines(facts: Facts) -> Iterable[str]:
                 lines = [f"computed from {', '.join(dict.fromkeys(column['of']))}"]
             case _:
                 lines = ["public, no noise"]
-        yield name + lines[0]
-        yield from (" " * len(name) + line for line in lines[1:])
+        yield column["name"], lines
     for release in facts["releases"]:
         for i, aggregate in enumerate(release["aggregates"]):
             if f"{release['name']}.a{i}" not in shown:
-                lines = _aggregate_lines(release, aggregate)
-                yield f"  not an output itself: {lines[0]}"
-                yield from (f"    {line}" for line in lines[1:])
+                yield None, _aggregate_lines(release, aggregate)
     for rows in facts["responses"]:
         for i, column in enumerate(rows["aggregates"]):
             if f"{rows['name']}.a{i}" not in shown:
-                lines = response_lines(column)
-                yield f"  not an output itself: {lines[0]}"
-                yield from (f"    {line}" for line in lines[1:])
+                yield None, response_lines(column)
 
 
 def _aggregate_lines(release: Facts, aggregate: Facts) -> list[str]:

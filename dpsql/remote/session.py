@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -48,6 +49,9 @@ class Explained:
 
     def __str__(self) -> str:
         return str(self.facts["text"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 class RemoteSession(Session):

@@ -6,9 +6,11 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from click.testing import Result
 
 import dpsql as package
@@ -134,3 +136,32 @@ def test_explain_is_the_same_whatever_the_rows_are(dpsql: Run, folder: Path) -> 
 def test_a_quote_prints_what_explain_prints(dpsql: Run, folder: Path) -> None:
     with package.connect(folder / "policy.toml") as session:
         assert f"{session.explain(QUERY)}\n" == explained(dpsql, QUERY)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        QUERY,
+        "SELECT COUNT(*) FROM people",
+        "SELECT region, SUM(age) FROM people GROUP BY GROUPING SETS ((region), ())",
+        "WITH a AS (SELECT AVG(age) AS m FROM people) SELECT COUNT(*) AS n FROM people, a WHERE age > m",
+        "SELECT 1 AS one",
+    ],
+)
+def test_a_notebook_shows_a_quote_as_tables_that_say_what_its_text_says(folder: Path, sql: str) -> None:
+    with package.connect(folder / "policy.toml") as session:
+        quote = session.explain(sql, epsilon=0.5)
+    shown = quote._repr_html_()
+    root = ElementTree.fromstring(shown.replace("<br>", "<br/>"))
+    words = " ".join(root.itertext()).replace("|", " ")
+    for line in str(quote).splitlines():
+        for word in line.split():
+            assert word in ("measured", "output") or word.rstrip(":") in words, (
+                f"{word!r} of {line!r} is not in\n{words}"
+            )
+
+
+def test_html_of_a_quote_obeys_no_name(folder: Path) -> None:
+    with package.connect(folder / "policy.toml") as session:
+        shown = session.explain('SELECT COUNT(*) AS "<script>" FROM people', epsilon=1)._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown

@@ -81,7 +81,7 @@ def demo(keep: Path | None) -> None:
 
         write(folder)
         policy = folder / "policy.toml"
-        click.echo(f"{RIDERS:,} riders lend bicycles in a town that doesn't exist. The steward's policy:\n")
+        click.echo(f"{RIDERS:,} riders borrow bicycles in a town that doesn't exist. The steward's policy:\n")
         click.echo(_indented(POLICY))
         check(policy, steward=True)
         click.echo("\nIts promises (rows_per_unit, nullable) were verified: dpsql check --steward")

@@ -12,6 +12,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,50 @@ def read(data: bytes, format_: str) -> list[list[object]]:
     source = io.BytesIO(data)
     table = pq.read_table(source) if format_ == "parquet" else pa.ipc.open_file(source).read_all()
     return [list(row.values()) for row in table.to_pylist()]
+
+
+FRACTIONS = (
+    "SELECT region, AVG(income) AS mean, AVG(income) / 3e7 AS small, AVG(income) * 1e9 AS large, "
+    "CAST(AVG(income) AS DECIMAL(30, 12)) AS price, CAST(SUM(age) AS HUGEINT) * 1000000000000 AS big, "
+    "TIMESTAMP '2024-01-02 03:04:05.678901' AS moment FROM people GROUP BY region"
+)
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet", "arrow"])
+def test_nothing_is_rounded_for_programs(folder: Path, format_: str) -> None:
+    """Neither values nor the ends of intervals; a terminal shows what the error leaves of them."""
+    with package.connect(folder / "policy.toml") as session:
+        answer = session.query(FRACTIONS, epsilon=1)
+    data = encode(answer, format_, 0.95)
+    if format_ == "json":
+        told = json.loads(data)
+        found = {name: [row[i] for row in told["rows"]] for i, name in enumerate(told["columns"])}
+        ends = {name: [span or (None, None) for span in spans] for name, spans in told["intervals"].items()}
+    else:
+        header = data.decode().splitlines()[0].split(",") if format_ == "csv" else []
+        rows = read(data, format_)
+        if format_ != "csv":
+            source = io.BytesIO(data)
+            table = pq.read_table(source) if format_ == "parquet" else pa.ipc.open_file(source).read_all()
+            header = table.column_names
+        found = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+        names = [name for name in found if f"{name}_low" in found]
+        ends = {name: list(zip(found[f"{name}_low"], found[f"{name}_high"], strict=True)) for name in names}
+    for name, values in zip(answer.columns, zip(*answer.rows, strict=True), strict=True):
+        for value, seen in zip(values, found[name], strict=True):
+            if name == "moment":
+                assert "05.678901" in str(seen)
+            elif value is None or name == "region":
+                assert seen == value
+            else:
+                assert type(value)(seen) == value, (name, value, seen)
+    spans = {name: cells for name, cells in answer.intervals(0.95).items() if cells is not None}
+    assert {"mean", "small", "large"} <= ends.keys() & spans.keys()
+    for name, cells in ends.items():
+        for cell, (low, high) in zip(spans[name] or (), cells, strict=True):
+            assert cell is None or [end for end in cell if isfinite(end)] == [
+                float(end) for end in (low, high) if end is not None
+            ]
 
 
 @pytest.mark.parametrize("format_", ["csv", "json", "parquet", "arrow"])

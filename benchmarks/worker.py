@@ -94,7 +94,7 @@ def ours(task: dict[str, Any]) -> dict[str, Way]:
 def peer(task: dict[str, Any]) -> dict[str, Way]:
     """Another system, by its adapter in benchmarks/peers."""
     adapter = import_module(f"benchmarks.peers.{task['peer']}")
-    run = adapter.prepare(task["files"], task["name"])
+    run = adapter.prepare(task["files"], task["name"], *([task["rows"]] if "rows" in task else []))
 
     def asked() -> Callable[[], Answer]:
         columns, rows = run()

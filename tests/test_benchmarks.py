@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import goals
+from benchmarks import cases, events, goals, limits
 from benchmarks.accuracy import Errors
 from benchmarks.report import report
 from benchmarks.turns import Failed, Worker, in_turns
@@ -103,3 +103,32 @@ def test_a_system_that_fails_or_hangs_is_a_result() -> None:
 
 def test_turns_go_there_and_back() -> None:
     assert [way for _, way in in_turns(2, ("a", "b"))] == ["a", "b", "b", "a"]
+
+
+def test_others_are_shown_with_their_best_limit_and_with_fifty_rows() -> None:
+    def of(rmse: float, cells: int = 20) -> dict[str, dict[str, Any]]:
+        return {"COUNT": {"rmse": rmse, "cells": cells, "of_cells": 20}}
+
+    text = limits.table(
+        {
+            "Q3": {
+                "dpsql": {"none": of(0.02), "50": of(0.039)},
+                "A": {"20": of(0.2), "50": of(0.04), "100": of(0.012)},
+                "B": {"20": of(0.2, 15), "50": of(0.04, 15), "100": of(0.9, 18)},
+                "C": {"20": "has no quantiles", "50": "has no quantiles"},
+            },
+            "Q6": {"dpsql": {"none": of(0.001)}, "A": {"1": of(0.002)}, "B": {"1": of(0.002)}, "C": {"1": of(0.002)}},
+        },
+        ["dpsql", "A", "B", "C"],
+    )
+    assert text.splitlines()[2:] == [
+        "| Q3 COUNT | 2%; 3.9% | 1.2% (100); 4% | 90%, 18 groups (100); 4%, 15 groups | has no quantiles |",
+        "| Q6 COUNT | 0.1% | 0.2% | 0.2% | 0.2% |",
+    ]
+
+
+def test_errors_by_limit_are_measured_from_an_account_of_its_own_each_time(tmp_path: Path) -> None:
+    case = next(case for case in cases.EVENTS if case.name == "Q1")
+    found = limits.measure(case, events.made(20_000, case.unit, tmp_path), 2, (50,), [])
+    assert found.keys() == {"dpsql"} and found["dpsql"].keys() == {"none", "50"}
+    assert all(columns["COUNT"]["runs"] == 2 for columns in found["dpsql"].values())

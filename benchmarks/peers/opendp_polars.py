@@ -28,8 +28,8 @@ def _context(rows: Any, unit: Any, margin: Any) -> Any:
     return dp.Context.compositor(data=rows, privacy_unit=unit, privacy_loss=loss, split_evenly_over=1, margins=[margin])
 
 
-def prepare(files: Mapping[str, str], case: str) -> Callable[[], Table]:
-    """How a query of the events is asked: rows of a user are sampled, 50 of them, as limits go there."""
+def prepare(files: Mapping[str, str], case: str, most: int = ROWS) -> Callable[[], Table]:
+    """How a query of the events is asked: rows of a user are sampled, so many of them, as limits go there."""
     rows = pl.scan_parquet(files["events"])
     many = pl.scan_parquet(files["events"]).select(pl.len()).collect().item()
     categories = pl.LazyFrame({"category": [f"cat{i:02}" for i in range(20)]})
@@ -38,7 +38,7 @@ def prepare(files: Mapping[str, str], case: str) -> Callable[[], Table]:
     user = dp.unit_of(contributions=1, identifier=pl.col("user_id"))
     by_category = dp.polars.Margin(by=["category"], max_length=many, max_groups=20)
 
-    def asked(made: Callable[[Any], Any], margin: Any, unit: Any = user, keep: int | None = ROWS) -> Table:
+    def asked(made: Callable[[Any], Any], margin: Any, unit: Any = user, keep: int | None = most) -> Table:
         query = _context(rows, unit, margin).query()
         found = made(query if keep is None else query.truncate_per_group(keep)).release().collect()
         return found.columns, found.rows()

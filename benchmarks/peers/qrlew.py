@@ -15,7 +15,7 @@ import duckdb
 import pyqrlew
 import sqlalchemy
 
-ROWS = 50.0
+ROWS = 50
 QUERIES = {
     "Q1": ("SELECT COUNT(*) AS n FROM events", ["COUNT"]),
     "Q2": ("SELECT COUNT(DISTINCT user_id) AS n FROM events", ["COUNT"]),
@@ -66,7 +66,9 @@ def _dataset(sizes: Mapping[str, int]) -> Any:
     return known.with_possible_values(None, "users", "segment", [f"seg{i}" for i in range(8)])
 
 
-def prepare(files: Mapping[str, str], case: str) -> Callable[[], tuple[list[str], Sequence[Sequence[Any]]]]:
+def prepare(
+    files: Mapping[str, str], case: str, rows: int = ROWS
+) -> Callable[[], tuple[list[str], Sequence[Sequence[Any]]]]:
     """How a query of the events is asked: rewritten anew each time, as a new text would be."""
     if case not in QUERIES:
         raise NotImplementedError("has no quantiles")
@@ -78,7 +80,7 @@ def prepare(files: Mapping[str, str], case: str) -> Callable[[], tuple[list[str]
     known = _dataset(sizes)
     unit = "id" if case == "Q6" else "user_id"
     units: list[Any] = [("events", [], unit), ("users", [], "user_id")]
-    most = 1.0 if case == "Q6" else ROWS
+    most = 1.0 if case == "Q6" else float(rows)
 
     def run() -> tuple[list[str], Sequence[Sequence[Any]]]:
         budget = {"epsilon": 1.0, "delta": 1e-7}

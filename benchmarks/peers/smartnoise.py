@@ -49,7 +49,9 @@ class _Connection:
     def rollback(self) -> None: ...
 
 
-def prepare(files: Mapping[str, str], case: str) -> Callable[[], tuple[list[str], Sequence[Sequence[Any]]]]:
+def prepare(
+    files: Mapping[str, str], case: str, most: int = ROWS
+) -> Callable[[], tuple[list[str], Sequence[Sequence[Any]]]]:
     """How a query of the events is asked. An ε there is for each statistic: it is set so that the whole costs 1."""
     if case not in QUERIES:
         raise NotImplementedError("has no quantiles" if case == "Q5" else "has no joins")
@@ -59,7 +61,7 @@ def prepare(files: Mapping[str, str], case: str) -> Callable[[], tuple[list[str]
     by_row = case == "Q6"
     table = {
         "row_privacy": by_row,
-        "max_ids": 1 if by_row else ROWS,
+        "max_ids": 1 if by_row else most,
         "censor_dims": case == "Q4",
         "user_id": {"type": "int"} if by_row else {"type": "int", "private_id": True},
         "country": {"type": "string"},

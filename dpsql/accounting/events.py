@@ -8,7 +8,7 @@
     source     a version of a table's data; the same version again: it was seen anew, under another stamp
     promise    what a check of such a version found
     key        the key was changed
-    upgraded   all before this was brought over from an older format
+    upgraded   all before this was brought over from a format before this one; only read, never written any more
 
 Every sum, version, promise and stored answer that dpsql relies on is computed from events here, and events come
 from journal.py alone, which has verified them (Theorem LEDGER-2). A kind that isn't known is refused.
@@ -205,7 +205,7 @@ class State:
         items = _items(text, receipt)
         self.released.add(receipt)
         self.claimed.discard(receipt)
-        if any(item.kind == "answer" for item in items):  # older formats stored both at once
+        if any(item.kind == "answer" for item in items):  # version 0.1.1 stored both at once
             self.answered.add(receipt)
         self._store(items)
 

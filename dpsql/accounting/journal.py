@@ -121,16 +121,6 @@ class Journal:
             self.store.close()
             raise
 
-    @classmethod
-    def verify(cls, store: Store, db: sqlite3.Connection, key: bytes) -> None:
-        """All that an opening verifies, in a transaction that is under way; LedgerError."""
-        journal = cls.__new__(cls)
-        journal.store, journal._state, journal._stored, journal._key = store, State(), 0, key
-        journal._seen, journal._marks = None, None
-        journal._keys = Keys(Path(store.name))
-        journal._catch_up(db)
-        journal._unwrap(db)
-
     @property
     def state(self) -> State:
         """What the ledger says, to be read in `reading` or `writing` alone: other threads change it in between."""
@@ -250,7 +240,7 @@ class Journal:
             raise
 
     def settle(self) -> None:
-        """Leave one key file, the ledger's: what an interrupted change or upgrade left is finished."""
+        """Leave one key file, the ledger's: what an interrupted change left is finished."""
         with self.store.transaction() as db:
             self._catch_up(db)
             self._keys.settle(self._key)

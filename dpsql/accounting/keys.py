@@ -74,29 +74,6 @@ class Keys:
             raise problem or self._missing()
         return list(found)
 
-    def for_upgrade(self, *, replace: bool) -> bytes:
-        """A key for a ledger of an older format, which had none: a new one, in `.key.new` until it is settled.
-
-        One that is there already belongs to another ledger, or is meant for this one: then the steward says `replace`
-        (in the environment it is used; a file's is replaced, and kept in `<ledger>.key.old`).
-        """
-        if not present(self._ledger):
-            new = secrets.token_bytes(SIZE)
-            durable.write(self._next, _text(new))
-            return new
-        if not replace:
-            where = f"in {VARIABLE}" if self._outside_file else f"in {self._file}"
-            raise LedgerError(
-                f"the ledger {self._ledger} has an older format, which has no key, but there is a key {where}",
-                code="key-unexpected",
-                hint=UNEXPECTED,
-            )
-        old = self.candidates()[0]
-        if self._outside_file:
-            return old
-        durable.write(Path(f"{self._file}.old"), _text(old))
-        return self.prepare(old)
-
     def prepare(self, old: bytes) -> bytes:
         """A new key, on the disk before the ledger is told of it (with the environment: from DPSQL_LEDGER_KEY_NEW)."""
         new = secrets.token_bytes(SIZE)
@@ -173,18 +150,6 @@ class Keys:
             hint=f"use the ledger's own key: in {self._ledger}.key, or in {VARIABLE}, which is looked at first. If the "
             "key was changed (dpsql budget --rotate-key), use the new one; a backup needs the key of its own time",
         )
-
-
-UNEXPECTED = (
-    "it was not made for this file: the file may be an old or forged one in the place of the ledger that the key "
-    "belongs to. Put the latest ledger back. Only if there never was a later one: "
-    "`dpsql budget --upgrade --replace-key --steward`"
-)
-
-
-def present(ledger: Path | None) -> bool:
-    """Is there a key for this ledger already, whatever it is worth?"""
-    return ledger is not None and (VARIABLE in os.environ or os.path.lexists(f"{ledger}.key"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
-from dpsql.accounting.store import APPLICATION, OLDER
+from dpsql.accounting.store import APPLICATION
 
 MOST = 10_000  # files of one folder that are looked at
 PAGE = 512  # the smallest that SQLite has
@@ -53,13 +53,10 @@ def _serves(ledger: Path, names: set[str], paths: set[str]) -> int | None:
     try:
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
             return None
-        if connection.execute("PRAGMA user_version").fetchone()[0] in OLDER:
-            served = {name for (name,) in connection.execute("SELECT DISTINCT name FROM source")}
-            (releases,) = connection.execute("SELECT COUNT(*) FROM release").fetchone()
-        else:  # its key is not ours: what it says is not verified, and nothing rests on it
-            bodies = connection.execute("SELECT body FROM event WHERE kind = 'source'")
-            served = {json.loads(body)["table"] for (body,) in bodies}
-            (releases,) = connection.execute("SELECT COUNT(*) FROM event WHERE kind = 'spend'").fetchone()
+        # Its key is not ours: what it says is not verified, and nothing rests on it.
+        bodies = connection.execute("SELECT body FROM event WHERE kind = 'source'")
+        served = {json.loads(body)["table"] for (body,) in bodies}
+        (releases,) = connection.execute("SELECT COUNT(*) FROM event WHERE kind = 'spend'").fetchone()
         known = {path for (path,) in connection.execute("SELECT path FROM file")}
         known |= {path.rpartition("#")[0] for path in known}  # tables of a database file
         return int(releases) if served & names or known & paths else None

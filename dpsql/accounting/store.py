@@ -18,14 +18,12 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from dpsql.accounting import durable, keys
+from dpsql.accounting import durable
 from dpsql.core.errors import LedgerError
 
 APPLICATION = 0x6470736C
 """Marks a SQLite file as a ledger of dpsql's ("dpsl")."""
 SCHEMA_VERSION = 3
-OLDER = (1, 2)
-"""Formats that `upgrade` brings over."""
 BUSY_SECONDS = 30.0
 MEMORY = ":memory:"
 
@@ -58,19 +56,13 @@ RESTORE = (
 class Store:
     """One connection, guarded by a lock, to one ledger file (or to memory). Safe to share between threads."""
 
-    def __init__(
-        self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None, *, older: bool = False
-    ) -> None:
-        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error).
-
-        older: one of an older format is opened, too, and the caller looks at its `format`.
-        """
+    def __init__(self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error)."""
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
         self._path = located(path)
         self._inode: tuple[int, int] | None = None
-        self.format = SCHEMA_VERSION
         self.name = MEMORY if self._path is None else str(self._path)
         with self._explained():
             if self._path is None:
@@ -83,7 +75,7 @@ class Store:
             self._inode = _inode(self._path)
             self._connection = _connect(f"{self._path.as_uri()}?mode=rw")
             try:
-                self.format = self._check(older)
+                self._check()
             except BaseException:
                 self._connection.close()
                 raise
@@ -111,11 +103,6 @@ class Store:
         """The bytes of a file that holds what the transaction sees that is under way."""
         with self._lock, self._explained():
             return as_file(self._connection)
-
-    def empty_log(self) -> None:
-        """Move all of the log into the main file, so that what was overwritten there is nowhere any more."""
-        with self._lock, self._explained():
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close the connection; a process that was forked off leaves its parent's alone."""
@@ -195,8 +182,8 @@ class Store:
                         self._connection.execute("ROLLBACK")
                 raise
 
-    def _check(self, older: bool = False) -> int:
-        """Refuse what isn't a whole ledger of a version that this program knows; its format."""
+    def _check(self) -> None:
+        """Refuse what isn't a whole ledger of a format that this program knows."""
         one = self._connection.execute
         if one("PRAGMA application_id").fetchone() != (APPLICATION,):
             raise LedgerError(
@@ -205,28 +192,19 @@ class Store:
                 hint="name another file: [budget] ledger = … in the policy",
             )
         (version,) = one("PRAGMA user_version").fetchone()
-        if version != SCHEMA_VERSION and not (older and version in OLDER):
+        if version != SCHEMA_VERSION:
+            older = isinstance(version, int) and version < SCHEMA_VERSION
             raise LedgerError(
                 f"the ledger {self.name} has format {version}; this dpsql knows format {SCHEMA_VERSION}",
                 code="ledger-version",
-                hint=self._advice(version),
+                hint="nothing was spent or changed. No released dpsql made such a ledger: use the version that did"
+                if older
+                else "upgrade dpsql; nothing was spent or changed",
             )
         if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != ("wal",):
             raise self.damaged()
-        if version == SCHEMA_VERSION and not whole(self._connection):
+        if not whole(self._connection):
             raise self.damaged()
-        return int(version)
-
-    def _advice(self, version: int) -> str:
-        """What to do with a ledger of another format."""
-        if version not in OLDER:
-            return "upgrade dpsql; nothing was spent or changed"
-        if keys.present(self._path):
-            return f"nothing was spent or changed. Older formats have no key, but there is one: {keys.UNEXPECTED}"
-        return (
-            "the steward upgrades it, which keeps every spend: `dpsql budget --upgrade --steward`; "
-            "nothing was spent or changed"
-        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     help="Record that the policy's new budget, or further tables, are meant to be.",
 )
 @click.option("--create", is_flag=True, help="Begin a new account where there is no ledger yet (must_exist = true).")
-@click.option("--upgrade", is_flag=True, help="Bring an older ledger to the present format; keeps every spend.")
-@click.option("--replace-key", is_flag=True, help="With --upgrade: a key that is there already is to give way.")
 @click.option("--rotate-key", is_flag=True, help="Make a new key for the ledger.")
 @click.option("--backup", metavar="FILE", help="Write a copy of the ledger, which may be in use. Keep its key apart.")
 @click.option("--restore", metavar="FILE", help="Put a copy in the ledger's place, with what the audit log has.")
@@ -57,8 +55,6 @@ def budget(
     accept_data_change: bool,
     accept_policy_change: bool,
     create: bool,
-    upgrade: bool,
-    replace_key: bool,
     rotate_key: bool,
     backup: str | None,
     restore: str | None,
@@ -72,7 +68,6 @@ def budget(
     """
     acts: dict[str, tuple[bool, Callable[[Policy], None]]] = {
         "--create": (create, _create),
-        "--upgrade": (upgrade, partial(_upgrade, replace_key=replace_key)),
         "--rotate-key": (rotate_key, _rotate_key),
         "--accept-policy-change": (accept_policy_change, _accept_policy_change),
         "--accept-data-change": (accept_data_change, _accept_data_change),
@@ -83,8 +78,6 @@ def budget(
         raise click.UsageError(f"{asked[0]} is the steward's act: add --steward")
     if steward and not asked:
         raise click.UsageError(f"--steward goes with one of {', '.join(acts)}")
-    if replace_key and not upgrade:
-        raise click.UsageError("--replace-key goes with --upgrade; for a new key: --rotate-key")
     if (format_ or output or intervals or receipt) and replay is None:
         raise click.UsageError("--format, -o, --intervals and --receipt go with --replay ID")
     if (restore is None) != (audit is None):
@@ -131,21 +124,6 @@ def _create(policy: Policy) -> None:
 
     Ledger.create(policy.ledger_path, account(policy), anchor=anchor(policy))
     click.echo(f"a new account: {policy.ledger_path}. Keep its key apart from backups of the ledger", err=True)
-
-
-def _upgrade(policy: Policy, *, replace_key: bool) -> None:
-    from dpsql.accounting.opening import anchor
-    from dpsql.accounting.upgrade import upgrade
-
-    before = upgrade(policy.ledger_path, anchor=anchor(policy), replace_key=replace_key)
-    done = "the ledger has the present format: nothing to upgrade"
-    if before is not None:
-        done = (
-            f"upgraded from format {before}; every spend was kept. The ledger needs its key from now on: "
-            f"{policy.ledger_path}.key, or DPSQL_LEDGER_KEY.\nVersions and promises of the data had no protection "
-            "before and were taken over as they were; to be sure of them: dpsql check --steward"
-        )
-    click.echo(done, err=True)
 
 
 def _backup(policy: Policy, copy: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 import sys
@@ -11,10 +10,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from old_ledgers import old_ledger
-
-from dpsql.accounting.opening import account
-from dpsql.policy.model import Policy
 
 Run = Callable[..., Result]
 COUNT = "SELECT COUNT(*) FROM people"
@@ -29,7 +24,7 @@ def ledger(folder: Path) -> Path:
     return folder / "policy.ledger.sqlite"
 
 
-@pytest.mark.parametrize("flag", ["--create", "--upgrade", "--rotate-key"])
+@pytest.mark.parametrize("flag", ["--create", "--rotate-key"])
 def test_only_the_steward_may(dpsql: Run, folder: Path, flag: str) -> None:
     done = dpsql("budget", flag)
     assert done.exit_code == 2 and "add --steward" in done.stderr and not ledger(folder).exists()
@@ -102,23 +97,3 @@ def test_a_key_in_the_environment_is_changed_for_the_one_beside_it(
     assert dpsql("budget").exit_code == 5
     monkeypatch.setenv("DPSQL_LEDGER_KEY", "cd" * 32)
     assert dpsql("budget").exit_code == 0
-
-
-def test_an_older_ledger_names_the_command_and_the_command_upgrades_it(
-    dpsql: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = folder / "policy.toml"
-    policy.write_text(policy.read_text().replace("delta = 0", "delta = 1e-6"))
-    old_ledger(2, folder, account(Policy.load(folder / "policy.toml")), ledger(folder).name)
-    refused = dpsql("query", COUNT)
-    assert refused.exit_code == 5 and "dpsql budget --upgrade --steward" in refused.stderr
-    with monkeypatch.context() as patch:
-        patch.setenv("DPSQL_LEDGER_KEY", "ab" * 32)
-        refused = dpsql("budget", "--upgrade", "--steward")
-        assert refused.exit_code == 5 and "--upgrade --replace-key --steward" in refused.stderr
-    assert dpsql("budget", "--replace-key", "--rotate-key", "--steward").exit_code == 2
-    done = dpsql("budget", "--upgrade", "--steward")
-    assert done.exit_code == 0 and "upgraded from format 2" in done.stderr
-    assert json.loads(dpsql("budget", "--json").stdout)["spent"]["epsilon"] == pytest.approx(1 / 3 + 1 / 7 + 1 / 2)
-    assert dpsql("query", COUNT).exit_code == 0
-    assert "nothing to upgrade" in dpsql("budget", "--upgrade", "--steward").stderr

@@ -1,8 +1,22 @@
 """python -m dpsql, and the console script: signals are looked after before anything else is imported."""
 
+import os
+
+# Built in, and without a stub: `signal` takes time to import.
+from _signal import SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]
+
+
+def _end(number: int, _: object) -> None:
+    """Until `cli.stop` takes over: nothing was opened yet, and Python's own handler would show a traceback."""
+    os.write(2, b"stopped; nothing was charged\n")
+    os._exit(128 + number)
+
 
 def main() -> None:
     """Run the command line."""
+    for number in (SIGINT, SIGTERM):
+        if getsignal(number) is not SIG_IGN:
+            signal(number, _end)
     from dpsql.cli.stop import install
 
     install()

@@ -153,6 +153,10 @@ def _store_answers(quote: Quote, released: Released, answers: Sequence[Answer], 
         payer.engine.ledger.answered(released.receipt, [pack_answer(answer, tables) for answer in shown])
 
 
+_UNPAID = ("release-busy", "ledger-busy", "ledger-no-locks")
+"""Errors of a reservation that come before anything is recorded."""
+
+
 class Payer:
     """Who pays: an analyst, with a quota where the policy has one for him."""
 
@@ -234,7 +238,7 @@ class Payer:
                 self.paying = False  # nothing was recorded
                 raise
             except LedgerError as error:
-                self.paying = error.code != "release-busy"  # of other errors only the ledger knows
+                self.paying = error.code not in _UNPAID  # of other errors only the ledger knows
                 raise
             self.paying = False
             if receipts:

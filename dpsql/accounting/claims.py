@@ -100,7 +100,8 @@ class Claims:
                 return
             del stop
             if stopped() is not None:
-                with suppress(LedgerError):  # the disk is busy or full: once more, while the lease lasts
+                # Where the disk is busy or full: once more, while the lease lasts.
+                with suppress(LedgerError), self._store.waiting(given_up=lambda: _is_over(stopped())):
                     receipts = self.renew(receipts)
 
     def wait(
@@ -124,6 +125,10 @@ class Claims:
                 )
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, LONGEST)
+
+
+def _is_over(stop: threading.Event | None) -> bool:
+    return stop is None or stop.is_set()
 
 
 class Watch:

@@ -86,9 +86,18 @@ class Journal:
     """One ledger's events, verified up to the last look."""
 
     def __init__(
-        self, path: Path | str, account: Account | None, *, anchor: Anchor | None = None, must_exist: bool = False
+        self,
+        path: Path | str,
+        account: Account | None,
+        *,
+        anchor: Anchor | None = None,
+        must_exist: bool = False,
+        only_read: bool = False,
     ) -> None:
-        """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError)."""
+        """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError).
+
+        only_read: it is opened where nothing can be written, too.
+        """
         file = located(path)
         self._keys = Keys(file)
         self._key, self._secret = b"", b""
@@ -108,14 +117,16 @@ class Journal:
         if noted is not None and file is not None and not file.exists():
             raise self._behind(f"the ledger {file} is gone", noted)
         create = account is not None and not must_exist
-        self.store = Store(path, (lambda db: self._fill(db, account)) if create and account is not None else None)
+        fill = (lambda db: self._fill(db, account)) if create and account is not None else None
+        self.store = Store(path, fill, only_read=only_read)
         try:
             with self.store.snapshot() as db:
                 self._catch_up(db)
                 self._unwrap(db)
                 self._held(noted)
                 last = self._last
-            if anchor is not None and (noted is None or noted.count < last.count):
+            behind = noted is None or noted.count < last.count
+            if anchor is not None and behind and (self.store.writable or not only_read):
                 anchor.write(last, self._link_at)
         except BaseException:
             self.store.close()
@@ -200,9 +211,19 @@ class Journal:
             self._stored, self._seen = len(self.state.stored), seen
             if writer.marked:
                 self._marks = None
-        if self._anchor is not None and note is not None:
+        if note is not None:
+            try:
+                self._tell(note)
+            except LedgerError as error:
+                if error.code == "ledger-busy":  # which says that nothing was spent
+                    raise self.store.unread() from None
+                raise
+
+    def _tell(self, note: Note) -> None:
+        """Tell the anchor and the witness what was committed."""
+        if self._anchor is not None:
             self._anchor.write(note, self._link_at)  # Theorem LEDGER-2: before anything that was paid for is computed
-        if self.witness is not None and note is not None:
+        if self.witness is not None:
             self.witness(self._since)
 
     def _since(self, place: int) -> list[tuple[Row, bytes]]:

@@ -34,7 +34,7 @@ from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.journal import Journal, Witness, Writer, account_event
-from dpsql.accounting.store import Store, located
+from dpsql.accounting.store import BRIEFLY, Store, located
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.versions import Sight
 from dpsql.core.cost import Cost
@@ -49,15 +49,22 @@ class Ledger:
     """One account, shared by any number of threads and processes (but not across a fork)."""
 
     def __init__(
-        self, path: Path | str, account: Account, *, anchor: Anchor | None = None, must_exist: bool = False
+        self,
+        path: Path | str,
+        account: Account,
+        *,
+        anchor: Anchor | None = None,
+        must_exist: bool = False,
+        only_read: bool = False,
     ) -> None:
         """Open the ledger, or create it where there is none; refused when it is an account of something else.
 
         anchor: what tells an older copy of the ledger from the ledger. must_exist: a missing one is refused.
+        only_read: one on a read-only mount is opened, too, for what it says.
         """
         check_account(account)
         self._account = account
-        self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist)
+        self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist, only_read=only_read)
         self._claims = Claims(self._journal.store)
         try:
             with self._journal.looking():
@@ -132,30 +139,31 @@ class Ledger:
         spends were one moment (Theorem FLIGHT-1).
 
         If somebody else is at work on one of these releases, this waits without paying, and then begins anew.
-        patience: for how many seconds it waits, at most; given_up: asked about 20 times a second while it waits.
-        LedgerError "release-busy" then, and nothing was spent. Whoever holds claims must not reserve: two could wait
-        for each other. After Overtaken, `working` is left first.
+        patience: for how many seconds it waits, at most; given_up: asked about 20 times a second while it waits, also
+        for the file. LedgerError "release-busy" or "ledger-busy" then, and nothing was spent. Whoever holds claims
+        must not reserve: two could wait for each other. After Overtaken, `working` is left first.
         """
         until = None if patience is None else monotonic() + patience
         watch = Watch()
-        while True:
-            with self._journal.looking() as state:  # what is recorded after this count is looked for once more
-                before = len(state.released)
-                found = look()
-            wanted = spends(found)
-            if not wanted:
-                return found, []
-            with self._claiming() as (writer, receipts):
-                if len(self._journal.state.released) != before:
+        with self._store.waiting(given_up=given_up):
+            while True:
+                with self._journal.looking() as state:  # what is recorded after this count is looked for once more
+                    before = len(state.released)
                     found = look()
-                    wanted = spends(found)
-                keys = [spend.claim for spend in wanted if spend.claim]
-                busy = watch.busy(writer.db, keys)
+                wanted = spends(found)
+                if not wanted:
+                    return found, []
+                with self._claiming() as (writer, receipts):
+                    if len(self._journal.state.released) != before:
+                        found = look()
+                        wanted = spends(found)
+                    keys = [spend.claim for spend in wanted if spend.claim]
+                    busy = watch.busy(writer.db, keys)
+                    if not busy:
+                        receipts += self._pay(writer, wanted, analyst, quota)
                 if not busy:
-                    receipts += self._pay(writer, wanted, analyst, quota)
-            if not busy:
-                return found, receipts
-            self._claims.wait(watch, keys, until, given_up)
+                    return found, receipts
+                self._claims.wait(watch, keys, until, given_up)
 
     @contextmanager
     def _claiming(self) -> Iterator[tuple[Writer, list[Receipt]]]:
@@ -196,8 +204,8 @@ class Ledger:
         return receipts
 
     def give_back(self, receipts: Sequence[Receipt]) -> None:
-        """Remove claims on which nobody works. Where that fails, others wait for one lease."""
-        with suppress(LedgerError):
+        """Remove claims on which nobody works. Where that fails, or can't be done soon, others wait for one lease."""
+        with suppress(LedgerError), self._store.waiting(seconds=BRIEFLY):
             with self._journal.looking() as state:
                 claimed = [receipt.id for receipt in receipts if receipt.id in state.claimed]
             if claimed:

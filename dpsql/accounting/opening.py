@@ -29,10 +29,14 @@ def anchor(policy: Policy, ledger: str | Path | None = None) -> Anchor | None:
             return CommandAnchor(command, Path(ledger or policy.ledger_path))
 
 
-def open_ledger(policy: Policy, ledger: str | Path | None = None) -> Ledger:
-    """The policy's ledger, or the one that the caller names, under the conditions that the policy sets."""
+def open_ledger(policy: Policy, ledger: str | Path | None = None, *, only_read: bool = False) -> Ledger:
+    """The policy's ledger, or the one that the caller names, under the conditions that the policy sets.
+
+    only_read: one on a read-only mount will do.
+    """
     path = policy.ledger_path if ledger is None else ledger
-    return Ledger(path, account(policy), anchor=anchor(policy, path), must_exist=policy.budget.must_exist)
+    note, must_exist = anchor(policy, path), policy.budget.must_exist
+    return Ledger(path, account(policy), anchor=note, must_exist=must_exist, only_read=only_read)
 
 
 def quota(policy: Policy, analyst: str) -> Quota | None:

@@ -17,14 +17,24 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from time import monotonic
+from typing import TypeVar
 
 from dpsql.accounting import durable
+from dpsql.accounting.file_locks import are_missing, without_locks
 from dpsql.core.errors import LedgerError
+
+T = TypeVar("T")
 
 APPLICATION = 0x6470736C
 """Marks a SQLite file as a ledger of dpsql's ("dpsl")."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
+"""How long a process waits for another one that holds the file."""
+STEP = 0.05
+"""Seconds of one wait: SQLite's own can't be interrupted by a signal, and this loop can."""
+BRIEFLY = 1.0
+"""Seconds that are waited for what others need not wait for: it ends by itself."""
 MEMORY = ":memory:"
 
 SCHEMA = """
@@ -53,14 +63,28 @@ RESTORE = (
 )
 
 
+class _Patience(threading.local):
+    """How long a thread waits for other processes; seconds is None: as long as everybody."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self.given_up: Callable[[], bool] = lambda: False
+
+
 class Store:
     """One connection, guarded by a lock, to one ledger file (or to memory). Safe to share between threads."""
 
-    def __init__(self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None) -> None:
-        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error)."""
+    def __init__(
+        self, path: Path | str, fill: Callable[[sqlite3.Connection], None] | None, *, only_read: bool = False
+    ) -> None:
+        """Open the file; `fill` writes a new ledger's first rows (None: a missing file is an error).
+
+        only_read: one that can't be written to is opened, too, if it can be read.
+        """
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
+        self._patience = _Patience()
         self._path = located(path)
         self._inode: tuple[int, int] | None = None
         self.name = MEMORY if self._path is None else str(self._path)
@@ -73,9 +97,11 @@ class Store:
                 return
             _find_or_create(self._path, fill)
             self._inode = _inode(self._path)
-            self._connection = _connect(f"{self._path.as_uri()}?mode=rw")
+            mode = _mode(self._path, only_read)
+            where = f"{self._path.as_uri()}?{mode}"
+            self._connection = self._patiently(lambda: _connect(where))
             try:
-                self._check()
+                self._patiently(lambda: self._check("delete" if mode == UNCHANGING else "wal"))
             except BaseException:
                 self._connection.close()
                 raise
@@ -98,6 +124,24 @@ class Store:
         """A read transaction."""
         with self._begun("BEGIN") as connection:
             yield connection
+
+    @contextmanager
+    def waiting(self, *, seconds: float | None = None, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """How long this thread waits for other processes, as long as the block lasts; LedgerError "ledger-busy" then.
+
+        given_up: asked about 20 times a second.
+        """
+        before = self._patience.seconds, self._patience.given_up
+        self._patience.seconds, self._patience.given_up = seconds, given_up
+        try:
+            yield
+        finally:
+            self._patience.seconds, self._patience.given_up = before
+
+    @property
+    def writable(self) -> bool:
+        """Can anything be recorded, as far as the file's rights say?"""
+        return self._path is None or os.access(self._path, os.W_OK)
 
     def image(self) -> bytes:
         """The bytes of a file that holds what the transaction sees that is under way."""
@@ -127,6 +171,14 @@ class Store:
         """The error for a ledger that doesn't say what a ledger says."""
         return LedgerError(f"the ledger {self.name} is damaged", code="ledger-damaged", hint=RESTORE)
 
+    def unread(self) -> LedgerError:
+        """The error for a ledger that couldn't be read again after something was committed."""
+        return LedgerError(
+            f"another process holds the ledger {self.name}, and what was just recorded couldn't be read back",
+            code="ledger-failed",
+            hint="nothing was answered; the price was recorded and stays charged. Try again when it is done",
+        )
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other threads of this process out, of a file that is still the one that was opened."""
@@ -140,7 +192,7 @@ class Store:
 
         In a transaction it is that of its beginning; outside, that of now.
         """
-        (found,) = self._connection.execute("PRAGMA data_version").fetchone()
+        (found,) = self._patiently(lambda: self._connection.execute("PRAGMA data_version").fetchone())
         return int(found)
 
     def _check_process(self) -> None:
@@ -163,6 +215,36 @@ class Store:
                 hint="put it back (with its -wal file, if there is one) and connect again",
             )
 
+    def _patiently(self, what: Callable[[], T]) -> T:
+        """What this returns, once no other process holds the file: it is tried again and again, and a signal ends it.
+
+        Where the file system has no locks nobody is waited for: SQLite calls that busy, too.
+        """
+        until = None
+        while True:
+            try:
+                return what()
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _BUSY:
+                    raise
+                if until is None:
+                    seconds = self._patience.seconds
+                    until = monotonic() + (BUSY_SECONDS if seconds is None else seconds)
+                    if self._path is not None and are_missing(self._path.parent):
+                        raise without_locks(self.name) from None
+                if monotonic() >= until or self._patience.given_up():
+                    raise
+
+    def _begin(self, begin: str) -> None:
+        """One attempt to begin a transaction, which holds its lock then."""
+        self._connection.execute(begin)
+        if begin == "BEGIN":  # which takes no lock by itself
+            try:
+                self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+
     @contextmanager
     def _begun(self, begin: str) -> Iterator[sqlite3.Connection]:
         self._check_process()
@@ -173,7 +255,7 @@ class Store:
             self._check_there()
             try:
                 # Inside: an interrupt may come right after it succeeded, when the wait for other processes ends.
-                self._connection.execute(begin)
+                self._patiently(lambda: self._begin(begin))
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -182,8 +264,8 @@ class Store:
                         self._connection.execute("ROLLBACK")
                 raise
 
-    def _check(self) -> None:
-        """Refuse what isn't a whole ledger of a format that this program knows."""
+    def _check(self, mode: str) -> None:
+        """Refuse what isn't a whole ledger of a format that this program knows. mode: what its journal must be."""
         one = self._connection.execute
         if one("PRAGMA application_id").fetchone() != (APPLICATION,):
             raise LedgerError(
@@ -201,7 +283,7 @@ class Store:
                 if older
                 else "upgrade dpsql; nothing was spent or changed",
             )
-        if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != ("wal",):
+        if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != (mode,):
             raise self.damaged()
         if not whole(self._connection):
             raise self.damaged()
@@ -219,10 +301,12 @@ class Store:
             raise self._unwritable(error.strerror or "the system refused") from None
 
     def _explain(self, error: sqlite3.Error) -> LedgerError:
-        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte: SQLite's primary code
+        if getattr(error, "sqlite_errorcode", 0) in _LOCKING:
+            return without_locks(self.name)
+        match _code(error):
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return LedgerError(
-                    f"the ledger {self.name} has been held by another process for {BUSY_SECONDS:g} seconds",
+                    f"the ledger {self.name} is held by another process, and was all the time that was waited for it",
                     code="ledger-busy",
                     hint="nothing was spent; try again when it is done",
                 )
@@ -261,9 +345,38 @@ def located(path: Path | str) -> Path | None:
         ) from None
 
 
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_LOCKING = tuple(
+    getattr(sqlite3, f"SQLITE_IOERR_{name}")
+    for name in ("LOCK", "RDLOCK", "UNLOCK", "CHECKRESERVEDLOCK", "SHMLOCK", "SHMMAP", "SHMOPEN")
+)
+"""What SQLite says where the system can't lock, or share what it locks by."""
+
+
+UNCHANGING = "mode=ro&immutable=1"
+"""How a file is opened that can't change. SQLite takes its journal for one that is deleted, whatever the file says."""
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary code: the low byte."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _mode(path: Path, only_read: bool) -> str:
+    """How the file is opened. One on a file system that nobody here writes to, without a log, can't change."""
+    if not only_read or os.access(path, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if not is_read_only(path) or Path(f"{path}-wal").exists() else UNCHANGING
+
+
+def is_read_only(path: Path) -> bool:
+    """Does the file lie on a file system that is mounted for reading alone?"""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def _connect(where: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        where, uri=where != MEMORY, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        where, uri=where != MEMORY, timeout=STEP, isolation_level=None, check_same_thread=False
     )
     # Theorem LEDGER-1 needs each commit on the disk before it returns: synchronous=FULL syncs the log at every
     # commit; fullfsync makes macOS do so, too. `transaction` says what is moved into the main file at once.

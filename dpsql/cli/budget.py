@@ -114,7 +114,7 @@ def _read(policy: Policy) -> Statement:
 
     noted = anchor(policy)
     nothing = not (policy.ledger_path.exists() or policy.budget.must_exist or (noted is not None and noted.read()))
-    with Ledger(":memory:", account(policy)) if nothing else open_ledger(policy) as ledger:
+    with Ledger(":memory:", account(policy)) if nothing else open_ledger(policy, only_read=True) as ledger:
         return statement(ledger.account, ledger.balance, ledger.history(), policy.budget.analysts)
 
 
@@ -163,7 +163,7 @@ def _replay(policy: Policy, id: str, target: Target) -> None:
 
     if not policy.ledger_path.exists():
         raise click.UsageError(f"there is no ledger {policy.ledger_path}")
-    with open_ledger(policy) as ledger:
+    with open_ledger(policy, only_read=True) as ledger:
         answers = [replace(answer, signer=Signer(ledger.path)) for answer in replays(ledger, id)]
         target.write(*answers)
         receipt = answers[0].receipt

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,7 +167,9 @@ sys.argv[1:] = ["query", "SELECT COUNT(*) FROM visits"]
 from dpsql.__main__ import main
 main()
 """
-IMPORTED = ["dpsql.cli.main", "click", "dpsql.session", "numpy", "sqlglot", "duckdb", "dpsql.engine", "pyarrow"]
+IMPORTED = [
+    "dpsql.cli.stop", "dpsql.cli.main", "click", "dpsql.session", "numpy", "sqlglot", "duckdb", "dpsql.engine", "pyarrow",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -183,6 +187,67 @@ def test_a_signal_while_things_are_imported_ends_without_a_traceback(
     assert sent == "sent" and told.startswith("stopped; the query stays" if charged else "stopped; nothing was")
     assert states(place) == ["reserved"] * charged
     assert left_behind(place) == []
+
+
+WAITING = """
+import sys
+from dpsql.accounting import file_locks, store
+
+store.BUSY_SECONDS = 1e9
+def asked(folder):
+    print("waiting", flush=True)
+    return False
+store.are_missing = asked
+from dpsql.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("held", ["BEGIN IMMEDIATE", "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_signal_ends_the_wait_for_another_process_that_holds_the_ledger(
+    place: Path, start: Start, held: str, number: signal.Signals, code: int, made: bool
+) -> None:
+    """While it is opened, and while a spend is to be recorded; the other process holds it all the time."""
+    if made:
+        query = ["-m", "dpsql", "query", "SELECT COUNT(*) FROM visits"]
+        assert start(*query).wait(timeout=SECONDS) == 0
+    else:
+        assert start("-m", "dpsql", "check").wait(timeout=SECONDS) == 0
+    spends = states(place)
+    with closing(sqlite3.connect(place / "policy.ledger.sqlite", isolation_level=None)) as other:
+        other.executescript(held)
+        other.execute("SELECT * FROM head").fetchall()
+        process = start("-c", WAITING, "query", "SELECT COUNT(*) FROM visits", "--fresh")
+        assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, out, err) == (code, "", "stopped; nothing was charged\n")
+    assert states(place) == spends
+
+
+HELD = """
+import sqlite3
+from dpsql.accounting.ledger import Ledger
+
+def held(*arguments, record=Ledger.record):
+    held.other = sqlite3.connect("policy.ledger.sqlite", isolation_level=None)
+    held.other.execute("BEGIN IMMEDIATE")
+    return record(*arguments)
+
+Ledger.record = held
+"""
+
+
+def test_a_signal_ends_the_wait_to_record_what_was_measured_and_the_spend_stays(place: Path, start: Start) -> None:
+    process = start("-c", HELD + WAITING, "query", "SELECT COUNT(*) FROM visits")
+    assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130 and out.replace("waiting\n", "") == ""
+    assert err.startswith("stopped; the query stays charged (") and err.count("\n") == 1
+    assert states(place) == ["reserved"]
 
 
 def test_the_folder_of_a_process_that_was_killed_goes_when_the_next_one_starts(place: Path, start: Start) -> None:

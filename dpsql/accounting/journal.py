@@ -10,7 +10,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, Row, State
 from dpsql.accounting.keys import Keys
-from dpsql.accounting.store import Store, located
+from dpsql.accounting.store import BRIEFLY, Store, located
 from dpsql.core.errors import LedgerError
 
 MANIFEST = "manifest "
@@ -93,10 +93,11 @@ class Journal:
         anchor: Anchor | None = None,
         must_exist: bool = False,
         only_read: bool = False,
+        anew: bool = False,
     ) -> None:
         """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError).
 
-        only_read: it is opened where nothing can be written, too.
+        only_read: it is opened where nothing can be written, too. anew: also where a key says that there was one.
         """
         file = located(path)
         self._keys = Keys(file)
@@ -117,7 +118,7 @@ class Journal:
         if noted is not None and file is not None and not file.exists():
             raise self._behind(f"the ledger {file} is gone", noted)
         create = account is not None and not must_exist
-        fill = (lambda db: self._fill(db, account)) if create and account is not None else None
+        fill = (lambda db: self._fill(db, account, anew)) if create and account is not None else None
         self.store = Store(path, fill, only_read=only_read)
         try:
             with self.store.snapshot() as db:
@@ -128,6 +129,10 @@ class Journal:
             behind = noted is None or noted.count < last.count
             if anchor is not None and behind and (self.store.writable or not only_read):
                 anchor.write(last, self._link_at)
+            if self._keys.unnamed:
+                # Others may be at it, or this may be a mount for reading: the key counts under either name.
+                with suppress(LedgerError), self.store.waiting(seconds=BRIEFLY):
+                    self.settle()
         except BaseException:
             self.store.close()
             raise
@@ -291,9 +296,9 @@ class Journal:
             wrap(writer.db, new, self.state.id, self._secret)
             writer.add(Event("key", clock.now(), {}))
 
-    def _fill(self, db: sqlite3.Connection, account: Account) -> None:
+    def _fill(self, db: sqlite3.Connection, account: Account, anew: bool) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""
-        begin(db, self._keys.for_new_ledger(), secrets.token_bytes(SIZE), [account_event(account)])
+        begin(db, self._keys.for_new_ledger(anew=anew), secrets.token_bytes(SIZE), [account_event(account)])
 
     def _noted(self) -> Note | None:
         return None if self._anchor is None else self._anchor.read()

@@ -1,8 +1,9 @@
 """The key of a ledger: 32 random bytes that lie outside of its file.
 
 By default in `<ledger>.key`, as hexadecimal text that its owner alone can read; or in the environment,
-DPSQL_LEDGER_KEY. It is made before the ledger is, and never made anew for a ledger that exists: without its key
-nothing in a ledger can be trusted. While it is changed, the new one lies in `<ledger>.key.new`, with a tag under the
+DPSQL_LEDGER_KEY. It is made before the ledger is (in `<ledger>.key.new`, which gets its own name when the ledger has
+one), and never made anew for a ledger that exists: without its key nothing in a ledger can be trusted. So a key without
+its ledger says that the ledger is gone, and only the steward begins another account. While a key is changed, the new one lies in `<ledger>.key.new`, with a tag under the
 old one: a file that somebody else put there is not believed. Whoever has a copy of both files can write any history;
 of an older copy that is put back with its key only an anchor tells (anchor.py, Theorem LEDGER-2).
 """
@@ -38,18 +39,31 @@ class Keys:
         self._file = Path(f"{ledger}.key") if ledger is None else Path(os.path.realpath(f"{ledger}.key"))
         self._next = Path(f"{self._file}.new")
 
-    def for_new_ledger(self) -> bytes:
-        """The key for a new ledger: one that lies there (somebody creates the same ledger), or a new one."""
-        if not self._outside_file and not self._file.exists():
-            durable.create(self._file, _text(secrets.token_bytes(SIZE)))
+    def for_new_ledger(self, *, anew: bool = False) -> bytes:
+        """The key for a new ledger, on the disk; LedgerError where a key says that there was a ledger already.
+
+        anew: the steward's word that another account begins.
+        """
+        if not self._outside_file:
+            assert self._ledger is not None
+            # In this order: whoever creates the same ledger gives the key its name after the ledger has its own.
+            if not os.path.lexists(self._file):
+                durable.create(self._next, _text(secrets.token_bytes(SIZE)))
+            elif not anew and not self._ledger.exists():
+                raise gone(self._ledger)
         return self.candidates()[0]
+
+    @property
+    def unnamed(self) -> bool:
+        """Has the key of a new ledger not got its own name yet?"""
+        return not self._outside_file and not os.path.lexists(self._file) and self._next.exists()
 
     def candidates(self) -> list[bytes]:
         """Keys that may be the ledger's, the likeliest first; LedgerError if there is none.
 
         While a new key is being introduced there are two files, and which one counts is for the ledger to say. The
         first is looked at again in case that it was replaced after the first look. The second counts with its tag under
-        the key in the first; where there is no first (an upgrade was interrupted), it stands for it.
+        the key in the first; where there is no first (the ledger was just made), it stands for it.
         """
         if self._ledger is None:
             return [self._memory]
@@ -150,6 +164,21 @@ class Keys:
             hint=f"use the ledger's own key: in {self._ledger}.key, or in {VARIABLE}, which is looked at first. If the "
             "key was changed (dpsql budget --rotate-key), use the new one; a backup needs the key of its own time",
         )
+
+
+def is_beside(ledger: Path) -> bool:
+    """Is there a key in a file beside this ledger?"""
+    return VARIABLE not in os.environ and os.path.lexists(f"{ledger}.key")
+
+
+def gone(ledger: Path) -> LedgerError:
+    """The error for a ledger that isn't there, though its key is."""
+    return LedgerError(
+        f"the ledger {ledger} is gone: its key is there, so there was one, and what it spent stays spent",
+        code="ledger-missing",
+        hint="put it back. A new account, with the whole budget, is for the steward to begin: "
+        "`dpsql budget --create --steward`",
+    )
 
 
 @dataclass(frozen=True, slots=True)

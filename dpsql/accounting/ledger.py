@@ -56,15 +56,17 @@ class Ledger:
         anchor: Anchor | None = None,
         must_exist: bool = False,
         only_read: bool = False,
+        anew: bool = False,
     ) -> None:
         """Open the ledger, or create it where there is none; refused when it is an account of something else.
 
         anchor: what tells an older copy of the ledger from the ledger. must_exist: a missing one is refused.
-        only_read: one on a read-only mount is opened, too, for what it says.
+        only_read: one on a read-only mount is opened, too, for what it says. anew: steward's act, by which another
+        account begins where the key of an earlier one is left.
         """
         check_account(account)
         self._account = account
-        self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist, only_read=only_read)
+        self._journal = Journal(path, account, anchor=anchor, must_exist=must_exist, only_read=only_read, anew=anew)
         self._claims = Claims(self._journal.store)
         try:
             with self._journal.looking():
@@ -80,7 +82,7 @@ class Ledger:
             raise LedgerError(
                 f"the ledger {path} exists", code="ledger-exists", hint="use it as it is; it is never made anew"
             )
-        cls(path, account, anchor=anchor).close()
+        cls(path, account, anchor=anchor, anew=True).close()
 
     @classmethod
     def rotate_key(cls, path: Path | str, *, anchor: Anchor | None = None) -> None:

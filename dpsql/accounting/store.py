@@ -402,7 +402,8 @@ def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | Non
             raise LedgerError(
                 f"the ledger {path} is an empty file",
                 code="ledger-empty",
-                hint="restore it from a backup; only if nothing was ever spent from it, delete it and connect again",
+                hint="restore it from a backup; only if nothing was ever spent from it, delete it, and the steward begins "
+                "anew: `dpsql budget --create --steward`",
             )
         return
     if orphan:
@@ -410,7 +411,8 @@ def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | Non
         raise LedgerError(
             f"the ledger {path} is gone, but its log {path}-wal is there",
             code="ledger-incomplete",
-            hint="put the ledger back beside its log; only the steward may delete both, which opens a new account",
+            hint="put the ledger back beside its log. Only the steward may delete the log, too, and begin a new account: "
+            "`dpsql budget --create --steward`",
         )
     if fill is None:
         raise _missing(str(path))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Record that the policy's new budget, or further tables, are meant to be.",
 )
-@click.option("--create", is_flag=True, help="Begin a new account where there is no ledger yet (must_exist = true).")
+@click.option("--create", is_flag=True, help="Begin a new account where there is no ledger, or none any more.")
 @click.option("--rotate-key", is_flag=True, help="Make a new key for the ledger.")
 @click.option("--backup", metavar="FILE", help="Write a copy of the ledger, which may be in use. Keep its key apart.")
 @click.option("--restore", metavar="FILE", help="Put a copy in the ledger's place, with what the audit log has.")
@@ -109,11 +109,13 @@ def budget(
 def _read(policy: Policy) -> Statement:
     """What the ledger says; a ledger that isn't there yet has spent nothing, and looking doesn't create it."""
     from dpsql.accounting.account_statement import statement
+    from dpsql.accounting.keys import is_beside
     from dpsql.accounting.ledger import Ledger
     from dpsql.accounting.opening import account, anchor, open_ledger
 
-    noted = anchor(policy)
-    nothing = not (policy.ledger_path.exists() or policy.budget.must_exist or (noted is not None and noted.read()))
+    path, noted = policy.ledger_path, anchor(policy)
+    there = path.exists() or is_beside(path) or policy.budget.must_exist
+    nothing = not (there or (noted is not None and noted.read()))
     with Ledger(":memory:", account(policy)) if nothing else open_ledger(policy, only_read=True) as ledger:
         return statement(ledger.account, ledger.balance, ledger.history(), policy.budget.analysts)
 

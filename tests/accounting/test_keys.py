@@ -83,7 +83,8 @@ def test_the_key_is_on_the_disk_before_the_ledger_has_its_name(path: Path, monke
     monkeypatch.setattr(os, "link", linked)
     monkeypatch.setattr(durable, "sync_folder", synced)
     make(path)
-    assert order == ["l.sqlite.key", "synced", "l.sqlite", "synced"]
+    assert order[:4] == ["l.sqlite.key.new", "synced", "l.sqlite", "synced"]
+    assert key(path).exists() and not Path(f"{path}.key.new").exists()
 
 
 def test_a_ledger_without_its_key_is_refused_and_gets_no_new_one(path: Path) -> None:
@@ -149,9 +150,52 @@ def test_a_key_that_was_left_by_an_interrupted_creation_is_used(path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", full)
         refusal(path)
-    left = key(path).read_bytes()
+    left = Path(f"{path}.key.new").read_bytes()
+    assert not key(path).exists()
     make(path)
-    assert key(path).read_bytes() == left
+    assert key(path).read_bytes() == left and not Path(f"{path}.key.new").exists()
+
+
+def test_a_key_that_did_not_get_its_name_is_the_ledgers_and_gets_it_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            make(path)
+    assert path.exists() and not key(path).exists()
+    left = Path(f"{path}.key.new").read_bytes()
+    make(path)
+    assert spent(path) == Fraction(1, 10)
+    assert key(path).read_bytes() == left and not Path(f"{path}.key.new").exists()
+
+
+def test_a_key_whose_ledger_is_gone_begins_no_other_account(path: Path) -> None:
+    """A deleted ledger would be a new one with the whole budget."""
+    make(path).unlink()
+    error = refusal(path)
+    assert error.code == "ledger-missing" and "dpsql budget --create --steward" in (error.hint or "")
+    assert not path.exists()
+    Ledger.create(path, ACCOUNT)
+    assert spent(path) == 0
+
+
+def test_whoever_looks_while_another_creates_the_ledger_finds_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for the ledger and that for its key the other one is done with both."""
+    ask, others = Keys.for_new_ledger, [True]
+
+    def late(self: Keys, *, anew: bool = False) -> bytes:
+        if others:
+            others.clear()
+            make(path)
+        return ask(self, anew=anew)
+
+    monkeypatch.setattr(Keys, "for_new_ledger", late)
+    with Ledger(path, ACCOUNT) as ledger:
+        assert ledger.balance.spent.epsilon == Fraction(1, 10)
 
 
 # ---------------------------------------------------------------- a new key

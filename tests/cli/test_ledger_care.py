@@ -97,3 +97,14 @@ def test_a_key_in_the_environment_is_changed_for_the_one_beside_it(
     assert dpsql("budget").exit_code == 5
     monkeypatch.setenv("DPSQL_LEDGER_KEY", "cd" * 32)
     assert dpsql("budget").exit_code == 0
+
+
+def test_a_deleted_ledger_is_no_new_account(dpsql: Run, folder: Path) -> None:
+    dpsql("query", COUNT)
+    ledger(folder).unlink()
+    for command in (["query", COUNT], ["explain", COUNT], ["budget"], ["check"], ["budget", "--history"]):
+        done = dpsql(*command)
+        assert done.exit_code == 5 and "`dpsql budget --create --steward`" in done.stderr, done.stderr
+    assert not ledger(folder).exists()
+    assert dpsql("budget", "--create", "--steward").exit_code == 0
+    assert dpsql("query", COUNT).exit_code == 0

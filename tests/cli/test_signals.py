@@ -168,7 +168,8 @@ from dpsql.__main__ import main
 main()
 """
 IMPORTED = [
-    "dpsql.cli.stop", "dpsql.cli.main", "click", "dpsql.session", "numpy", "sqlglot", "duckdb", "dpsql.engine", "pyarrow",
+    "dpsql.cli.stop", "dpsql.cli.main", "click", "dpsql.session",
+    "numpy", "sqlglot", "duckdb", "dpsql.engine", "pyarrow",
 ]  # fmt: skip
 
 

@@ -92,8 +92,8 @@ def test_a_link_that_rows_disprove_is_not_proposed(folder: Path) -> None:
         "through": "orders",
         "on": {"order_id": "order_id"},
     }
-    Path("policy.toml").unlink()
-    Path("policy.ledger.sqlite").unlink()
+    for name in ("policy.toml", "policy.ledger.sqlite", "policy.ledger.sqlite.key"):
+        Path(name).unlink()
     assert drafted(".", steward=True)["tables"]["items"]["unit"] == "row"
 
 
@@ -112,7 +112,7 @@ def test_other_peoples_ids_are_a_domain_apart_and_a_second_id_is_asked_about(fol
 def test_the_steward_may_name_whom_to_protect(folder: Path) -> None:
     parquet("visits.parquet", user_id=[1, 1], ward=["a", "b"])
     assert drafted(".", unit="row")["tables"]["visits"]["unit"] == "row"
-    for name in ("policy.toml", "policy.ledger.sqlite"):
+    for name in ("policy.toml", "policy.ledger.sqlite", "policy.ledger.sqlite.key"):
         Path(name).unlink()
     assert drafted(".", unit="WARD")["tables"]["visits"]["unit"] == "ward"
     with pytest.raises(PolicyError, match="no table has a column wart") as refused:
@@ -162,7 +162,7 @@ def test_no_table_is_public_unless_the_steward_says_so(folder: Path) -> None:
     assert not any("public" in table for table in tables.values())
     assert tables["nation"]["unit"] == "row" and "# ? May everybody see all of nation?" in text
     assert '# c_nationkey = { references = "nation.n_nationkey" }' in text
-    for name in ("policy.toml", "policy.ledger.sqlite"):
+    for name in ("policy.toml", "policy.ledger.sqlite", "policy.ledger.sqlite.key"):
         Path(name).unlink()
     tables = drafted(".", public=frozenset({"nation"}))["tables"]
     assert tables["nation"] == {"source": "nation.parquet", "public": True}

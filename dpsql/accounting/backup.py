@@ -35,7 +35,7 @@ def line_of(row: Row, its_link: bytes) -> dict[str, object]:
 
 def backup(ledger: Path, copy: Path, *, anchor: Anchor | None = None) -> int:
     """Write a whole, verified copy of a ledger that may be in use; how many events it has."""
-    journal = Journal(ledger, None, anchor=anchor)
+    journal = Journal(ledger, None, anchor=anchor, whole=True)
     try:
         with journal.reading():
             count = journal.state.count
@@ -82,7 +82,7 @@ def restore(ledger: Path, copy: Path, log: Path, *, anchor: Anchor | None = None
 def _completed(ledger: Path, events: Sequence[tuple[Row, bytes]], anchor: Anchor | None) -> tuple[int, int]:
     """Add the events that a ledger lacks, and compare its end with the anchor's note."""
     noted = None if anchor is None else anchor.read()
-    journal = Journal(ledger, None)
+    journal = Journal(ledger, None, whole=True)
     try:
         with journal.writing() as writer:
             had = journal.state.count

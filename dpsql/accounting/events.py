@@ -20,7 +20,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dpsql.accounting.account import Account
 from dpsql.accounting.chain import SIZE, Field, link
@@ -50,9 +50,8 @@ class Event:
         return seq, self.kind, self.time, self.receipt, body, self.note
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A stored table or answer, as the event that stored it describes it."""
+class Item(NamedTuple):
+    """A stored table or answer, as the event that stored it describes it. There may be very many."""
 
     receipt: str
     kind: str
@@ -76,14 +75,17 @@ class Malformed(Exception):
 
 
 class State:
-    """What the verified events come to. Only `add_all` changes it; all else reads, and loses nothing."""
+    """What the verified events come to. Only `add_all` changes it; all else reads, and loses nothing.
+
+    A checkpoint (checkpoint.py) holds all of it, and makes it anew.
+    """
 
     def __init__(self) -> None:
-        self._links = bytearray()
+        self.links = bytearray()  # of all events, one after the other
         self._alike: Counter[str] = Counter()  # spends of one text; empty outside add_all
         self._claiming: set[str] = set()  # those of these texts that are of claimed releases
         self._by: dict[str, str] = {}  # who spent, by these texts
-        self._spent: dict[tuple[str, str], Cost] = {}  # by period and analyst
+        self.sums: dict[tuple[str, str], Cost] = {}  # everything spent, by period and analyst
         self._rules: Mapping[str, Callable[[str, str | None], None]] = {
             "ledger": self._ledger,
             "account": self._account,
@@ -116,11 +118,11 @@ class State:
     @property
     def count(self) -> int:
         """How many events there are."""
-        return len(self._links) // SIZE
+        return len(self.links) // SIZE
 
     def link(self, place: int) -> bytes:
         """The link of the event at this place, from 1; of none, that of the event before the first."""
-        return bytes(self._links[(place - 1) * SIZE : place * SIZE]) if place else b""
+        return bytes(self.links[(place - 1) * SIZE : place * SIZE]) if place else b""
 
     def add_all(self, events: Iterable[tuple[Row, bytes]]) -> None:
         """Take in the next events, which were verified, each with its link. After an error it is half done."""
@@ -130,8 +132,8 @@ class State:
             body = json.loads(text)
             where = (body["period"], body["analyst"])
             cost = read_cost(body).times(times)
-            before = self._spent.get(where)
-            self._spent[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
+            before = self.sums.get(where)
+            self.sums[where] = cost if before is None else before + cost  # Theorems COMP-1 and COMP-2
         self._alike.clear()
         self._claiming.clear()
         self._by.clear()
@@ -147,7 +149,7 @@ class State:
             rule(text, receipt)
         except (ValueError, TypeError, KeyError, ZeroDivisionError):
             raise Malformed from None
-        self._links += its_link
+        self.links += its_link
 
     def verifies(self, place: int, fields: tuple[Field, ...]) -> bool:
         """Is this the event at this place, to the letter?"""
@@ -160,7 +162,7 @@ class State:
 
     def spent(self) -> Mapping[tuple[str, str], Cost]:
         """Everything spent, reserved or released, by period and analyst."""
-        return self._spent
+        return self.sums
 
     def _ledger(self, text: str, _: str | None) -> None:
         self.id = _name(json.loads(text)["id"])

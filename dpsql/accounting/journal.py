@@ -2,6 +2,8 @@
 
 Nothing is believed that isn't covered by the head's keyed tag, and no event is believed before the head is reached:
     head ← tag (keys.py)    last link ← head    every event ← last link    every stored table ← event that stored it
+or, for the events before a checkpoint (checkpoint.py),
+    checkpoint ← tag    its link, and the links before it ← checkpoint    an event that is shown ← its link
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from dpsql.accounting import clock
+from dpsql.accounting import checkpoint, clock
 from dpsql.accounting.account import Account
 from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
@@ -94,10 +96,12 @@ class Journal:
         must_exist: bool = False,
         only_read: bool = False,
         anew: bool = False,
+        whole: bool = False,
     ) -> None:
         """Open the ledger; without one, create it for this account (unless it must exist: then LedgerError).
 
         only_read: it is opened where nothing can be written, too. anew: also where a key says that there was one.
+        whole: every record is read and verified, also those before the checkpoint.
         """
         file = located(path)
         self._keys = Keys(file)
@@ -105,7 +109,9 @@ class Journal:
         self._anchor = anchor
         self.witness: Witness | None = None
         self._state = State()
-        self._stored = 0  # how many stored rows were compared with the chain
+        self._whole = whole
+        self._resumed = 0  # how many events the checkpoint covers that this opening began with
+        self._stored = 0  # how many stored rows are known to be those of the chain
         self._seen: int | None = None  # how often others had written when all of it was verified; None: it isn't now
         self._marks: Mapping[str, tuple[str, bytes, bytes]] | None = None  # as they were then
         noted = self._noted()
@@ -126,16 +132,28 @@ class Journal:
                 self._unwrap(db)
                 self._held(noted)
                 last = self._last
+                self._opened = last.count
             behind = noted is None or noted.count < last.count
             if anchor is not None and behind and (self.store.writable or not only_read):
                 anchor.write(last, self._link_at)
-            if self._keys.unnamed:
-                # Others may be at it, or this may be a mount for reading: the key counts under either name.
-                with suppress(LedgerError), self.store.waiting(seconds=BRIEFLY):
-                    self.settle()
+            if not only_read:
+                self._tidy()
         except BaseException:
             self.store.close()
             raise
+
+    def _tidy(self) -> None:
+        """What can wait until nobody else is at work: the name of a new key, and a checkpoint.
+
+        Where it fails, the ledger is what it was: the key counts under either name, and the next opening takes longer.
+        """
+        if self._keys.unnamed:
+            with suppress(LedgerError), self.store.waiting(seconds=BRIEFLY):
+                self.settle()
+        if checkpoint.is_due(self._resumed, self._opened):
+            with suppress(LedgerError), self.store.waiting(seconds=0), self.store.transaction() as db:
+                self._catch_up(db)
+                checkpoint.write(db, self._key, self.state)
 
     @property
     def state(self) -> State:
@@ -172,8 +190,8 @@ class Journal:
             if self._marks is None:
                 with self.reading() as db:
                     rows = db.execute(
-                        "SELECT path, stamp, digest, tag FROM file WHERE substr(path, 1, ?) <> ?",
-                        (len(MANIFEST), MANIFEST),
+                        "SELECT path, stamp, digest, tag FROM file WHERE substr(path, 1, ?) <> ? AND path <> ?",
+                        (len(MANIFEST), MANIFEST, checkpoint.PATH),
                     ).fetchall()
                 self._marks = {path: (stamp, digest, found) for path, stamp, digest, found in rows}
             return self._marks
@@ -333,24 +351,46 @@ class Journal:
     def _catch_up(self, db: sqlite3.Connection) -> None:
         """Verify and take in what was recorded since the last look, by whichever process."""
         with self._intact():
-            count, last = self._head(db)
-            rows = db.execute(f"SELECT {COLUMNS}, link FROM event WHERE seq > ? ORDER BY seq", (self.state.count,))
-            seen, before, new = self.state.count, self._last.link, []
-            for *fields, recorded in rows:
-                seen, before = seen + 1, link(before, fields)
-                # Gap-free and chained: what was lost, altered, inserted or moved is noticed here, or at the head.
-                if fields[0] != seen or recorded != before:
-                    raise Malformed
-                new.append((tuple(fields), before))
-            if (seen, before) != (count, last):
-                raise Malformed
-            self.state.add_all(new)  # authentic, hence of its types
-            self._check_stored(db)
-            if self.state.account is None:
-                raise Malformed
+            if not self.state.count:
+                self._resume(db)
+            self._take_in(db)
         seen = self.store.writes_of_others()
         if seen != self._seen:
             self._seen, self._marks = seen, None
+
+    def _resume(self, db: sqlite3.Connection) -> None:
+        """Begin with what the checkpoint says, where there is one that what follows it continues up to the head.
+
+        Theorem LEDGER-2, Checkpoint. Otherwise everything is verified, and the file's pages first.
+        """
+        self._head(db)
+        resumed = None if self._whole else checkpoint.read(db, self._key)
+        if resumed is not None:
+            self._state, self._stored, self._resumed = resumed, len(resumed.stored), resumed.count
+            try:
+                self._take_in(db)
+                return
+            except (Malformed, ValueError, TypeError):  # of another ledger, or all of this one is damaged
+                self._state, self._stored, self._resumed = State(), 0, 0
+        self.store.check_pages()
+
+    def _take_in(self, db: sqlite3.Connection) -> None:
+        """Verify what follows the events that are known, and take it in. After an error it is half done."""
+        count, last = self._head(db)
+        rows = db.execute(f"SELECT {COLUMNS}, link FROM event WHERE seq > ? ORDER BY seq", (self.state.count,))
+        seen, before, new = self.state.count, self._last.link, []
+        for *fields, recorded in rows:
+            seen, before = seen + 1, link(before, fields)
+            # Gap-free and chained: what was lost, altered, inserted or moved is noticed here, or at the head.
+            if fields[0] != seen or recorded != before:
+                raise Malformed
+            new.append((tuple(fields), before))
+        if (seen, before) != (count, last):
+            raise Malformed
+        self.state.add_all(new)  # authentic, hence of its types
+        self._check_stored(db)
+        if self.state.account is None:
+            raise Malformed
 
     def _check_stored(self, db: sqlite3.Connection) -> None:
         """The stored rows are those of the chain, one for one; their contents are verified when they are read."""

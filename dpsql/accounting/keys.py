@@ -3,9 +3,10 @@
 By default in `<ledger>.key`, as hexadecimal text that its owner alone can read; or in the environment,
 DPSQL_LEDGER_KEY. It is made before the ledger is (in `<ledger>.key.new`, which gets its own name when the ledger has
 one), and never made anew for a ledger that exists: without its key nothing in a ledger can be trusted. So a key without
-its ledger says that the ledger is gone, and only the steward begins another account. While a key is changed, the new one lies in `<ledger>.key.new`, with a tag under the
-old one: a file that somebody else put there is not believed. Whoever has a copy of both files can write any history;
-of an older copy that is put back with its key only an anchor tells (anchor.py, Theorem LEDGER-2).
+its ledger says that the ledger is gone, and only the steward begins another account. While a key is changed, the new
+one lies in `<ledger>.key.new`, with a tag under the old one: a file that somebody else put there is not believed.
+Whoever has a copy of both files can write any history; of an older copy that is put back with its key only an anchor
+tells (anchor.py, Theorem LEDGER-2).
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Ledger:
     @classmethod
     def rotate_key(cls, path: Path | str, *, anchor: Anchor | None = None) -> None:
         """Steward's act: a new key for the ledger; older copies of it are worth nothing with the new key."""
-        journal = Journal(path, None, anchor=anchor)
+        journal = Journal(path, None, anchor=anchor, whole=True)
         try:
             journal.rotate()
         finally:

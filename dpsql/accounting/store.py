@@ -119,6 +119,11 @@ class Store:
             with self._lock, contextlib.suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
+    def check_pages(self) -> None:
+        """Refuse a file whose pages don't hang together, in the transaction that is under way. It reads all of it."""
+        if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise self.damaged()
+
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A read transaction."""
@@ -283,9 +288,7 @@ class Store:
                 if older
                 else "upgrade dpsql; nothing was spent or changed",
             )
-        if one("PRAGMA quick_check(1)").fetchone() != ("ok",) or one("PRAGMA journal_mode").fetchone() != (mode,):
-            raise self.damaged()
-        if not whole(self._connection):
+        if one("PRAGMA journal_mode").fetchone() != (mode,) or not whole(self._connection):
             raise self.damaged()
 
     @contextmanager
@@ -402,8 +405,8 @@ def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | Non
             raise LedgerError(
                 f"the ledger {path} is an empty file",
                 code="ledger-empty",
-                hint="restore it from a backup; only if nothing was ever spent from it, delete it, and the steward begins "
-                "anew: `dpsql budget --create --steward`",
+                hint="restore it from a backup. Only if nothing was ever spent from it, delete it, and begin a new "
+                "account: `dpsql budget --create --steward`",
             )
         return
     if orphan:
@@ -411,7 +414,7 @@ def _find_or_create(path: Path, fill: Callable[[sqlite3.Connection], None] | Non
         raise LedgerError(
             f"the ledger {path} is gone, but its log {path}-wal is there",
             code="ledger-incomplete",
-            hint="put the ledger back beside its log. Only the steward may delete the log, too, and begin a new account: "
+            hint="put the ledger back beside its log. Only the steward may delete the log and begin a new account: "
             "`dpsql budget --create --steward`",
         )
     if fill is None:

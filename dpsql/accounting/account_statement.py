@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 
 from dpsql.accounting.account import Account, Balance, Entry
-from dpsql.accounting.filters import Zcdp
+from dpsql.accounting.filters import Filter, Zcdp
 from dpsql.accounting.pld import INSTALL, composed, is_installed
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
@@ -22,9 +23,16 @@ class Line:
     """What one analyst, or one query, has spent; quota is an analyst's limit, in ε."""
 
     name: str
-    spent: Cost
+    total: Cost
+    """The plain sum of all prices."""
     releases: int
+    filter: Filter
     quota: Fraction | None = None
+
+    @property
+    def spent(self) -> Cost:
+        """The guarantee that this amounts to; only of lines that are shown is it asked."""
+        return self.filter.shown(self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,15 @@ def statement(
 ) -> Statement:
     """The statement of the account's current period."""
     current = [e for e in entries if e.period == balance.period or not e.period or not balance.period]
-    names = sorted({e.analyst for e in current} | {n for n in quotas if n != "*"})
-    analysts = [_line(account, n, [e for e in current if e.analyst == n], quotas.get(n)) for n in names]
+    by_analyst = _grouped(current, lambda e: e.analyst)
+    names = sorted({*by_analyst, *quotas} - {"*"})
+    analysts = [_line(account, n, by_analyst.get(n, []), quotas.get(n)) for n in names]
     if "*" in quotas:
         others = [e for e in current if e.analyst not in quotas and e.analyst != STEWARD]
         analysts.append(_line(account, "everybody else", others, quotas["*"]))
-    texts = dict.fromkeys(" ".join(str(e.note.get("sql", "")).split()) for e in current)
-    queries = [
-        _line(account, t, [e for e in current if " ".join(str(e.note.get("sql", "")).split()) == t]) for t in texts
-    ]
-    queries.sort(key=lambda line: line.spent.rho or line.spent.epsilon, reverse=True)
+    by_text = _grouped(current, lambda e: " ".join(str(e.note.get("sql", "")).split()))
+    queries = [_line(account, text, spends) for text, spends in by_text.items()]
+    queries.sort(key=lambda line: float(line.total.rho or line.total.epsilon), reverse=True)
     named = tuple(analysts) if any(line.name for line in analysts) else ()
     pld, note = _pld(account, current)
     return Statement(balance, tuple(entries), named, tuple(queries), groups(account, balance.spent), pld, note)
@@ -85,9 +92,24 @@ def _group_delta(k: int, spent: Cost) -> Fraction:
     return min(Fraction(1), k * spent.delta * Fraction(power) * (1 + Fraction(1, 10**20)))
 
 
+def _grouped(entries: Sequence[Entry], key: Callable[[Entry], str]) -> dict[str, list[Entry]]:
+    """The entries of each key, in the order in which they came first."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(key(entry), []).append(entry)
+    return found
+
+
 def _line(account: Account, name: str, entries: Sequence[Entry], quota: Fraction | None = None) -> Line:
-    total = sum((e.cost for e in entries), account.filter.nothing)
-    return Line(name, account.filter.shown(total), len(entries), quota)
+    return Line(name, _sum([e.cost for e in entries], account.filter.nothing), len(entries), account.filter, quota)
+
+
+def _sum(costs: Sequence[Cost], nothing: Cost) -> Cost:
+    """The sum of all; the same ones at once (a history has one object for each), as exact sums are slow."""
+    if len(costs) == 1:
+        return costs[0]
+    each = {id(cost): cost for cost in costs}
+    return sum((each[one].times(times) for one, times in Counter(map(id, costs)).items()), nothing)
 
 
 def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]:
@@ -96,7 +118,7 @@ def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]
         return None, "PLD needs δ > 0"
     if not is_installed():
         return None, INSTALL
-    thresholds = sum((e.cost.parts for e in entries), Fraction(0))
+    thresholds = _sum([e.cost for e in entries], account.filter.nothing).parts
     if not isinstance(account.filter, Zcdp):
         thresholds = sum((Fraction(str(e.note.get("threshold", 0))) for e in entries), Fraction(0))
     found = composed([e.note for e in entries], account.delta - thresholds)

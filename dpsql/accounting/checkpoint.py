@@ -51,7 +51,10 @@ def read(db: sqlite3.Connection, key: bytes) -> State | None:
     row = db.execute("SELECT stamp, digest, tag FROM file WHERE path = ?", (PATH,)).fetchone()
     if row is None or not isinstance(row[1], bytes) or not agrees(row[2], key, PATH, row[0], _digest(row[1])):
         return None
-    return _unpacked(row[1])  # authentic, hence of its form
+    try:
+        return _unpacked(row[1])
+    except (ValueError, TypeError, LookupError, struct.error):  # another version packed it otherwise
+        return None
 
 
 def _digest(content: bytes) -> bytes:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from dpsql.accounting import checkpoint, clock
 from dpsql.accounting.account import Account
@@ -256,7 +255,7 @@ class Journal:
             rows = db.execute(f"SELECT {COLUMNS} FROM event WHERE seq > ? ORDER BY seq", (place,)).fetchall()
             return [(row, self.state.link(row[0])) for row in rows]
 
-    def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, Mapping[str, Any], str]]:
+    def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, str, str]]:
         """The spends at these places, which are all there are from the first to the last: id, time, body and note."""
         if not places:
             return []
@@ -268,7 +267,7 @@ class Journal:
             # Verified anew: what lies on the disk may have been altered since the last look.
             if [row[0] for row in rows] != list(places) or not all(self.state.verifies(row[0], row) for row in rows):
                 raise Malformed
-            return [(id, time, json.loads(body), note) for _, _, time, id, body, note in rows]
+            return [(id, time, body, note) for _, _, time, id, body, note in rows]
 
     def rotate(self) -> None:
         """Change the key. At every moment one of the key files is the ledger's (Theorem LEDGER-2)."""

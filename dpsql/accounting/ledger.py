@@ -26,7 +26,7 @@ from time import monotonic
 from typing import TypeVar
 
 from dpsql.accounting import clock, stored, versions
-from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, check_account, check_spends
+from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, State, check_account, check_spends
 from dpsql.accounting.anchor import Anchor
 from dpsql.accounting.chain import SIZE, agrees, tag
 from dpsql.accounting.claims import Claims, Overtaken, Watch
@@ -372,8 +372,11 @@ class Ledger:
         self._agree()
         period = self._now(clock.now())
         filter_, spent = self._account.filter, self._sum(period)
-        names = sorted({analyst for when, analyst in self._journal.state.spent() if _within(when, period)})
-        by_analyst = {n: filter_.shown(self._sum(period, n.__eq__)) for n in names}
+        sums: dict[str, Cost] = {}
+        for (when, analyst), cost in self._journal.state.spent().items():
+            if _within(when, period):
+                sums[analyst] = sums[analyst] + cost if analyst in sums else cost
+        by_analyst = {name: filter_.shown(sums[name]) for name in sorted(sums)}
         return Balance(filter_.total, filter_.shown(spent), filter_.remaining(spent), by_analyst, period)
 
     def history(self) -> list[Entry]:
@@ -384,24 +387,20 @@ class Ledger:
         """The spends whose ids begin with this."""
         journal = self._journal
         with journal.reading() as db:
-            found = [(id, place) for id, place in journal.state.spends.items() if id.startswith(prefix)]
             if prefix:
-                spends = [spend for _, place in found for spend in journal.spends(db, [place])]
+                places = [place for id, place in journal.state.spends.items() if id.startswith(prefix)]
+                spends = [spend for place in places for spend in journal.spends(db, [place])]
             else:
-                spends = journal.spends(db, [place for _, place in found])
+                spends = journal.spends(db, list(journal.state.spends.values()))
             released = journal.state.released
-            return [
-                Entry(
-                    id,
-                    time,
-                    read_cost(body),
-                    "released" if id in released else "reserved",
-                    json.loads(note),
-                    body["analyst"],
-                    body["period"],
-                )
-                for id, time, body, note in spends
-            ]
+            bodies = {text: json.loads(text) for text in {text for _, _, text, _ in spends}}  # many are equal
+            told = {text: (read_cost(body), body["analyst"], body["period"]) for text, body in bodies.items()}
+            found = []
+            for id, time, text, note in spends:
+                cost, analyst, period = told[text]
+                state: State = "released" if id in released else "reserved"
+                found.append(Entry(id, time, cost, state, json.loads(note), analyst, period))
+            return found
 
     @classmethod
     def accept_policy_change(

@@ -226,4 +226,6 @@ def plain_value(value: Any) -> str:
 
 def printable(text: str) -> str:
     """On one line and without control characters: a text from a query must not steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

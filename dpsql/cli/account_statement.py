@@ -39,7 +39,7 @@ def lines(found: Statement, accountant: str, *, history: bool) -> Iterator[str]:
         yield from _together(found)
     if history and found.entries:
         yield ""
-        yield from (_entry(entry) for entry in found.entries)
+        yield from _history(found.entries)
 
 
 def _by_query(found: Statement) -> Iterator[str]:
@@ -73,13 +73,17 @@ def _analyst(line: Line) -> list[str]:
     return [printable(line.name) or "(no name)", _short(line.spent), quota, f"{line.releases:,}"]
 
 
-def _entry(entry: Entry) -> str:
+def _history(entries: Sequence[Entry]) -> Iterator[str]:
     from dpsql.answer.render import guarantee, printable
 
-    sql = printable(" ".join(str(entry.note.get("sql", "")).split()))
-    state = "" if entry.state == "released" else "  (paid, no answer)"
-    who = f"  {printable(entry.analyst)}" if entry.analyst else ""
-    return f"{entry.id[:8]}  {moment(entry.time)}{who}  {guarantee(entry.cost, up=True)}  {sql}{state}"
+    prices: dict[int, str] = {}  # there may be very many entries, with few prices between them
+    for entry in entries:
+        if (price := prices.get(id(entry.cost))) is None:
+            price = prices[id(entry.cost)] = guarantee(entry.cost, up=True)
+        sql = printable(" ".join(str(entry.note.get("sql", "")).split()))
+        state = "" if entry.state == "released" else "  (paid, no answer)"
+        who = f"  {printable(entry.analyst)}" if entry.analyst else ""
+        yield f"{entry.id[:8]}  {moment(entry.time)}{who}  {price}  {sql}{state}"
 
 
 def _short(cost: Cost) -> str:

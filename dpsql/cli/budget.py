@@ -100,8 +100,7 @@ def budget(
     if as_json:
         click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))
         return
-    for line in lines(found, loaded.budget.accountant, history=history):
-        click.echo(fitted(line))
+    click.echo("\n".join(map(fitted, lines(found, loaded.budget.accountant, history=history))))
     plural = "" if len(found.entries) == 1 else "s"
     click.echo(f"{len(found.entries):,} release{plural} · ledger {loaded.ledger_path}", err=True)
 

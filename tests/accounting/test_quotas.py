@@ -14,6 +14,8 @@ from support import charge
 
 import dpsql
 from dpsql.accounting import clock as ledger_clock
+from dpsql.accounting.account import Balance, Entry
+from dpsql.accounting.account_statement import statement
 from dpsql.accounting.ledger import Account, Ledger, Quota
 from dpsql.core.cost import Cost
 from dpsql.core.errors import BudgetError, LedgerError, PrivacyError
@@ -243,3 +245,21 @@ def test_no_order_of_clock_times_overspends_a_month(spends: list[tuple[int, Frac
                 else:
                     with pytest.raises(BudgetError):
                         charge(ledger, Cost(epsilon), {})
+
+
+def test_a_statement_of_many_different_queries_looks_at_each_entry_a_fixed_number_of_times() -> None:
+    looks = []
+
+    class Note(dict[str, object]):
+        def get(self, *asked: object) -> object:
+            looks.append(asked)
+            return super().get(*asked)  # type: ignore[arg-type, call-overload]
+
+    account = Account(Fraction(100), Fraction(1, 10**6), "zcdp", "{}")
+    price = Cost(Fraction(1), Fraction(0), Fraction(1, 100))
+    entries = [Entry(f"{n:032x}", "", price, "released", Note(sql=f"SELECT {n}"), f"a{n}") for n in range(500)]
+    spent = account.filter.shown(price.times(500))
+    found = statement(account, Balance(account.total, spent, account.filter.remaining(spent)), entries, {})
+    assert len(found.queries) == len(found.analysts) == 500 and {line.releases for line in found.queries} == {1}
+    assert all(line.spent == account.filter.shown(price) for line in found.queries)
+    assert len(looks) <= 3 * 500

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from support import charge
 
-from dpsql.accounting import checkpoint, fingerprint, store
+from dpsql.accounting import checkpoint, fingerprint, store, stored
 from dpsql.accounting.backup import backup
+from dpsql.accounting.chain import Field
+from dpsql.accounting.events import COLUMNS, Event
 from dpsql.accounting.fingerprint import Source
+from dpsql.accounting.journal import Journal
 from dpsql.accounting.ledger import Account, Kept, Ledger
 from dpsql.accounting.listing import stamp_of
 from dpsql.core.cost import Cost
@@ -312,8 +317,6 @@ def test_a_copy_of_both_files_is_a_ledger_and_theory_says_so(folder: Path) -> No
 
 @pytest.mark.parametrize("kind", ["spend", "later"])
 def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> None:
-    from dpsql.accounting.events import Event
-
     path = make(folder)
     with Ledger(path, ACCOUNT) as ledger, Ledger(path, ACCOUNT) as newer:
         body = dict.fromkeys(("epsilon", "delta", "parts"), "0") | {"rho": None, "period": "", "analyst": ""}
@@ -326,8 +329,6 @@ def test_what_a_newer_version_recorded_is_refused(folder: Path, kind: str) -> No
 
 
 def test_a_closed_account_pays_nothing_more_and_shows_what_it_released(folder: Path) -> None:
-    from dataclasses import replace
-
     from dpsql.accounting.journal import account_event
 
     path = make(folder)
@@ -340,3 +341,128 @@ def test_a_closed_account_pays_nothing_more_and_shows_what_it_released(folder: P
             charge(ledger, Cost(Fraction(1)), {})
         assert ledger.balance.spent.epsilon == SPENDS and len(ledger.stored(b"k")) == 1
     assert error.value.code == "account-closed" and "the study is over" in error.value.message
+
+
+# ---------------------------------------------------------------- a large one
+
+MANY = 10_000
+
+
+LARGE = replace(ACCOUNT, epsilon=Fraction(MANY))
+
+
+@pytest.fixture
+def large(folder: Path) -> Path:
+    """A ledger of 10,000 spends, nine tenths of them before a checkpoint; every tenth has a noisy table."""
+    path, place = folder / "l.sqlite", 1
+    for begin, end in ((0, MANY * 9 // 10), (MANY * 9 // 10, MANY)):
+        with Ledger(path, LARGE) as ledger, ledger._journal.writing() as writer:
+            for number in range(begin, end):
+                body = {"epsilon": f"{number % 9}/10", "delta": "0", "rho": None, "parts": "0", "period": ""}
+                body |= {"analyst": f"a{number % 3}", "covers": None, "claimed": False}
+                id = f"{number:032x}"
+                writer.add(Event("spend", "2026-11-19", body, id, f'{{"sql": "SELECT {number}"}}'))
+                if number % 10 == 0:
+                    kept = Kept("release", b"%d" % (number % 70), "{}", b"noisy" * 20)
+                    place += stored.record(writer, place, "released", "2026-11-20", id, [kept])
+    with closing(sqlite3.connect(path)) as database:
+        ask = "SELECT CAST(stamp AS INTEGER), (SELECT count FROM head) FROM file WHERE path = ?"
+        covered, count = database.execute(ask, (checkpoint.PATH,)).fetchone()
+    assert MANY * 9 // 10 < covered < count
+    return path
+
+
+def said_by_many(path: Path) -> object:
+    """Everything that privacy rests on, of the large one."""
+    with Ledger(path, LARGE) as ledger:
+        history = [(e.id, e.time, e.cost, e.state, e.note, e.analyst, e.period) for e in ledger.history()]
+        tables = [ledger.stored(b"%d" % key) for key in range(0, 70, 10)]
+        return ledger.balance, ledger.balance.analysts, history, tables
+
+
+def test_a_flipped_bit_of_a_record_of_a_large_ledger_is_noticed_where_it_is_read(
+    large: Path, pytestconfig: pytest.Config
+) -> None:
+    """Of each of 12,000 records every bit that its link covers, before the checkpoint and after it; all with --whole.
+
+    Otherwise every 199th bit: 199 is prime, so that all columns, places in a text and bits in a byte have their turn.
+    """
+    step = 1 if pytestconfig.getoption("--whole") else 199
+    journal = Journal(large, None, only_read=True)
+    try:
+        with journal.reading() as db:
+            assert 0 < journal._resumed < journal.state.count
+            verifies = journal.state.verifies
+            rows = db.execute(f"SELECT {COLUMNS} FROM event ORDER BY seq").fetchall()
+            assert len(rows) > MANY and all(verifies(row[0], row) for row in rows)
+            turn = 0
+            for row in rows:
+                for at, field in enumerate(row):
+                    if field is None:
+                        continue
+                    raw = field.to_bytes(8, "big") if isinstance(field, int) else field.encode()
+                    for bit in range(-turn % step, 8 * len(raw), step):
+                        flipped = bytearray(raw)
+                        flipped[bit // 8] ^= 1 << bit % 8
+                        other = _as_read(bytes(flipped), field)
+                        assert not verifies(row[0], (*row[:at], other, *row[at + 1 :])), (row, at, bit)
+                    turn += 8 * len(raw)
+    finally:
+        journal.store.close()
+
+
+def _as_read(raw: bytes, field: object) -> Field:
+    """What SQLite would make of these bytes in the place of this field."""
+    if isinstance(field, int):
+        return int.from_bytes(raw, "big")
+    return raw.decode(errors="surrogateescape")
+
+
+def test_a_flipped_bit_of_a_large_ledger_changes_nothing_that_it_says_or_is_refused(
+    large: Path, pytestconfig: pytest.Config
+) -> None:
+    """Bits of the very file: in each table, in the checkpoint, in what binds pages together, and anywhere."""
+    expected, whole = said_by_many(large), large.read_bytes()
+    draw = random.Random(7)
+    turns = 40 if pytestconfig.getoption("--whole") else 1
+    refused = 0
+    for place in [p for area in _areas(large) for p in draw.sample(area, min(len(area), 4 * turns))]:
+        bit = 1 << draw.randrange(8)
+        with large.open("r+b") as file:
+            for content in (bytes([whole[place] ^ bit]), None):
+                file.seek(place)
+                file.write(content or whole[place : place + 1])
+                file.flush()
+                if content:
+                    try:
+                        assert said_by_many(large) == expected
+                    except LedgerError as error:
+                        assert error.code and error.hint
+                        refused += 1
+        for beside in ("-wal", "-shm", "-journal"):
+            Path(f"{large}{beside}").unlink(missing_ok=True)
+        large.write_bytes(whole)  # a checkpoint may have been made anew
+    assert refused
+    assert said_by_many(large) == expected
+
+
+def _areas(path: Path) -> list[range]:
+    """Where bytes of each kind lie in the file: the first page, first and last pages of tables, the checkpoint."""
+    with closing(sqlite3.connect(path)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+        roots = [root for (root,) in database.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
+        packed, head = (
+            database.execute(f"SELECT {column} FROM {table} LIMIT 1").fetchone()[0]
+            for column, table in (("digest", "file"), ("tag", "head"))
+        )
+    whole = path.read_bytes()
+    at, tagged = whole.find(packed[20_000:20_032]), whole.find(head)
+    assert at >= 0 and tagged >= 0
+    return [
+        range(100),
+        *(range((root - 1) * size, (root - 1) * size + 64) for root in roots),
+        range(at, at + 3000),
+        range(tagged, tagged + len(head)),
+        range(size, pages * size),
+    ]

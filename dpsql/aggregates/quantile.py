@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
 from dpsql.aggregates.form import Takes
-from dpsql.core.arrow import column
+from dpsql.core.arrow import column, to_python
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.statistics.base import Quantity
@@ -76,7 +76,7 @@ class Chosen(Recipe):
         columns = [_typed(noisy[need], call.type, self.between) for need in self.needs(call)]
         if not call.listed:
             return columns[0]
-        rows = zip(*(c.to_pylist() for c in columns), strict=True)
+        rows = zip(*(to_python(c) for c in columns), strict=True)
         return pa.array([list(row) for row in rows], pa.list_(columns[0].type))
 
     def spread(self, call: Call, noisy: Mapping[Quantity, Rational]) -> Spread:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from dpsql.analyze.domains import SUBQUERY, PublicEngine
 from dpsql.analyze.variables import KeyColumn, PublicColumn
 from dpsql.analyze.widths import span_of
+from dpsql.core.arrow import to_python
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
@@ -151,7 +152,7 @@ def _range(answer: Any, i: int, type_: Type) -> Range:
     if f"l{i}" not in answer.column_names:
         return Range(nullable=nullable)
     try:
-        ends = [answer.column(f"{end}{i}")[0].as_py() for end in ("l", "h")]
+        ends = [to_python(answer.column(f"{end}{i}"))[0] for end in ("l", "h")]
         ends = [e.astimezone(UTC).replace(tzinfo=None) if isinstance(e, datetime) and e.tzinfo else e for e in ends]
         return Range.of(ends[0], ends[1], nullable, ("public data",))
     except (ValueError, OverflowError):  # NaN, ±inf, times that Python has no place for

@@ -25,6 +25,8 @@ from dpsql.sql.scalar import Scalar, scalar
 from dpsql.statistics.clipped import own_step
 
 Known = Mapping[str, Scalar]
+LONGEST = 200
+"""Characters of an expression that a hint repeats whole, so that it can be asked."""
 
 # ---------------------------------------------------------------- values
 
@@ -74,17 +76,18 @@ def no_range(call: Aggregate, value: Scalar, known: Known, columns: Mapping[str,
     ways = [way for way in found if way is not None]
     part = _culprit(argument, known) if here else None
     logarithms = call.recipe is not None and call.recipe.above_zero
-    of, place = value.range, written
+    of, place, kind = value.range, written, scalar(argument, known).type
     if logarithms:
         of = Range(None, _before_logarithm(argument, known))
     elif of.is_finite:  # these ends are too far apart
         of = Range()
     if part is not None:
-        of, place, side = scalar(part, known).range, part, f": {shown(part)} has none"
-    first, last, meaning = ends_to_name(of)
-    clipped = f"CLIP({shown(written, 200)}, {first}, {last})"
+        inner = scalar(part, known)
+        of, place, kind, side = inner.range, part, inner.type, f": {shown(part)} has none"
+    first, last, meaning = ends_to_name(of, kind)
+    clipped = f"CLIP({shown(written, LONGEST)}, {first}, {last})"
     if part is not None:
-        clipped = shown(_clipped(argument, part, exp.Var(this=first), exp.Var(this=last)), 200)
+        clipped = shown(_clipped(argument, part, exp.Var(this=first), exp.Var(this=last)), LONGEST)
     above = ", and low is above 0" if logarithms else ""
     ways.append(f"clip it in the query: {_with(call, clipped)}{meaning}{above}")
     return refuse(
@@ -118,7 +121,7 @@ def second_alone(call: Aggregate) -> exp.Expr:
     """An aggregate of pairs as if it were one of its second value alone: where messages about that one point."""
     node = call.node.this if isinstance(call.node, exp.Filter) else call.node
     alone = type(node)(this=node.expression)
-    alone.meta.update(node.meta, first=shown(node.this))
+    alone.meta.update(node.meta, first=shown(node.this, LONGEST))
     return alone
 
 
@@ -127,7 +130,9 @@ def _with(call: Aggregate, argument: str) -> str:
     node = call.node.this if isinstance(call.node, exp.Filter) else call.node
     if (first := node.meta.get("first")) is not None:
         return f"{call.function}({first}, {argument})"
-    return f"{call.function}({argument}{f', {shown(node.expression)}' if call.second is not None else ''})"
+    more = node.args.get("expression") or node.args.get("quantile")  # of a pair, or the share of a quantile
+    more = more if call.second is not None or call.at else None
+    return f"{call.function}({argument}{f', {shown(more, LONGEST)}' if isinstance(more, exp.Expr) else ''})"
 
 
 def _declared(argument: exp.Expr, known: Known, columns: Mapping[str, KeyColumn]) -> str | None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.domains import PublicEngine
+from dpsql.core.arrow import to_python
 from dpsql.core.errors import PolicyError, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
@@ -36,7 +37,7 @@ class Response:
     @property
     def identity(self) -> str:
         """What tells it apart from every other column of the same table, its values included."""
-        return json.dumps([self.column.lower(), self.type, [str(v) for v in self.values.to_pylist()]])
+        return json.dumps([self.column.lower(), self.type, [str(v) for v in to_python(self.values)]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,7 @@ def _values(said: Column, kind: str, public: PublicEngine) -> Arrow:
 def _check_value(call: exp.Anonymous, columns: Mapping[ResponseColumn, Response], public: PublicEngine) -> None:
     """The value that an estimate counts must be one of the column's; TRUE where it names none."""
     column = columns[call.meta[SOURCE]]
-    name, values = call.name.upper(), column.values.to_pylist()
+    name, values = call.name.upper(), to_python(column.values)
     if len(call.expressions) == 1:
         if column.type != "BOOLEAN":
             raise refuse(
@@ -134,7 +135,7 @@ def _check_value(call: exp.Anonymous, columns: Mapping[ResponseColumn, Response]
         return
     given = call.expressions[1]
     typed = exp.TryCast(this=given.copy(), to=data_type(column.type))
-    found = public.table(post(exp.select(exp.alias_(typed, "v"))), {}).column("v").to_pylist()[0]
+    found = to_python(public.table(post(exp.select(exp.alias_(typed, "v"))), {}).column("v"))[0]
     if found is None or found not in values:
         shortened = ", ".join(_literal(v) for v in values[:5]) + (", …" if len(values) > 5 else "")
         raise refuse(

@@ -13,6 +13,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.answer.about import About
 from dpsql.answer.intervals import Error, Interval, Origin, row_intervals
+from dpsql.core.arrow import to_python
 from dpsql.core.cost import Cost
 from dpsql.core.errors import removed
 from dpsql.core.extras import extra
@@ -228,17 +229,16 @@ def values(column: Arrow) -> list[Any]:
     import pyarrow as pa
 
     try:
-        found: list[Any] = column.to_pylist()
-        return found
+        return to_python(column)
     except (OverflowError, ValueError):
         from dpsql.backends.choose import as_texts
 
         plain = column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
-        return [_value(one, text) for one, text in zip(column, as_texts(plain), strict=True)]
+        return [_value(column.slice(i, 1), text) for i, text in enumerate(as_texts(plain))]
 
 
 def _value(one: Arrow, text: str | None) -> Any:
     try:
-        return one.as_py()
+        return to_python(one)[0]
     except (OverflowError, ValueError):
         return text

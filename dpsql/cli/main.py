@@ -121,10 +121,13 @@ _later("audit", "dpsql explain shows what bounds a query's sensitivity")
 
 
 class _WithoutPandas:
-    """pyarrow imports pandas, where it is installed, to ask whether a list is a Series: half a second for nothing."""
+    """pyarrow imports pandas, where it is installed, to ask whether a list is a Series: half a second for nothing.
+
+    The client of Spark Connect can't do without it.
+    """
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
+        if name == "pandas" and "pyspark" not in sys.modules:
             raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 

@@ -9,15 +9,17 @@ from dpsql.core.errors import ExtraError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """A module of the extra `name`; ExtraError where it isn't installed. what: needs it."""
+    """A module of the extra `name`; ExtraError where it, or what it needs in turn, isn't installed. what: needs it."""
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         root = module.split(".")[0]
-        if error.name is None or error.name.split(".")[0] != root:
-            raise  # it is there, and something of its own is not
+        lacking = isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == root
+        why = (
+            "which is not installed"
+            if lacking
+            else "which is installed, but can't be loaded: it lacks something itself"
+        )
         raise ExtraError(
-            f"{what} needs {root}, which is not installed",
-            code="extra-missing",
-            hint=f"pip install 'dpsql[{name}]'",
+            f"{what} needs {root}, {why}", code="extra-missing", hint=f"pip install 'dpsql[{name}]'"
         ) from None

@@ -197,15 +197,14 @@ class Range:
             _reasons(ranges),
         )
 
-    def clip(self, low: Fraction, high: Fraction) -> Range:
+    def clip(self, low: Value, high: Value) -> Range:
         """Every value moved into [low, high]."""
 
-        def inside(v: Value) -> Fraction:
-            return min(max(_number(v), low), high)
+        def inside(v: Value) -> Value:
+            return min(max(v, low, key=_key), high, key=_key)
 
-        return self._with(
-            inside(low if self.low is None else self.low), inside(high if self.high is None else self.high)
-        )
+        first, last = low if self.low is None else self.low, high if self.high is None else self.high
+        return replace(self, low=inside(first), high=inside(last))
 
     # Inside
 

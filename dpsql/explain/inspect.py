@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from dpsql.analyze.catalog import Catalog, column_of
 from dpsql.analyze.domains import MAX_CELLS, Domain, declared
 from dpsql.analyze.variables import KeyColumn
+from dpsql.core.arrow import to_python
 from dpsql.explain.facts import Facts, as_dict
 from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit, Table
 from dpsql.quote.model import Quote
@@ -108,7 +109,7 @@ def _asked(column: KeyColumn, found: Domain | None, catalog: Catalog) -> str:
 
 def keys_text(found: Domain) -> str:
     """Public keys: the first of a list, or how many there are of a public column."""
-    values = [_written(value) for value in found.values.to_pylist() if value is not None]
+    values = [_written(value) for value in to_python(found.values) if value is not None]
     if not found.why.startswith(("values of ", "booleans")):
         return f"{found.why} ({len(values):,})"
     whole = ", ".join(values)

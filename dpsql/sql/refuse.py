@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error
 from dpsql.core.ranges import Range
+from dpsql.core.types import Type
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.trees import copied, nodes_of
 
@@ -47,8 +48,10 @@ def refuse(kind: type[E], message: str, place: Place, *, code: str, hint: str) -
     return error
 
 
-def ends_to_name(known: Range) -> tuple[str, str, str]:
+def ends_to_name(known: Range, of: Type | None = None) -> tuple[str, str, str]:
     """The ends that a hint gives a range: the policy's, or else the words low and high; and what these mean.
+
+    of: the type of the values, where they may be dates.
 
     Nobody but the analyst knows what the values are like: a number that is made up would be paid for.
     """
@@ -58,7 +61,8 @@ def ends_to_name(known: Range) -> tuple[str, str, str]:
     if not missing:
         return low, high, ""
     names, ends = " and ".join(word for word, _ in missing), " and the ".join(most for _, most in missing)
-    return low, high, f", where {names} {'are' if len(missing) > 1 else 'is'} the {ends} value that you expect"
+    written = ", written like '2024-01-31'" if of is not None and (of.is_date or of.is_timestamp) else ""
+    return low, high, f", where {names} {'are' if len(missing) > 1 else 'is'} the {ends} value that you expect{written}"
 
 
 def _number(end: object) -> str | None:

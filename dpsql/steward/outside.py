@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.core.arrow import to_python
 from dpsql.core.errors import PolicyError
 from dpsql.core.types import Type
 from dpsql.engine import Shared
@@ -78,7 +79,7 @@ def values_problem(engine: Shared, table: Table, column: Column, type_: Type) ->
     seen: dict[Any, object] = {}
     for value in column.values or ():
         cast = exp.TryCast(this=_literal(value), to=data_type(_kind(type_)))
-        (found,) = engine.public.table(exp.select(exp.alias_(cast, "k")), {}).column("k").to_pylist()
+        (found,) = to_python(engine.public.table(exp.select(exp.alias_(cast, "k")), {}).column("k"))
         if found is None:
             return PolicyError(f"{path}: {value} is no {type_}", code="values", hint=f"list values of type {type_}")
         if found in seen:

@@ -21,6 +21,7 @@ from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
 from dpsql.backends.spark.versions import versions
+from dpsql.core.arrow import to_python
 from dpsql.core.errors import DataError, EngineError, PolicyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
@@ -247,7 +248,7 @@ class Spark:
             found = self._connection.arrow(text.sql, text.parameters)
         except SQLError as refused:
             raise EngineError(refused.message) from None
-        return tuple(column[0].as_py() for column in found.columns)
+        return tuple(to_python(column)[0] for column in found.columns)
 
     def misread(self, one: Located) -> Misread:
         """What isn't read as it stands."""

@@ -142,7 +142,10 @@ _PROBES = {
     "BIT_COUNT": "BIT_COUNT(n); BIT_COUNT(i); BIT_COUNT(k)",
     "SIGNBIT": "SIGNBIT(d)",
     "ISNAN ISINF ISFINITE": "ISNAN(d); ISINF(d); ISFINITE(d); ISFINITE(f); ISINF(day); ISFINITE(at)",
-    "WIDTH_BUCKET CLIP": "WIDTH_BUCKET(d, 0, 10, 7); CLIP(d, -1, 2); CLIP(n, 0, 10); CLIP(m, 0, 1)",
+    "WIDTH_BUCKET CLIP": (
+        "WIDTH_BUCKET(d, 0, 10, 7); CLIP(d, -1, 2); CLIP(n, 0, 10); CLIP(m, 0, 1); "
+        "CLIP(day, '2001-02-03', '2024-02-29'); CLIP(at, '2001-02-03', '2024-02-29')"
+    ),
     "LOWER UPPER": "LOWER(s); UPPER(s); LOWER(t)",
     "TRIM": "TRIM(s); LTRIM(s); RTRIM(s); TRIM(s, 'ab'); LTRIM(s, 'a,'); RTRIM(s, 'c日')",
     "LENGTH STRLEN BIT_LENGTH": "LENGTH(s); STRLEN(s); BIT_LENGTH(s)",

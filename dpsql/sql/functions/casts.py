@@ -92,7 +92,8 @@ def as_text(s: Scalar, node: exp.Expr) -> Scalar:
         return s
     if s.type.name == "ENUM" or s.is_null:
         return convert(s, VARCHAR)
-    raise mismatch(node, f"{shown(node)} is {s.type}, not text", f"write CAST({shown(node)} AS VARCHAR)")
+    way = f"write CAST({shown(node)} AS VARCHAR)" if s.type.is_written else f"only IS NULL and COUNT work on {s.type}"
+    raise mismatch(node, f"{shown(node)} is {s.type}, not text", way)
 
 
 def as_number(s: Scalar, node: exp.Expr) -> Scalar:
@@ -111,7 +112,8 @@ def as_number_hint(source: Type, text: str) -> str:
         return f"write TRY_CAST({text} AS DOUBLE)"
     if source.is_date or source.is_timestamp:
         return number_of_date(text)
-    return f"only IS NULL, COUNT and CAST({text} AS VARCHAR) work on {source}"
+    written = f", COUNT and CAST({text} AS VARCHAR)" if source.is_written else " and COUNT"
+    return f"only IS NULL{written} work on {source}"
 
 
 def number_of_date(text: str) -> str:

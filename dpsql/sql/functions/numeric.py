@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 
 from sqlglot import exp
@@ -11,7 +12,7 @@ from sqlglot import exp
 from dpsql.core.errors import SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range, Value, float_outward, from_ends
-from dpsql.core.types import DOUBLE, INTEGER, MAX_DIGITS, TINYINT, decimal, integer_for
+from dpsql.core.types import DOUBLE, INTEGER, MAX_DIGITS, TINYINT, Type, decimal, integer_for
 from dpsql.sql.functions.arithmetic import mirrored, toward_zero
 from dpsql.sql.functions.base import (
     Function,
@@ -30,7 +31,7 @@ from dpsql.sql.functions.base import (
     wrap,
 )
 from dpsql.sql.functions.casts import align, as_double, as_number, convert
-from dpsql.sql.functions.constants import constant_integer, constant_number
+from dpsql.sql.functions.constants import constant_integer, constant_number, literal_as
 from dpsql.sql.refuse import ends_to_name, refuse, shown
 
 MAX_BUCKETS = 9_000  # of WIDTH_BUCKET
@@ -242,19 +243,15 @@ def test_of(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 
 def clip(node: exp.Expr, scope: Scope) -> Scalar:
-    """CLIP(x, low, high): moved into [low, high]; NULL, NaN and infinities are NULL."""
+    """CLIP(x, low, high): moved into [low, high]; NULL and NaN are NULL, and so are infinities of numbers."""
     x, low_node, high_node = arguments(node, 3)
-    s = as_number(scope(x), x)
+    s = scope(x)
+    if s.type.is_date or s.type.is_timestamp:
+        return _clip_moments(node, s, scope)
+    s = as_number(s, x)
     low, high = constant_number(low_node), constant_number(high_node)
     if low is None or high is None or low > high:
-        bottom_text, top_text, meaning = ends_to_name(s.range)
-        raise refuse(
-            SQLError,
-            "CLIP needs two number literals, the smaller one first",
-            node,
-            code="literal-needed",
-            hint=f"write CLIP({shown(x)}, {bottom_text}, {top_text}){meaning}",
-        )
+        raise _no_ends(node, s)
     parts = align([s, scope(low_node), scope(high_node)], [x, low_node, high_node])
     value, bottom, top = (p.sql for p in parts)
     to = parts[0].type
@@ -264,6 +261,43 @@ def clip(node: exp.Expr, scope: Scope) -> Scalar:
     known = parts[0].range.clip(low, high).with_nullable(s.nullable or to.is_float).because(label)
     hard = parts[0].hard.clip(low, high) if not to.is_float else None
     return Scalar(exp.Case(ifs=[exp.If(this=test, true=inside)]), to, known, hard)
+
+
+def _clip_moments(node: exp.Expr, s: Scalar, scope: Scope) -> Scalar:
+    """CLIP of a date or a time stamp; one that is infinite is moved, too."""
+    _, *end_nodes = arguments(node, 3)
+    bottom, top = (_moment(end, scope, s.type) for end in end_nodes)
+    low, high = (None if end is None else end.range.low for end in (bottom, top))
+    if bottom is None or top is None or low is None or high is None or Range(low).excludes(Range(high=high)):
+        raise _no_ends(node, s)
+    inside = call("least", call("greatest", s.sql, bottom.sql), top.sql)
+    there = exp.Not(this=exp.Is(this=wrap(s.sql), expression=exp.Null()))
+    label = f"CLIP(…, {', '.join(map(shown, end_nodes))})"
+    return Scalar(exp.Case(ifs=[exp.If(this=there, true=inside)]), s.type, s.range.clip(low, high).because(label))
+
+
+def _moment(node: exp.Expr, scope: Scope, to: Type) -> Scalar | None:
+    """A literal of a date or a time stamp, or a text that is read as one, in this type; None for all else."""
+    end = scope(node)
+    text, known = end.text, end.range
+    if text is None:
+        if node.find(exp.Column) is not None or not isinstance(known.low, date) or known.low != known.high:
+            return None
+        text = str(known.low)
+    return literal_as(scope(exp.Literal.string(text)), to, node)
+
+
+def _no_ends(node: exp.Expr, s: Scalar) -> SQLError:
+    """Ends that are no literals, or in the wrong order."""
+    bottom, top, meaning = ends_to_name(s.range, s.type)
+    kind = "number" if s.type.is_numeric else "date"
+    return refuse(
+        SQLError,
+        f"CLIP needs two {kind} literals, the smaller one first",
+        node,
+        code="literal-needed",
+        hint=f"write CLIP({shown(arguments(node, 3)[0])}, {bottom}, {top}){meaning}",
+    )
 
 
 def width_bucket(node: exp.Expr, scope: Scope) -> Scalar:
@@ -348,5 +382,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(("ISFINITE",), "number", "is it an ordinary number?", _AS_IS, "0 or 1", test_of("isfinite")),
     Function(("WIDTH_BUCKET",), "number", "which of n equal steps between literal bounds",
              "0 below them, n + 1 above", "buckets of the ends", width_bucket, (exp.WidthBucket,), width_buckets),
-    Function(("CLIP",), "number", "moved into literal bounds", "NULL for NULL, NaN and infinities", "the bounds", clip),
+    Function(("CLIP",), "number", "moved into literal bounds, of numbers or of dates",
+             "NULL for NULL, NaN and infinite numbers", "the bounds", clip),
 )  # fmt: skip

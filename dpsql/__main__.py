@@ -1,6 +1,7 @@
 """python -m dpsql, and the console script: signals are looked after before anything else is imported."""
 
 import os
+import sys
 
 # Built in, and without a stub: `signal` takes time to import.
 from _signal import SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]
@@ -20,8 +21,15 @@ def main() -> None:
     from dpsql.cli.stop import install
 
     install()
-    from dpsql.cli.main import main as run
+    try:
+        from dpsql.cli.main import main as run
+    except (ImportError, AttributeError, TypeError):
+        from dpsql.core.floors import blamed
 
+        if (refusal := blamed()) is None:
+            raise
+        print(f"error: {refusal.message}\nhelp: {refusal.hint}", file=sys.stderr)
+        sys.exit(refusal.exit_code)
     run()
 
 

@@ -22,6 +22,7 @@ from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
+from dpsql.core.floors import NEEDED, require
 from dpsql.core.frozen import dataclass
 from dpsql.core.gate import Gate
 from dpsql.core.types import Type
@@ -48,6 +49,7 @@ class Shared:
     def __init__(
         self, policy: Policy, sources: Mapping[str, Any], ledger: str | Path | None, *, strict: bool = False
     ) -> None:
+        require(*NEEDED)
         _check_names(policy)
         self._kind = kind_of(policy)
         if strict or policy.engine.untested == "refuse":

@@ -118,26 +118,32 @@ class Versions:
     installed: str
     tested: tuple[str, ...]
     package: str  # as pip calls it
+    beside: tuple[Versions, ...] = ()  # what the proofs assume as much: the parser
 
     @property
     def untested(self) -> str:
-        """The installed engine, in words, if it isn't among the tested versions; else nothing."""
-        return "" if self.installed in self.tested else f"{self.engine} {self.installed}"
+        """What is installed and isn't among the tested versions, in words; else nothing."""
+        return " and ".join(f"{one.engine} {one.installed}" for one in self._untested())
 
     @property
     def warning(self) -> str:
         """What is said of an untested engine."""
-        return f"dpsql was not tested with {self.untested}, only with {', '.join(self.tested)}"
+        each = [f"{one.engine} {one.installed}, only with {', '.join(one.tested)}" for one in self._untested()]
+        return f"dpsql was not tested with {', and not with '.join(each)}"
 
     def require(self) -> None:
         """Refuse an engine that dpsql was not tested with."""
         if self.untested:
+            wanted = " ".join(f'"{one.package}=={one.tested[-1]}"' for one in self._untested())
             raise PolicyError(
                 f"the engine is refused: {self.warning}",
                 code="untested-engine",
-                hint=f'install a tested one (pip install "{self.package}=={self.tested[-1]}"); only the steward can '
+                hint=f"install a tested one (pip install {wanted}); only the steward can "
                 'allow others: [engine] untested = "warn", and no --strict-engine',
             )
+
+    def _untested(self) -> list[Versions]:
+        return [one for one in (self, *self.beside) if one.installed not in one.tested]
 
 
 # ---------------------------------------------------------------- the contract

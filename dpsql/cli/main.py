@@ -37,6 +37,7 @@ from dpsql.cli.stop import begin, ignore, install, received, stopped
 from dpsql.cli.token import token
 from dpsql.cli.verify import verify
 from dpsql.core.errors import Error
+from dpsql.core.floors import blamed
 
 BROKEN_PIPE = 141
 
@@ -75,6 +76,9 @@ class Commands(click.Group):
         except Exception as bug:
             if received():  # an import that was cut off fails in a way of its own
                 code = stopped()
+            elif (refusal := blamed()) is not None:
+                show_error(refusal, ctx)
+                code = refusal.exit_code
             else:
                 (show_bug_as_json if is_json(ctx) else show_bug)(bug)
                 code = 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from dpsql.cli.params import Params, read_params
+from dpsql.cli.params import AnyType, Params, read_params
 from dpsql.cli.progress import progress
 from dpsql.cli.stop import careful, watch
 from dpsql.core.limit import AUTO
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Limit(click.ParamType[Any]):
+class _Limit(AnyType):
     """A whole number, or "auto"."""
 
     name = "limit"

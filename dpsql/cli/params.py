@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,13 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 _PIECE = re.compile(r"\s*('(?:[^']|'')*'|[^,']*?)\s*(?:,|$)")
 
 
-class Params(click.ParamType[str]):
+if TYPE_CHECKING:
+    AnyType = click.ParamType[Any]
+else:
+    AnyType = click.ParamType  # before click 8.4 it takes no type
+
+
+class Params(AnyType):
     """name=value; in the environment one to a line."""
 
     name = "name=value"

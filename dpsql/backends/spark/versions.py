@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from dpsql.backends.base import Versions
+from dpsql.backends.parser import parser_versions
 
 TESTED_SPARK = ("4.3.0",)
 """The versions that the suite passed with."""
@@ -16,4 +17,4 @@ def versions() -> Versions:
         installed = version("pyspark")
     except PackageNotFoundError:
         installed = "none"
-    return Versions("Spark", installed, TESTED_SPARK, "pyspark")
+    return Versions("Spark", installed, TESTED_SPARK, "pyspark", (parser_versions(),))

@@ -12,7 +12,7 @@ from dpsql.core.errors import ExtraError
 
 FLOORS = {
     "sqlglot": "30.30", "duckdb": "2.0", "numpy": "2.0", "pyarrow": "17", "click": "8.1.8",
-    "pandas": "2.2.2", "polars": "1", "sqlalchemy": "2.0.42", "prompt_toolkit": "3.0.50", "pygments": "2.18",
+    "pandas": "2.2.2", "polars": "1.3", "sqlalchemy": "2.0.42", "prompt_toolkit": "3.0.50", "pygments": "2.18",
     "cryptography": "46", "starlette": "1.10", "uvicorn": "0.54", "httpx": "0.28", "joserfc": "1.8",
     "pyspark": "4.3", "deltalake": "1.6", "pyiceberg": "0.12", "plotext": "5.3", "altair": "6", "vl_convert": "1.9",
 }  # fmt: skip
@@ -44,7 +44,8 @@ def is_after(module: str, version: str) -> bool:
 def require(*modules: str) -> None:
     """Refuse what is loaded and too old."""
     for module in modules:
-        version = getattr(sys.modules.get(module), "__version__", None)
+        loaded = sys.modules.get(module)
+        version = None if loaded is None else vars(loaded).get("__version__")  # click warns whoever asks it
         if isinstance(version, str) and (refusal := too_old(module, version)) is not None:
             raise refusal
 

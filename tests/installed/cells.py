@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import dpsql
+
 REFUSALS = {2: "usage", 3: "refused", 4: "budget", 5: "policy or ledger", 6: "data"}
-FOREIGN = re.compile(r"this is a bug in dpsql|Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b")
+OURS = "|".join(name for name in dpsql.__all__ if name.endswith("Error"))
+FOREIGN = re.compile(
+    r"this is a bug in dpsql|Traceback \(most recent call last\)"
+    rf"|\b(?!(?:{OURS})\b)[A-Z]\w*(?:Error|Exception)\b"
+)
 SECONDS = 300
 """After which a command hangs."""
 
@@ -34,7 +40,7 @@ class Cell:
             return "failure"
         if self.code == 0:
             return "answer"
-        told = "help:" in self.stderr or "Usage:" in self.stderr
+        told = any(word in self.stderr for word in ("help:", '"hint": "', "Usage:"))
         return "refusal" if self.code in REFUSALS and told else "failure"
 
     def __str__(self) -> str:

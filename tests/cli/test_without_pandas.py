@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from services import WANTING
 
 import dpsql
 
@@ -26,7 +27,7 @@ def test_pyarrow_does_without_pandas() -> None:
     assert run(code) == "False\n"
 
 
-@pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed")
+@pytest.mark.skipif(find_spec("pyspark") is None, reason=f"{WANTING}pyspark (pip install 'dpsql[spark]')")
 def test_the_client_of_spark_has_pandas() -> None:
     code = "from dpsql.backends.spark.server import connect_module; connect_module(); print('pandas' in sys.modules)"
     assert run(code) == "True\n"

@@ -62,12 +62,16 @@ def test_delta_that_was_not_reserved_is_not_needed_after_the_histogram(
     assert answer.cost.delta == Fraction(1, 10**6)
 
 
-def test_a_seed_of_one_release_is_no_range_of_another(session: dpsql.Session) -> None:
-    """In either order: AVG(n) is clipped to a range that is found for it, not to a limit of the other release."""
+def test_a_seed_of_one_release_is_no_range_of_another(connect: Connect) -> None:
+    """In either order AVG(n) pays for a range of its own: no fixed limit that nobody named and nobody chooses is one."""
     parts = ["(SELECT COUNT(*) FROM t)", f"(SELECT AVG(n) FROM {COUNTED})"]
     for one, other in (parts, parts[::-1]):
-        (found,) = session.query(f"SELECT {one}, {other}", epsilon=4).ranges
-        assert found["column"] == "n" and found["found"] and 1 < found["high"] <= 1024
+        session = connect({"t": TABLE}, POLICY, epsilon=10_000, delta=1e-4)
+        quote = session.explain(f"SELECT {one}, {other}", epsilon=4)
+        assert [(a.title, a.range) for a in quote.main.automatic] == [("n", None)]
+        session.query(f"SELECT {one}, {other}", epsilon=4)
+        paid = [e.cost.epsilon for e in session._engine.ledger.history() if e.note["sql"] == "automatic range of n"]
+        assert len(paid) == 1 and 0 < paid[0] < 4
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -38,6 +38,8 @@ LARGE = 4 << 20
 MANY = 64
 """How many lists an engine keeps: each is of some megabytes, and analysts choose the keys of groups."""
 Counted = tuple[Owned, tuple[Expr, ...]]
+TOTALS = 8
+"""How many aggregates of before a table of units has: analysts choose them, and each is counted and kept for all units."""
 SHARED = 0o077
 """What the file's mode must not grant: anything to anybody else."""
 
@@ -189,9 +191,10 @@ class Indexing:
         if known is not None or not self._indexes.may_count(table.of):
             return known
         before = self._units(UnitsTable(table.of, ()))
-        columns = dict.fromkeys((*table.columns, *(() if before is None else before.totals)))
+        others = () if before is None else before.totals
+        columns = tuple(dict.fromkeys((*table.columns, *others)))[: max(TOTALS, len(table.columns))]
         self._bind(table.of)
-        found = rows.all_units(table.of, tuple(columns))
+        found = rows.all_units(table.of, columns)
         if found is None:
             self._indexes.never_count(table.of)
         else:

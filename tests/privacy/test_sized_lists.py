@@ -25,6 +25,7 @@ import dpsql
 from dpsql.backends import listed
 from dpsql.backends.base import Exact
 from dpsql.backends.duckdb import backend as duckdb_backend
+from dpsql.backends.duckdb import heavy_units as heavy_units_module
 from dpsql.backends.duckdb.cursor import Cursor
 from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.run import execute
@@ -285,3 +286,32 @@ def test_what_was_counted_of_other_data_serves_nobody(seen: Counter[str], tmp_pa
                 choose(dice)
                 session.query(sql, epsilon=2, fresh=True)
     assert seen["tables of units"] > 5 and seen["lists"] > 1
+
+
+def test_a_table_of_units_has_few_aggregates_whatever_was_asked_before(seen: Counter[str]) -> None:
+    """Analysts choose aggregates, and each is counted and kept for all units: no later query pays for all of them."""
+    with dpsql.connect(plenty({}), sources={"t": table([*CROWD, *HOSTILE])}, ledger=":memory:") as session:
+        for n in range(2, 3 + 2 * unit_index.TOTALS):
+            session.query(
+                f"SELECT COUNT(*) FROM (SELECT id, SUM(i % {n}) AS s FROM t GROUP BY id) AS u WHERE s > 3", epsilon=1
+            )
+        kept = [one.heavy for one in session._engine._indexes._kept.values() if one.heavy.totals]
+        assert [len(one.totals) for one in kept] == [unit_index.TOTALS]
+        many = ", ".join(f"SUM(i % {n}) AS s{n}" for n in range(2, 3 + unit_index.TOTALS))
+        session.query(f"SELECT COUNT(*) FROM (SELECT id, {many} FROM t GROUP BY id) AS u WHERE s2 + s9 > 3", epsilon=1)
+    assert seen["tables of units"] == 2 * unit_index.TOTALS + 2
+
+
+def test_of_too_many_units_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that ends somewhere would lack units."""
+    rows = [row(n, "a", n % 5) for n in range(60)]
+    with dpsql.connect(plenty({}), sources={"t": table(rows)}, ledger=":memory:") as session:
+        stage = sizes.stage_of(session, "SELECT COUNT(*), SUM(i) FROM t")
+        (use,) = uses_of(stage.releases[0])
+        (need,) = use.needs
+        assert need.sizes is not None
+        for numbers, there in ((3 * 60, True), (3 * 60 - 1, False), (0, False)):
+            monkeypatch.setattr(heavy_units_module, "MOST_NUMBERS", numbers)
+            with closing(cursor_of(session)) as cursor:
+                found = all_units(need.of, need.sizes.columns, cursor)
+            assert (found is not None) == there and (found is None or found.units.num_rows == 60)

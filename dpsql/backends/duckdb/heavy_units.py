@@ -15,8 +15,8 @@ from dpsql.sql.gridded import cast, number
 from dpsql.sql.trees import copied, nodes_of
 
 TOTAL, HASH = "total", "hash"
-MOST_UNITS = 2**22
-"""Of how many units an engine keeps a table in memory: some hundred megabytes."""
+MOST_NUMBERS = 2**24
+"""How many numbers a table of units has in memory: some hundred megabytes. With two aggregates, of 4 million units."""
 
 
 def heavy_units(of: Owned, above: int, cursor: Cursor, by: tuple[exp.Expr, ...] = ()) -> HeavyUnits | None:
@@ -39,10 +39,11 @@ def all_units(of: Owned, columns: tuple[exp.Expr, ...], cursor: Cursor) -> Heavy
     query = _by_unit(of, 0)
     for place, column_ in enumerate(columns):
         query.select(alias(_of_first(column_), total_name(place)), copy=False)
-    query.limit(MOST_UNITS + 1, copy=False)
+    most = MOST_NUMBERS // (2 + len(columns))
+    query.limit(most + 1, copy=False)
     with one_message():
         found, (unit, _, _, *types) = cursor.typed(text_of(query))
-    if found.num_rows > MOST_UNITS or not _comes_back(unit) or not all(map(_is_exact, types)):
+    if found.num_rows > most or not _comes_back(unit) or not all(map(_is_exact, types)):
         return None
     nobodys = found.column(UNIT).null_count
     total = int(found.column(TOTAL)[0].as_py()) if found.num_rows else 0

@@ -169,20 +169,25 @@ def test_a_list_that_is_short_by_one_unit_would_break_the_claim(session: dpsql.S
         assert kept <= claim.l1 < lost
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 8])
-def test_values_that_are_rounded_up_to_their_grid_are_listed(session: dpsql.Session, rows: int) -> None:
-    """Half a step becomes a whole one: what a unit's values add up to on the grid is twice what they are."""
+def test_values_that_are_rounded_up_to_their_grid_are_listed(session: dpsql.Session) -> None:
+    """Half a step and a little more becomes a whole one: what values add up to on the grid is twice what they are."""
     sql = "SELECT SUM(x) FROM t"
-    stage = sizes.stage_of(session, sql, most=Fraction(1, 10**12))
-    (step,) = stage.releases
-    value = step.calls[0].value
-    assert value is not None
-    (statistic,) = (m.statistic for m in step.measurements)
-    assert isinstance(statistic, sizes.Sized)
-    grid = float(value.grid.step)
-    for part in (0.5, 0.50001, 0.75, 1.0, 1.49):
-        mine = [row(77, "a", 0, part * grid)] * (rows * statistic.most)
-        assert by_list(session, stage, [*CROWD, *mine]) == measured(session, stage, [*CROWD, *mine])
+
+    def planned(most: Fraction) -> tuple[Stage, int, float]:
+        stage = sizes.stage_of(session, sql, most=most)
+        (step,), (m,) = stage.releases, stage.releases[0].measurements
+        value = step.calls[0].value
+        assert value is not None and isinstance(m.statistic, sizes.Sized)
+        return stage, m.statistic.most, float(value.grid.step)
+
+    least = Fraction(planned(Fraction(1, 10**12))[2]) / sizes.UNIT  # of which a step counts as one row
+    for steps_allowed in (3, 5, 40):
+        stage, most, grid = planned(least * steps_allowed)
+        assert most >= 3
+        for rows in (most, most + 1, most + 2, 2 * most - 1):
+            for part in (0.51, 0.6, 0.75, 0.99, 1.0, 1.49):
+                mine = [row(77, "a", 0, part * grid)] * rows
+                assert by_list(session, stage, [*CROWD, *mine]) == measured(session, stage, [*CROWD, *mine])
 
 
 def test_what_no_table_of_units_tells_needs_no_list(session: dpsql.Session) -> None:

@@ -190,6 +190,18 @@ def test_values_that_are_rounded_up_to_their_grid_are_listed(session: dpsql.Sess
                 assert by_list(session, stage, [*CROWD, *mine]) == measured(session, stage, [*CROWD, *mine])
 
 
+@pytest.mark.parametrize(
+    "sums", ["SUM(i) FILTER (WHERE {}), SUM(i) FILTER (WHERE NOT {})", "SUM(CLIP(i, 0, 10)), SUM(CLIP(i, -3, 0))"]
+)
+def test_each_sum_of_a_size_has_a_total_of_its_own(session: dpsql.Session, sums: str) -> None:
+    """Another FILTER, or another value, than the one of which somebody has much."""
+    for condition in ("b", "x > 1"):
+        stage = sizes.stage_of(session, f"SELECT {sums.format(condition, condition)} FROM t")
+        for b, x in ((True, 0.0), (False, 4.0)):
+            mine = [row(77, "a", -3, x, b=b)] * 9 + [row(78, "a", 10, x, b=b)] * 40
+            assert by_list(session, stage, [*CROWD, *mine]) == measured(session, stage, [*CROWD, *mine])
+
+
 def test_what_no_table_of_units_tells_needs_no_list(session: dpsql.Session) -> None:
     """A value of another table, rows that are repeated, and numbers that are clipped once more within a unit."""
     for sql in (

@@ -39,7 +39,7 @@ MANY = 64
 """How many lists an engine keeps: each is of some megabytes, and analysts choose the keys of groups."""
 Counted = tuple[Owned, tuple[Expr, ...]]
 TOTALS = 8
-"""How many aggregates of before a table of units has: analysts choose them, and each is counted and kept for all units."""
+"""How many aggregates of before a table of units keeps: analysts choose them, and each is one number for each unit."""
 SHARED = 0o077
 """What the file's mode must not grant: anything to anybody else."""
 

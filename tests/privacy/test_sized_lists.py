@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from privacy import test_sizes as sizes
-from privacy.test_sizes import COLUMNS, CROWD, PEOPLE, Numbers, Row, anybody, measured, moved, most, row, table
+from privacy.test_sizes import COLUMNS, CROWD, PEOPLE, Numbers, Row, anybody, measured, most, moved, row, table
 from support import cursor_of, examples
 
 import dpsql
@@ -63,7 +63,7 @@ HOSTILE = [one for n, make in enumerate(PEOPLE.values()) for one in make(100 + n
 
 
 def steps(number: int, value: float = 0.25) -> list[Row]:
-    """Units of sizes that lie close together, each of rows and of values: some just below, others just above a limit."""
+    """Units of sizes that lie close together, of rows and of values: some just below, others just above a limit."""
     return [
         row(1000 + unit, "abcd"[n % 4], 1 + unit % 9, value * (unit % 11), f"0.{10 + unit % 80}", n % 2 == 0)
         for unit in range(number)

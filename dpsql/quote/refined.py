@@ -112,9 +112,9 @@ def with_units(statement: Statement, read: Mapping[str, tuple[str, str]]) -> Sta
     group = statement.input if isinstance(statement, OnCells) else statement
     rows = group.input.input if isinstance(group.input, OnDomain) else group.input
     assert isinstance(rows, ToGrid)
-    changed = replace(rows, input=_in_the_place(rows.input, made))
-    on_domain = replace(group.input, input=changed) if isinstance(group.input, OnDomain) else None
-    whole = replace(group, input=on_domain or changed)
+    gridded = replace(rows, input=_in_the_place(rows.input, made))
+    changed = replace(group.input, input=gridded) if isinstance(group.input, OnDomain) else gridded
+    whole = replace(group, input=changed)
     return replace(statement, input=whole) if isinstance(statement, OnCells) else whole
 
 

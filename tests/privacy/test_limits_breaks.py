@@ -63,7 +63,7 @@ def test_delta_that_was_not_reserved_is_not_needed_after_the_histogram(
 
 
 def test_a_seed_of_one_release_is_no_range_of_another(connect: Connect) -> None:
-    """In either order AVG(n) pays for a range of its own: a fixed limit that nobody named and nobody chooses is none."""
+    """In either order AVG(n) pays for a range: a fixed limit that nobody named and nobody chooses makes none."""
     parts = ["(SELECT COUNT(*) FROM t)", f"(SELECT AVG(n) FROM {COUNTED})"]
     for one, other in (parts, parts[::-1]):
         session = connect({"t": TABLE}, POLICY, epsilon=10_000, delta=1e-4)

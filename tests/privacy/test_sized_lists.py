@@ -33,6 +33,7 @@ from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.quote import limits
 from dpsql.quote.indexed import units_table, uses_of
 from dpsql.quote.model import Stage, Step
+from dpsql.statistics.sized import Sized
 from dpsql.store import unit_index
 
 LISTED = [
@@ -177,7 +178,7 @@ def test_values_that_are_rounded_up_to_their_grid_are_listed(session: dpsql.Sess
         stage = sizes.stage_of(session, sql, most=most)
         (step,), (m,) = stage.releases, stage.releases[0].measurements
         value = step.calls[0].value
-        assert value is not None and isinstance(m.statistic, sizes.Sized)
+        assert value is not None and isinstance(m.statistic, Sized)
         return stage, m.statistic.most, float(value.grid.step)
 
     least = Fraction(planned(Fraction(1, 10**12))[2]) / sizes.UNIT  # of which a step counts as one row
@@ -281,7 +282,7 @@ def test_whatever_was_asked_before_what_an_engine_kept_gives_the_same_integers(s
     dice = Random("history")
     people = [one for n in range(12) for one in anybody(dice, 200 + n)]
     many = [row(n, "abcd"[n % 4], n % 13 - 3, n % 9 / 2, n % 99, n % 3 == 0) for n in range(5000, 5900)]
-    rows = [*CROWD, *HOSTILE, *people, *steps(300), *many, row(None, "a", 9, 4.25)]  # type: ignore[arg-type]
+    rows = [*CROWD, *HOSTILE, *people, *steps(300), *many, row(None, "a", 9, 4.25)]
     with dpsql.connect(plenty({}), sources={"t": table(rows)}, ledger=":memory:") as session:
         for _ in range(examples(1)):
             for sql in dice.sample(ASKED, len(ASKED)):

@@ -203,6 +203,13 @@ def test_each_sum_of_a_size_has_a_total_of_its_own(session: dpsql.Session, sums:
             assert by_list(session, stage, [*CROWD, *mine]) == measured(session, stage, [*CROWD, *mine])
 
 
+def test_a_join_that_repeats_rows_lists_whoever_has_several_there(session: dpsql.Session) -> None:
+    """Six rows of the table are far below the limit, and all of their pairs are above it."""
+    stage = sizes.stage_of(session, LISTED[-1], most=Fraction(20))
+    rows = [*CROWD, *[row(77, "a", 1)] * 6]
+    assert by_list(session, stage, rows) == measured(session, stage, rows)
+
+
 def test_what_no_table_of_units_tells_needs_no_list(session: dpsql.Session) -> None:
     """A value of another table, rows that are repeated, and numbers that are clipped once more within a unit."""
     for sql in (

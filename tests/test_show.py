@@ -103,7 +103,8 @@ def test_what_does_not_fit_is_turned_round_with_every_digit(wide: dpsql.Answer) 
     lines = text_table(wide, width=50, limit=2).splitlines()
     assert lines[0].startswith("── row 1 ") and "carrier          Carrier number 0 Incorporated" in lines
     assert re.fullmatch(r"total_distance   [\d,]{6,} ± [\d,]{4,}", lines[5])
-    assert lines[-2:] == ["± with 95% confidence", f"… {len(wide) - 2} more rows"]
+    assert lines[-3:-1] == ["± with 95% confidence", "in brackets: 95% intervals"]
+    assert lines[-1] == f"… {len(wide) - 2} more rows"
 
 
 def test_a_single_row_becomes_a_list_of_its_columns(session: dpsql.Session) -> None:

@@ -146,8 +146,8 @@ class Journal:
 
         Where it fails, the ledger is what it was: the key counts under either name, and the next opening takes longer.
         """
-        if self._keys.unnamed:
-            with suppress(LedgerError), self.store.waiting(seconds=BRIEFLY):
+        if self._keys.drafted or self._keys.unnamed:
+            with suppress(LedgerError), self.store.waiting(seconds=None if self._keys.drafted else BRIEFLY):
                 self.settle()
         if checkpoint.is_due(self._resumed, self._opened):
             with suppress(LedgerError), self.store.waiting(seconds=0), self.store.transaction() as db:

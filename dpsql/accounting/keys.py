@@ -39,6 +39,8 @@ class Keys:
         # Where a link points to: the key that is replaced is the one there, and the link stays.
         self._file = Path(f"{ledger}.key") if ledger is None else Path(os.path.realpath(f"{ledger}.key"))
         self._next = Path(f"{self._file}.new")
+        self.drafted = False
+        """Was a key for a new ledger written here? Whoever was faster may have made the ledger with another one."""
 
     def for_new_ledger(self, *, anew: bool = False) -> bytes:
         """The key for a new ledger, on the disk; LedgerError where a key says that there was a ledger already.
@@ -49,7 +51,7 @@ class Keys:
             assert self._ledger is not None
             # In this order: whoever creates the same ledger gives the key its name after the ledger has its own.
             if not os.path.lexists(self._file):
-                durable.create(self._next, _text(secrets.token_bytes(SIZE)))
+                self.drafted = durable.create(self._next, _text(secrets.token_bytes(SIZE)))
             elif not anew and not self._ledger.exists():
                 raise gone(self._ledger)
         return self.candidates()[0]

@@ -517,7 +517,14 @@ class Ledger:
             return
         lines = recorded.changes(self._account)
         if not recorded.same_kind(self._account) and not self._account.added(recorded):
-            raise _other_kind(self._store.name, lines)
+            if self._journal.state.spends:
+                raise _other_kind(self._store.name, lines)
+            raise LedgerError(
+                f"the policy was changed after the ledger {self._store.name} was made, and nothing was spent yet "
+                f"({'; '.join(lines)})",
+                code="policy-changed",
+                hint="let the ledger follow the policy: `dpsql budget --accept-policy-change --steward`",
+            )
         raise LedgerError(
             f"the policy isn't what the ledger {self._store.name} records ({'; '.join(lines)})",
             code="policy-changed",
@@ -565,6 +572,5 @@ def _other_kind(name: str, lines: list[str]) -> LedgerError:
         f"the ledger {name} is an account for another neighbour relation or accountant ({'; '.join(lines)})",
         code="policy-changed",
         hint="use a new ledger file ([budget] ledger = …), or undo the change: earlier spends would need conversion by "
-        "group privacy.\nWhile nothing was spent, the steward may record it: "
-        "`dpsql budget --accept-policy-change --steward`",
+        "group privacy",
     )

@@ -25,9 +25,11 @@ FORMAT = 1  # of what is said; a reader refuses those that it doesn't know
 def about(quote: Quote, known: Known, ledger: Releases, policy: str, versions: Mapping[str, str]) -> About:
     """What the answers to a quote say of themselves. policy: its digest."""
     spends = {r.id: r for released in known.values() for r in (released.receipt, *released.others)}
-    for automatic in known[quote.main].stage.automatic:  # ranges that were released before it was asked
-        if automatic.receipt and automatic.receipt not in spends:
-            entry = ledger.entry(automatic.receipt)
+    # Ranges, and counts that choose limits and tell what is cut, which were released before it was asked.
+    ranges = [automatic.receipt for automatic in known[quote.main].stage.automatic if automatic.receipt]
+    for id in (*ranges, *quote.counted):
+        if id not in spends:
+            entry = ledger.entry(id)
             spends[entry.id] = Receipt(entry.id, entry.time, entry.cost, entry.state)
     paid = [_paid(spend) for spend in spends.values()]
     # Theorems COMP-1 and COMP-2: what the numbers rest on costs no more than the sum, whoever paid for it and when.

@@ -317,10 +317,11 @@ def is_countable(histogram: Release, *, public: frozenset[str], catalog: Catalog
 
 @dataclass(frozen=True, slots=True)
 class StoredCounts:
-    """The stored counts of a stage that serve, the oldest of each first; and which of them were learned."""
+    """The stored counts of a stage that serve, the oldest of each first; which of them were learned; and the spends."""
 
     tables: Mapping[Release, tuple[UnitCounts, ...]]
     learned: frozenset[Release]
+    spends: tuple[str, ...]
 
 
 def stored_counts(
@@ -336,6 +337,7 @@ def stored_counts(
     """
     tables: dict[Release, tuple[UnitCounts, ...]] = {}
     learned: set[Release] = set()
+    spends: list[str] = []
     for step in stage.releases:
         release = step.checked.release
         every = [one for one in stored(_noisiest(step)) if is_histogram(one[1])]
@@ -348,8 +350,9 @@ def stored_counts(
             steward = {id for id, _ in serving}
         if serving:
             tables[release] = tuple(counts for _, counts in reversed(serving))
+            spends += [id for id, _ in reversed(serving)]
             learned |= {release} if serving[-1][0] in steward else set()
-    return StoredCounts(tables, frozenset(learned))
+    return StoredCounts(tables, frozenset(learned), tuple(spends))
 
 
 def _noisiest(step: Step) -> Step:

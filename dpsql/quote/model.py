@@ -279,6 +279,8 @@ class Quote:
     fits: Fits | None = None  # how often the account could pay for it; `explain` fills it in
     counts: Tables = field(default_factory=dict)
     """Counts of units that are stored: what they tell of limits and ranges is free."""
+    counted: tuple[str, ...] = ()
+    """The spends that paid for them."""
     notes: tuple[tuple[str, ...], ...] = ()
     """Of each part: what SQL and policy alone say of what it leaves out, in words (notes.py)."""
     learned: bool = False  # are its limits chosen by a histogram that the steward learned for everybody?

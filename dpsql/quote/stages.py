@@ -138,7 +138,8 @@ def _quote(
         stages.append(main)
     counts = {} if choice is None else choice.tables
     learned = choice is not None and choice.chooses and bool(choice.learned) and not choice.missing
-    return Quote(together.checked.plan.text, tuple(stages), parts, ask.epsilon, counts=counts, learned=learned)
+    text, counted = together.checked.plan.text, () if choice is None else choice.spends
+    return Quote(text, tuple(stages), parts, ask.epsilon, counts=counts, counted=counted, learned=learned)
 
 
 def _settled(together: Together, choice: _Choice | None, stored: Lookup, rest: Ask, first: Ask | None) -> Stage:
@@ -174,7 +175,7 @@ class _Choice:
     means: of each statement, what tells how large values are. first: what those who ask first, when nothing is stored,
     have for counts of units; rest: and for the release. Limits are chosen for that, so that they are the same when the
     same is asked again. stored: stored counts, the oldest of each first; tables: all of them together; learned: which
-    of them the steward learned for everybody. stages: what isn't stored is measured first.
+    of them the steward learned for everybody; spends: that paid for them. stages: what isn't stored is measured first.
     """
 
     text: str
@@ -187,6 +188,7 @@ class _Choice:
     stored: Mapping[Release, tuple[UnitCounts, ...]] = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     learned: frozenset[Release] = frozenset()
+    spends: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
 
     def of(self, statement: Statement) -> _Choice:
@@ -218,6 +220,7 @@ class _Choice:
         automatic = [a for s in self.statements for a in s.checked.automatic]
         known: dict[Release, tuple[UnitCounts, ...]] = {}
         learned: set[Release] = set()
+        spends: list[str] = []
         checked = [s.checked for s in self.statements]
         of_means, of_counts = self._divided(self.first)
         for of_mean, ask in ((True, of_means), (False, of_counts)):  # means tell which histograms are needed
@@ -227,7 +230,9 @@ class _Choice:
                 found = stored_counts(stage, stored, partial(self._whole, ask=ask, ranges=automatic), any_noise)
                 known |= found.tables
                 learned |= found.learned
-        return replace(self, stored=known, tables=together(known), learned=frozenset(learned))
+                spends += found.spends
+        paid = tuple(dict.fromkeys(spends))
+        return replace(self, stored=known, tables=together(known), learned=frozenset(learned), spends=paid)
 
     def _whole(self, histogram: Release, ask: Ask, ranges: Sequence[Automatic]) -> Step | None:
         """The step of the histogram of the whole table that may serve for one of some units' rows."""

@@ -108,3 +108,20 @@ def test_a_deleted_ledger_is_no_new_account(dpsql: Run, folder: Path) -> None:
     assert not ledger(folder).exists()
     assert dpsql("budget", "--create", "--steward").exit_code == 0
     assert dpsql("query", COUNT).exit_code == 0
+
+
+def test_a_unit_that_is_edited_before_anything_was_spent_takes_one_command(dpsql: Run, folder: Path) -> None:
+    assert dpsql("check").exit_code == 0
+    policy = folder / "policy.toml"
+    policy.write_text(policy.read_text().replace('unit = "row"', 'unit = "age"', 1))
+    refused = dpsql("query", COUNT)
+    assert refused.exit_code == 5
+    assert refused.stderr.splitlines()[1:] == [
+        "help: let the ledger follow the policy: `dpsql budget --accept-policy-change --steward`"
+    ]
+    assert "nothing was spent yet" in refused.stderr
+    assert dpsql("budget", "--accept-policy-change", "--steward").exit_code == 0
+    assert dpsql("query", COUNT, "--max-rows", "1").exit_code == 0
+    policy.write_text(policy.read_text().replace('unit = "age"', 'unit = "row"', 1))
+    refused = dpsql("query", COUNT)  # now it would need group privacy
+    assert refused.exit_code == 5 and "group privacy" in refused.stderr and "--accept" not in refused.stderr

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,40 @@ def said(path: Path) -> dict[str, Any]:
     """What a parquet or Arrow file says of itself."""
     found: dict[str, Any] = json.loads(schema(path).metadata[b"dpsql"])
     return found
+
+
+VISITS = """
+[budget]
+epsilon = 100
+query_epsilon = 1
+[tables.visits]
+source = "visits.parquet"
+unit = "who"
+[tables.visits.columns]
+x = { min = 0, max = 100 }
+"""
+
+
+def test_a_receipt_says_what_was_charged_also_where_counts_of_units_chose_the_limits(tmp_path: Path) -> None:
+    """Numbers that are shown once more, or computed from stored ones, rest on these counts as well."""
+    rows = {"who": [i % 50 for i in range(500)], "x": [float(i % 100) for i in range(500)]}
+    pq.write_table(pa.table(rows), tmp_path / "visits.parquet")
+    (tmp_path / "policy.toml").write_text(VISITS)
+    both = "SELECT COUNT(*) AS n, SUM(x) AS s FROM visits"
+    with package.connect(tmp_path / "policy.toml") as session:
+        first = session.query(both)
+        assert first.cost.epsilon == session.budget.spent.epsilon == 1
+        again, mean = session.query(both), session.query("SELECT AVG(x) FROM visits")
+        assert again.cost.epsilon == mean.cost.epsilon == 0
+        paid = [one["id"] for one in first.about["releases"]]
+        assert len(paid) > 1
+        for answer in (first, again, mean):
+            assert answer.about["cost"]["epsilon"] == "1"
+            assert sorted(one["id"] for one in answer.about["releases"]) == sorted(paid)
+        assert again.about == first.about
+        fresh = session.query(both, fresh=True)
+        counts = session.budget.spent.epsilon - 2
+        assert counts == 0 and Fraction(fresh.about["cost"]["epsilon"]) > 1  # what chose its limits was paid before
 
 
 @pytest.fixture

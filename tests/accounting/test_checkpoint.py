@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,12 @@ def use(path: Path, number: int) -> None:
     draw = random.Random(number)
     with Ledger(path, ACCOUNT) as ledger:
         for _ in range(draw.randint(1, 4)):
-            rows = draw.randbytes(8)
-            source = Source(f"t{draw.randint(0, 2)}", chunks=lambda rows=rows: iter([rows]))
+            source = Source(f"t{draw.randint(0, 2)}", chunks=partial(iter, [draw.randbytes(8)]))
             ledger.accept(ledger.sights([source]))
             version = ledger.recognise([source])[source.table]
             ledger.record_promise(source.table, f"key={draw.choice('ab')}", version, draw.random() < 0.5)
-            spend = Spend(PRICE, {"sql": "SELECT 1"}, draw.choice([b"", draw.randbytes(32)]))
-            _, (receipt,) = ledger.reserve(
-                lambda: None, lambda _, spend=spend: [spend], analyst=draw.choice(["", "ü", "b"])
-            )
+            spends = [Spend(PRICE, {"sql": "SELECT 1"}, draw.choice([b"", draw.randbytes(32)]))]
+            _, (receipt,) = ledger.reserve(lambda: spends, lambda found: found, analyst=draw.choice(["", "ü", "b"]))
             if draw.random() < 0.7:
                 ledger.record(receipt, [Kept("release", draw.randbytes(5), "{}", b"noisy")] * draw.randint(0, 2))
                 if draw.random() < 0.7:
@@ -149,7 +147,7 @@ def test_a_checkpoint_that_was_altered_is_passed_over(path: Path, column: str) -
     whole = state(path, whole=True)[0]
     row = list(mark(path))
     place = ["path", "stamp", "digest", "tag"].index(column)
-    row[place] = "1" if column == "stamp" else row[place][:-1] + bytes([row[place][-1] ^ 1])  # type: ignore[index, operator, list-item]
+    row[place] = "1" if column == "stamp" else row[place][:-1] + bytes([row[place][-1] ^ 1])  # type: ignore[index, operator]
     put(path, tuple(row))  # type: ignore[arg-type]
     assert state(path, whole=False) == (whole, 0)
     Ledger(path, ACCOUNT).close()

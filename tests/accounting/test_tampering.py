@@ -358,7 +358,13 @@ def large(folder: Path) -> Path:
     for begin, end in ((0, MANY * 9 // 10), (MANY * 9 // 10, MANY)):
         with Ledger(path, LARGE) as ledger, ledger._journal.writing() as writer:
             for number in range(begin, end):
-                body = {"epsilon": f"{number % 9}/10", "delta": "0", "rho": None, "parts": "0", "period": ""}
+                body: dict[str, object] = {
+                    "epsilon": f"{number % 9}/10",
+                    "delta": "0",
+                    "rho": None,
+                    "parts": "0",
+                    "period": "",
+                }
                 body |= {"analyst": f"a{number % 3}", "covers": None, "claimed": False}
                 id = f"{number:032x}"
                 writer.add(Event("spend", "2026-11-19", body, id, f'{{"sql": "SELECT {number}"}}'))

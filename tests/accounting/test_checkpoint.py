@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
@@ -49,7 +49,7 @@ def use(path: Path, number: int) -> None:
             version = ledger.recognise([source])[source.table]
             ledger.record_promise(source.table, f"key={draw.choice('ab')}", version, draw.random() < 0.5)
             spends = [Spend(PRICE, {"sql": "SELECT 1"}, draw.choice([b"", draw.randbytes(32)]))]
-            look = partial(list, spends)
+            look: Callable[[], list[Spend]] = partial(list, spends)
             _, (receipt,) = ledger.reserve(look, lambda found: found, analyst=draw.choice(["", "ü", "b"]))
             if draw.random() < 0.7:
                 ledger.record(receipt, [Kept("release", draw.randbytes(5), "{}", b"noisy")] * draw.randint(0, 2))
@@ -146,11 +146,13 @@ def test_a_checkpoint_that_was_altered_is_passed_over(path: Path, column: str) -
     use(path, 0)
     Ledger(path, ACCOUNT).close()
     whole = state(path, whole=True)[0]
-    row = list(mark(path))
-    place = ["path", "stamp", "digest", "tag"].index(column)
-    old = row[place]
-    row[place] = "1" if isinstance(old, str) else old[:-1] + bytes([old[-1] ^ 1])
-    put(path, tuple(row))  # type: ignore[arg-type]
+    name, stamp, content, its_tag = mark(path)
+    altered = {
+        "stamp": (name, "1", content, its_tag),
+        "digest": (name, stamp, content[:-1] + bytes([content[-1] ^ 1]), its_tag),
+        "tag": (name, stamp, content, its_tag[:-1] + bytes([its_tag[-1] ^ 1])),
+    }
+    put(path, altered[column])
     assert state(path, whole=False) == (whole, 0)
     Ledger(path, ACCOUNT).close()
     assert state(path, whole=False)[1] == len(whole["links"]) // 32  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.answer.rehearse import rehearse
 from dpsql.core.errors import Error, PrivacyError
+from dpsql.core.floors import NEEDED, require
 from dpsql.engine import Shared
 from dpsql.options import Request
 from dpsql.plan.build import build
@@ -128,6 +129,7 @@ class Quoting:
             quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
         quote = replace(quote, notes=tuple(standing(part.plan, catalog) for part in quote.parts))
         rehearse(quote, engine.backend, engine.rehearsed())
+        require(*NEEDED)  # all that a query needs is loaded by now, and nothing is paid yet
         return quote
 
     def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Lookup) -> Statement:

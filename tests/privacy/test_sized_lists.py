@@ -31,7 +31,7 @@ from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.quote import limits
-from dpsql.quote.indexed import units_table, uses_of
+from dpsql.quote.indexed import UnitsTable, units_table, uses_of
 from dpsql.quote.model import Stage, Step
 from dpsql.statistics.sized import Sized
 from dpsql.store import unit_index
@@ -326,6 +326,23 @@ def test_a_table_of_units_has_few_aggregates_whatever_was_asked_before(seen: Cou
         many = ", ".join(f"SUM(i % {n}) AS s{n}" for n in range(2, 3 + unit_index.TOTALS))
         session.query(f"SELECT COUNT(*) FROM (SELECT id, {many} FROM t GROUP BY id) AS u WHERE s2 + s9 > 3", epsilon=1)
     assert seen["tables of units"] == 2 * unit_index.TOTALS + 2
+
+
+def test_a_list_of_some_units_is_no_table_of_all(session: dpsql.Session) -> None:
+    """Nor is one with other aggregates: what a table of all units serves, it serves with those that are asked for."""
+    (use,) = uses_of(sizes.stage_of(session, "SELECT COUNT(*), SUM(i) FROM t").releases[0])
+    (need,) = use.needs
+    assert need.sizes is not None
+    with closing(cursor_of(session)) as cursor:
+        some, bare = heavy_units(need.of, 1, cursor), all_units(need.of, (), cursor)
+        every = all_units(need.of, need.sizes.columns, cursor)
+    assert some is not None and bare is not None and every is not None
+    asked = UnitsTable(need.of, need.sizes.columns)
+    assert [one.holds(UnitsTable(need.of, ())) for one in (some, bare, every)] == [False, True, True]
+    assert [one.holds(asked) for one in (some, bare, every)] == [False, False, True]
+    assert [one.serves(need) for one in (some, bare, every)] == [False, False, True]
+    rows = replace(need, sizes=None, limit=0)
+    assert [one.serves(rows) for one in (some, bare, every)] == [False, True, True]
 
 
 def test_of_too_many_units_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -278,3 +279,22 @@ def test_what_more_than_conditions_rests_on_still_needs_a_limit(session: dpsql.S
     with pytest.raises(PrivacyError, match=r"any number|how many groups") as error:
         session.explain(sql, epsilon=1, delta="1e-6")
     assert limit in str(error.value) and not spends(session)
+
+
+def test_stored_means_that_tell_otherwise_than_others_make_no_error(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Means with more noise chose a histogram of sizes of their own, which all means together don't ask for."""
+
+    def usual(counts: Sequence[float], noise: float) -> float:
+        return 0.75 * 2.0 ** (-4 if noise > 20 else -6)
+
+    monkeypatch.setattr(chosen, "usual_part", usual)
+    ids = np.repeat(np.arange(600), 3)
+    table = pa.table({"id": ids, "x": np.full(len(ids), 2.0)})
+    policy = {"tables": {"t": {"unit": "id", "columns": {"x": {"min": 0, "max": 500}}}}}
+    session = connect({"t": table}, policy, epsilon=100)
+    for epsilon in (1, 10, 1, 3, 1):
+        answer = session.query("SELECT COUNT(*), SUM(x) FROM t", epsilon=epsilon)
+        assert session.explain("SELECT COUNT(*), SUM(x) FROM t", epsilon=epsilon).price.epsilon <= epsilon
+        assert any("|x|" in limit for limit in answer.limits)

@@ -158,6 +158,8 @@ def _settled(together: Together, choice: _Choice | None, stored: Lookup, rest: A
     automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))
     tried: list[list[Bounding]] = []
     for tables in (*chosen_by(choice.stored), choice.tables):
+        if not choice.tell(tables):  # means of before that ask for a histogram of their own, which chose nothing here
+            continue
         settled = choice.settled(automatic, tables)
         bounds = [release.bounding for one in settled for release in one.releases]
         if bounds not in tried:
@@ -322,11 +324,12 @@ class _Choice:
     @property
     def open(self) -> bool:
         """Are limits chosen by counts that are still to be measured?"""
-        wanted = [
-            c for s in self.statements for c in counts_for_limits(s.checked, s.limits, self.tables, self._countable)
-        ]
-        wanted += self.means
-        return any(one.histogram not in self.tables for one in wanted)
+        return not self.tell(self.tables) or any(one.histogram not in self.tables for one in self.means)
+
+    def tell(self, tables: Tables) -> bool:
+        """Do these counts tell all limits that are chosen? Which histogram that takes hangs on means among them."""
+        wanted = [c for s in self.statements for c in counts_for_limits(s.checked, s.limits, tables, self._countable)]
+        return all(one.histogram in tables for one in wanted)
 
     def settled(self, automatic: Sequence[Automatic], tables: Tables) -> list[Checked]:
         """All statements with the limits that were chosen; where these would be refused, with fixed public ones."""

@@ -31,6 +31,7 @@ from dpsql.plan.nodes import (
     Scan,
     columns_of,
 )
+from dpsql.plan.rows import plan_column
 from dpsql.quote.model import Step
 from dpsql.sql.trees import nodes_of
 
@@ -67,6 +68,8 @@ def learned_rows(histogram: Release, catalog: Catalog) -> Release | None:
     A histogram of the whole table itself is its own.
     """
     each = histogram.input
+    while isinstance(each, Project):
+        each = each.input
     if not isinstance(each, GroupUnits) or each.keys:
         return None
     rows = _whole_units(each.input, catalog)
@@ -74,7 +77,16 @@ def learned_rows(histogram: Release, catalog: Catalog) -> Release | None:
         return None
     if not _names(e for _, e in each.columns) <= set(columns_of(rows.table)):
         return None
-    return replace(histogram, input=GroupUnits(rows.table, rows.table.unit, (), each.columns))
+    return replace(histogram, input=_steps(histogram.input, GroupUnits(rows.table, rows.table.unit, (), each.columns)))
+
+
+def _steps(relation: Relation, each: GroupUnits) -> Relation:
+    """The same columns, step by step, of these units."""
+    if not isinstance(relation, Project):
+        return each
+    below, unit = _steps(relation.input, each), relation.unit
+    columns = [(each.unit, plan_column(each.unit)) if name == unit else (name, e) for name, e in relation.columns]
+    return Project(below, tuple(columns), each.unit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -573,6 +573,7 @@ def _other_unit(policy: Path) -> None:
         made = policy.with_name(f"policy.ledger.sqlite.{name}")
         made.write_bytes(data)
         made.chmod(0o600)
+    steward("budget", policy, "--create")
     steward("check", policy)
 
 

@@ -11,7 +11,7 @@ import pytest
 from dpsql.accounting import listing
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")  # a folder without __init__.py is no package: it would last for ever
 def clocks_are_fine() -> Iterator[None]:
     """Files are written and asked at once here, on file systems whose clocks tick many times a second."""
     with pytest.MonkeyPatch.context() as patch:

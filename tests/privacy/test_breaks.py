@@ -141,13 +141,22 @@ def test_rows_per_unit_of_a_linked_table_is_always_enforced(connect: Connect) ->
         pa.array([b"a", b"\xff\xfe"], pa.binary()).cast(pa.string(), safe=False),
     ],
 )
-def test_a_value_that_cannot_be_read_refuses_the_table_and_no_single_query(tmp_path: Path, column: pa.Array) -> None:
+def test_a_value_that_cannot_be_read_refuses_the_table_or_its_column(tmp_path: Path, column: pa.Array) -> None:
     pq.write_table(pa.table({"v": column}), tmp_path / "t.parquet")
-    (tmp_path / "policy.toml").write_text(
-        '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "t.parquet"\nunit = "row"\n'
-    )
+    unlisted = '[budget]\nepsilon = 10\ndelta = 0\n[tables.t]\nsource = "t.parquet"\nunit = "row"\n'
+    (tmp_path / "policy.toml").write_text(unlisted + "[tables.t.columns]\nv = {}\n")
     with pytest.raises(dpsql.DataError, match="can't be read"):
         dpsql.connect(tmp_path / "policy.toml", ledger=":memory:")
+    (tmp_path / "policy.toml").write_text(unlisted)
+    with dpsql.connect(tmp_path / "policy.toml", ledger=":memory:") as session:
+        for sql in (
+            "SELECT COUNT(v) FROM t",
+            "SELECT COUNT(v) FROM t WHERE 1 = 0",
+            "SELECT COUNT(*) FROM t GROUP BY v",
+        ):
+            with pytest.raises(dpsql.DataError, match="can't be read"):
+                session.query(sql, epsilon=1)
+        assert session.budget.spent.epsilon == 0
 
 
 def test_files_of_different_types_are_refused(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class Quoting:
         analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
         if goal is None:
             ask, _ = allowed[0]
-            quote = quote_of(sql, analyzed, ask, catalog, stored)
+            quote = quote_of(sql, analyzed, ask, catalog, stored, again=not request.fresh)
         else:
             quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
         quote = replace(quote, notes=tuple(standing(part.plan, catalog) for part in quote.parts))
@@ -176,13 +176,13 @@ class Quoting:
         stored: Lookup,
     ) -> Quote:
         """The quote with the least ε that is accurate enough."""
-        policy = self._engine.policy
+        policy, again = self._engine.policy, not request.fresh
         require_known(checked[0].checked, "an accuracy")
         bare = replace(request, accuracy=None, confidence=None)
 
         def price(epsilon: Fraction) -> Quote:
             ask, _ = asked(replace(bare, epsilon=epsilon), policy, tree.options)
-            return require_chosen(quote_of(sql, checked, ask, catalog, stored, known_limits=True))
+            return require_chosen(quote_of(sql, checked, ask, catalog, stored, known_limits=True, again=again))
 
         most, _ = asked(request, policy, tree.options)
         return replace(goal.least(price, most.epsilon), offer=lambda epsilon: goal.offer(price, epsilon))

@@ -242,12 +242,19 @@ class Session:
 
     @asks
     def prices(self, sql: str, request: Request) -> list[Explanation]:
-        """Quotes for a query at several ε, the smallest first; spends nothing. epsilon: one more of them."""
+        """Quotes for a query at several ε, the smallest first; spends nothing. epsilon: one more of them.
+
+        How often one fits is None where a stored release answers it, so that it costs nothing.
+        """
         with self._about(sql):
             given, most = request.epsilon, self._most
             wanted = {e for e in PRICES if e <= most} | ({_epsilon(given)} if given else set())
             quotes = [self._quoting.quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
-            return [self._explained(quote) for quote in quotes]
+            free = [not request.fresh and self.is_stored(quote) for quote in quotes]
+            return [
+                replace(self._explained(quote), **({"fits": None} if stored else {}))
+                for quote, stored in zip(quotes, free, strict=True)
+            ]
 
     @property
     def _most(self) -> Fraction:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.catalog import Catalog
+from dpsql.analyze.checked import CheckedRelease
 from dpsql.analyze.joins import by_unit_alone
 from dpsql.analyze.ownership import scan_owner
 from dpsql.core.frozen import dataclass
@@ -32,7 +33,8 @@ from dpsql.plan.nodes import (
     columns_of,
 )
 from dpsql.plan.rows import plan_column
-from dpsql.quote.model import Step
+from dpsql.quote.model import Released, Stage, Step
+from dpsql.quote.older import Chosen
 from dpsql.sql.trees import nodes_of
 
 
@@ -49,6 +51,15 @@ class Lookup(Protocol):
     def learned(self, step: Step) -> Sequence[tuple[str, Noisy]]:
         """What was learned for everybody, the newest first."""
 
+    def limits(self, checked: CheckedRelease, names: Sequence[str]) -> Sequence[tuple[str, Chosen]]:
+        """The limits that were chosen for releases like this one, the newest first, each with the id of its spend.
+
+        checked: with fixed limits. names: of the query's releases.
+        """
+
+    def answering(self, stage: Stage) -> Released | None:
+        """What answers a settled stage for nothing."""
+
 
 class Nothing:
     """A lookup that finds nothing."""
@@ -60,6 +71,12 @@ class Nothing:
 
     def learned(self, step: Step) -> Sequence[tuple[str, Noisy]]:
         return ()
+
+    def limits(self, checked: CheckedRelease, names: Sequence[str]) -> Sequence[tuple[str, Chosen]]:
+        return ()
+
+    def answering(self, stage: Stage) -> Released | None:
+        return None
 
 
 def learned_rows(histogram: Release, catalog: Catalog) -> Release | None:

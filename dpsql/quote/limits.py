@@ -367,14 +367,6 @@ def together(stored: Mapping[Release, Sequence[UnitCounts]]) -> Tables:
     return {release: counts[0].combined(counts[1:]) for release, counts in stored.items()}
 
 
-def chosen_by(stored: Mapping[Release, Sequence[UnitCounts]]) -> Iterator[Tables]:
-    """The counts that may have chosen the limits of a query that was asked before: by each stored table alone, or by
-    all that were stored then."""
-    for place in range(max((len(counts) for counts in stored.values()), default=0)):
-        yield {release: counts[min(place, len(counts) - 1)] for release, counts in stored.items()}
-        yield together({release: counts[: place + 1] for release, counts in stored.items()})
-
-
 def tables_of(released: Released) -> dict[Release, UnitCounts]:
     """The counts of a stage, once they are released."""
     tables = [noisy for noisy in released.noisy if isinstance(noisy, Noisy)]

@@ -7,16 +7,16 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from fractions import Fraction
 from functools import partial
 
-from dpsql.analyze.bounding import Bounding, Limits
+from dpsql.analyze.bounding import Limits
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked
-from dpsql.bounds.histograms import UnitCount, counts_for_bias
+from dpsql.bounds.histograms import UnitCount, clipping_sources, counts_for_bias
 from dpsql.bounds.unit_counts import Tables, UnitCounts
 from dpsql.core.cost import Cost, rounded
 from dpsql.core.errors import Error, PrivacyError, SQLError
@@ -32,7 +32,6 @@ from dpsql.quote.limits import (
     Counting,
     choose,
     chooses_limits,
-    chosen_by,
     counts_for_limits,
     is_countable,
     limits_stage,
@@ -46,6 +45,7 @@ from dpsql.quote.limits import (
 )
 from dpsql.quote.merge import Together, merge, share, with_shared_lists
 from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage, Step
+from dpsql.quote.older import Place, choices, noise_beside
 from dpsql.statistics.bounds import Automatic, AutomaticValue
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
@@ -73,27 +73,29 @@ def quote_of(
     stored: Lookup = NOTHING,
     *,
     known_limits: bool = False,
+    again: bool = True,
 ) -> Quote:
     """The stages of a query, or of a batch, and their prices, which are no more than `ask` together.
 
-    stored: finds counts of units for free. known_limits: stored ones serve however noisy they are.
+    stored: finds counts of units for free. known_limits: stored ones serve however noisy they are. again: a release
+    that is stored may answer with limits that were chosen before.
     """
     try:
-        return _quote(text, statements, ask, catalog, stored, known_limits)
+        return _quote(text, statements, ask, catalog, stored, known_limits, again)
     except PrivacyError as error:
         refusal = error
     automatic = [a for s in statements for a in s.checked.automatic]
     if any(a.range is not None for a in automatic):
         # Theorem AUTO-1: a released range with which the query would be refused gives way to the seed range.
         try:
-            return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, known_limits)
+            return _quote(text, [_seeded(s, catalog) for s in statements], ask, catalog, stored, known_limits, again)
         except PrivacyError as error:
             refusal = error
     values = [a for a in automatic if isinstance(a, AutomaticValue)]
     if not values or not all(a.named for a in values):
         raise refusal
     # Theorem AUTO-2: what can't be answered while a share pays for ranges of values is answered with derived ones.
-    return _quote(text, [_derived(s, catalog) for s in statements], ask, catalog, stored, known_limits)
+    return _quote(text, [_derived(s, catalog) for s in statements], ask, catalog, stored, known_limits, again)
 
 
 def _quote(
@@ -103,6 +105,7 @@ def _quote(
     catalog: Catalog,
     stored: Lookup,
     known_limits: bool,
+    again: bool,
 ) -> Quote:
     parts = tuple(_part(s) for s in statements)
     if len(statements) > 1:
@@ -112,17 +115,23 @@ def _quote(
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     pending = [a for a in automatic if a.range is None]
     choice = _choice(text, statements, catalog, ask)
+    older: Stage | None = None
     if choice is not None and not pending:
-        choice = choice.looked_up(stored, any_noise=known_limits)
+        before = _older(together, choice, stored, ask) if again and choice.chooses else None
+        if before is None:
+            choice = choice.looked_up(stored, any_noise=known_limits)
+        else:
+            choice, older = before
+    missing = choice is not None and older is None and choice.missing
     share = Fraction(0) if choice is None else choice.share
     asked = ask if automatic or choice is not None else None
-    some = len(pending) < len(automatic) or (choice is not None and not choice.missing)
+    some = len(pending) < len(automatic) or (choice is not None and not missing)
     share_of_limits = None if choice is None else share
     first, less = _first(together, automatic, share_of_limits, ask) if some else (None, None)
     *asks, rest = shares(ask, [a.share for a in pending]) if pending else [ask]
     ranges = tuple(range_stage(a, one, catalog) for a, one in zip(pending, asks, strict=True))
     stages: list[Stage] = list(ranges)
-    if choice is not None and choice.missing:
+    if choice is not None and missing:
         mine, rest = shares(rest, [share])
         choice = choice.measured(mine, ranges, automatic)
         stages += choice.stages
@@ -130,44 +139,54 @@ def _quote(
         rows, rest = _rows(together, rest)
         stages.append(replace(rows, enough=less, asked=asked))
     if together.checked.releases or not together.rows:
-        if pending or (choice is not None and choice.open):
+        if older is not None:
+            main = replace(older, automatic=automatic, asked=asked)
+        elif pending or (choice is not None and choice.open):
             main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
             main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
         else:
-            main = replace(_settled(together, choice, stored, rest, first), automatic=automatic, asked=asked)
+            main = replace(_settled(together, choice, rest, first), automatic=automatic, asked=asked)
         stages.append(main)
     counts = {} if choice is None else choice.tables
-    learned = choice is not None and choice.chooses and bool(choice.learned) and not choice.missing
+    learned = choice is not None and choice.chooses and bool(choice.learned) and not missing
     text, counted = together.checked.plan.text, () if choice is None else choice.spends
     return Quote(text, tuple(stages), parts, ask.epsilon, counts=counts, counted=counted, learned=learned)
 
 
-def _settled(together: Together, choice: _Choice | None, stored: Lookup, rest: Ask, first: Ask | None) -> Stage:
-    """The main stage where nothing is open. Stored counts that have chosen the limits of a stored release choose again.
+def _settled(together: Together, choice: _Choice | None, rest: Ask, first: Ask | None) -> Stage:
+    """The main stage where nothing is open: all stored counts together choose the limits."""
+    if choice is not None and choice.chooses:
+        automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))
+        together = merge(together.checked.plan.text, choice.settled(automatic, choice.tables))
+    return replace(_calibrated(together, rest), enough=_enough(together, first))
 
 
-    Else all of them together do: better counts decide for what is paid anyway.
+def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tuple[_Choice, Stage] | None:
+    """The main stage with limits that were chosen before, where a release that left with them answers it for nothing.
+
+    Theorem LIMITS-1, "What is stored": of several the one with the least noise for its limits. It answers what would
+    have no less noise at this ε, and the same query at no larger ε than its own.
     """
-
-    def stage_of(merged: Together) -> Stage:
-        return replace(_calibrated(merged, rest), enough=_enough(merged, first))
-
-    if choice is None or not choice.chooses:
-        return stage_of(together)
-    text = together.checked.plan.text
     automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))
-    tried: list[list[Bounding]] = []
-    for tables in (*chosen_by(choice.stored), choice.tables):
-        if not choice.tell(tables):  # means of before that ask for a histogram of their own, which chose nothing here
-            continue
-        settled = choice.settled(automatic, tables)
-        bounds = [release.bounding for one in settled for release in one.releases]
-        if bounds not in tried:
-            main = stage_of(merge(text, settled))
-            if all(stored(s) for s in main.enough or main.steps if isinstance(s, Step)):
-                return main
-            tried.append(bounds)
-    return main if bounds == tried[-1] else stage_of(merge(text, settled))
+    best: tuple[float, list[Checked], Stage] | None = None
+    with suppress(PrivacyError):
+        first, _ = _first(together, automatic, choice.share, ask)
+        rest = _rows(together, ask)[1] if together.rows else ask
+        for limits, epsilon in choice.older(stored):
+            with suppress(Error, ArithmeticError):
+                checked = choice.limited(limits, automatic)
+                merged = merge(choice.text, checked)
+                main = replace(_calibrated(merged, rest), enough=_enough(merged, first))
+                found = stored.answering(main)
+                if found is None and epsilon >= (first or rest).epsilon:
+                    main = replace(main, enough=_enough(merged, replace(first or rest, epsilon=epsilon)))
+                    found = stored.answering(main)
+                if found is not None and (best is None or noise_beside(found, main) < best[0]):
+                    best = noise_beside(found, main), checked, main
+    if best is None:
+        return None
+    _, checked, main = best
+    return choice.told(checked, stored, automatic), main
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,8 +195,8 @@ class _Choice:
 
     means: of each statement, what tells how large values are. first: what those who ask first, when nothing is stored,
     have for counts of units; rest: and for the release. Limits are chosen for that, so that they are the same when the
-    same is asked again. stored: stored counts, the oldest of each first; tables: all of them together; learned: which
-    of them the steward learned for everybody; spends: that paid for them. stages: what isn't stored is measured first.
+    same is asked again. tables: stored counts, all that there are of the same units together; learned: which of them
+    the steward learned for everybody; spends: that paid for them. stages: what isn't stored is measured first.
     """
 
     text: str
@@ -187,7 +206,6 @@ class _Choice:
     first: Ask
     rest: Ask
     share: Fraction = Fraction(0)  # of what is spent
-    stored: Mapping[Release, tuple[UnitCounts, ...]] = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     learned: frozenset[Release] = frozenset()
     spends: tuple[str, ...] = ()
@@ -234,7 +252,48 @@ class _Choice:
                 learned |= found.learned
                 spends += found.spends
         paid = tuple(dict.fromkeys(spends))
-        return replace(self, stored=known, tables=together(known), learned=frozenset(learned), spends=paid)
+        return replace(self, tables=together(known), learned=frozenset(learned), spends=paid)
+
+    def older(self, stored: Lookup) -> Iterator[tuple[dict[Place, Limits], Fraction]]:
+        """The limits of all releases that need some, as they were chosen before, and the most that one of them had."""
+        places = {
+            (i, place): release
+            for i, statement in enumerate(self.statements)
+            for place, release in enumerate(statement.checked.releases)
+            if release.bounding.chosen
+        }
+        names = [self.statements[i].plan.tables for i, _ in places]
+        kept = [(at, stored.limits(one, tables)) for (at, one), tables in zip(places.items(), names, strict=True)]
+        for chosen in choices(kept):
+            limits = {at: one.limits(places[at], self.statements[at[0]].limits) for at, one in chosen.items()}
+            fitting = {at: one for at, one in limits.items() if one is not None}
+            if len(fitting) == len(limits):
+                yield fitting, max(one.epsilon for one in chosen.values())
+
+    def limited(self, limits: Mapping[Place, Limits], automatic: Sequence[Automatic]) -> list[Checked]:
+        """All statements with these limits."""
+        return [
+            analyze_known(
+                statement.plan,
+                [limits.get((i, place), statement.limits) for place in range(len(statement.plan.releases))],
+                self.catalog,
+                self._used(i, automatic),
+            )
+            for i, statement in enumerate(self.statements)
+        ]
+
+    def told(self, checked: Sequence[Checked], stored: Lookup, automatic: Sequence[Automatic]) -> _Choice:
+        """The choice with what is stored of what these limits and ranges cut, however noisy it is."""
+        releases = [release for one in checked for release in one.releases]
+        sources = [source for release in releases for source in clipping_sources(release)]
+        counts = [UnitCount(s.kind, 0, s.histogram) for s in sources if s.histogram is not None]
+        if not counts:
+            return self
+        _, ask = self._divided(self.first)
+        stage, whole = self._stage(counts, ask, automatic), partial(self._whole, ask=ask, ranges=automatic)
+        found = stored_counts(stage, stored, whole, any_noise=True)
+        spends = tuple(dict.fromkeys(found.spends))
+        return replace(self, tables=together(found.tables), learned=found.learned, spends=spends)
 
     def _whole(self, histogram: Release, ask: Ask, ranges: Sequence[Automatic]) -> Step | None:
         """The step of the histogram of the whole table that may serve for one of some units' rows."""

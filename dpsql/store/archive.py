@@ -42,7 +42,8 @@ from dpsql.store.plain import from_json, to_json
 Json = Any
 Arrow = Any
 
-RESPONSES = "responses"  # a fact of randomised rows (stored_responses.py), which answer queries and have no intervals
+RESPONSES = "responses"  # a fact of randomised rows (responses.py), which answer queries and have no intervals
+LIMITS = "limits"  # a fact of limits that were chosen (choices.py), which answer nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +146,7 @@ def replays(ledger: Ledger, id: str) -> list[Answer]:
     answers = [k for k in kept if k.kind == "answer"]
     if not answers:
         raise _no_answer(entry, kept)
-    releases = [k for k in kept if k.kind == "release" and RESPONSES not in json.loads(k.facts)]
+    releases = [k for k in kept if k.kind == "release" and not {RESPONSES, LIMITS} & json.loads(k.facts).keys()]
     noisy = tuple(unpack_release(k).noisy for k in releases)
     return [_unpack_answer(k, noisy, entry, ledger) for k in answers]
 

@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 from sqlglot import exp
 
+from dpsql.accounting.account import Account, Entry
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.view import Releases, View
 from dpsql.aggregates import RECIPES
@@ -25,12 +26,14 @@ from dpsql.analyze.checked import Argument, CheckedRelease
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import AnyStep, Released, ResponseStep, Stage, Step
+from dpsql.quote.older import Chosen
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.choices import CHOSEN, UNWEIGHTED
 from dpsql.statistics.strategy import Linear
 from dpsql.statistics.top import Top
 from dpsql.store.archive import Archived, earlier_spend, pack_release, to_bytes, unpack_release
 from dpsql.store.canonical import Names, UnknownNode, named
+from dpsql.store.choices import find_limits, pack_limits
 from dpsql.store.combine import combined
 from dpsql.store.responses import find_rows, pack_rows
 
@@ -88,21 +91,54 @@ def _under(key: bytes, step: Step, ledger: Releases) -> list[tuple[str, Noisy]]:
 
 
 class Looking:
-    """`stored_tables` for one quote, which remembers the keys that it was asked for: the quote rests on no others."""
+    """What is stored, for one quote. It remembers the keys that it was asked for: the quote rests on no others."""
 
     def __init__(self, versions: Mapping[str, str], ledger: View) -> None:
         self._versions, self._ledger = versions, ledger
-        self.keys: dict[bytes, None] = {}
+        self._noting = _Noting(ledger)
         self.has_learned = ledger.has_learned
 
+    @property
+    def keys(self) -> Mapping[bytes, None]:
+        """The keys that were looked for."""
+        return self._noting.keys
+
     def __call__(self, step: Step) -> list[tuple[str, Noisy]]:
-        key = release_key(step, self._versions, {})
-        self.keys[key] = None
-        return _under(key, step, self._ledger)
+        return stored_tables(step, self._versions, self._noting)
+
+    def limits(self, checked: CheckedRelease, names: Sequence[str]) -> list[tuple[str, Chosen]]:
+        """The limits that were chosen for releases like this one, the newest first, each with the id of its spend."""
+        return find_limits(checked, self._versions, names, self._noting)
+
+    def answering(self, stage: Stage) -> Released | None:
+        """What answers a settled stage for nothing."""
+        return find(stage, self._versions, self._noting)
 
     def learned(self, step: Step) -> list[tuple[str, Noisy]]:
         """The stored releases of a step that the steward paid for, for everybody."""
         return [one for one in self(step) if self._ledger.is_learned(one[0])] if self.has_learned else []
+
+
+class _Noting:
+    """A ledger that notes the keys that are looked for."""
+
+    def __init__(self, ledger: Releases) -> None:
+        self._ledger = ledger
+        self.keys: dict[bytes, None] = {}
+
+    @property
+    def account(self) -> Account:
+        return self._ledger.account
+
+    def stored(self, key: bytes) -> list[tuple[str, Kept]]:
+        self.keys[key] = None
+        return self._ledger.stored(key)
+
+    def entry(self, id: str) -> Entry:
+        return self._ledger.entry(id)
+
+    def history(self) -> Sequence[Entry]:
+        return self._ledger.history()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +215,7 @@ def _wider(step: Step) -> tuple[Step, ...]:
 
 
 def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Responded]) -> list[Kept]:
-    """What to store of a settled stage that has been measured: its noisy tables, step by step."""
+    """What to store of a settled stage that has been measured: its noisy tables, step by step, and chosen limits."""
     kept: list[Kept] = []
     earlier: dict[str, str] = {}
     for step, one in zip(stage.steps, left, strict=True):
@@ -207,7 +243,7 @@ def keep(stage: Stage, versions: Mapping[str, str], left: Sequence[Noisy | Respo
         kept.append(pack_release(key, one, noises, _offers(step), values, wheres, clips, threshold))
         if key:
             earlier[step.name] = identity(step, (_digest(kept[-1]),), earlier)
-    return kept
+    return [*kept, *pack_limits(stage, versions)]
 
 
 # ---------------------------------------------------------------- the key of a release plan

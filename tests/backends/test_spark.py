@@ -503,9 +503,14 @@ def test_a_statement_is_stopped_when_its_time_is_up(url: str) -> None:
 def test_a_statement_that_does_not_stop_is_left_to_the_server(
     reached: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a Spark of this process, which can be told to drop its work: nobody else is to wait for it."""
+    """On a Spark of this process, which can be told to drop its work: nobody else is to wait for it.
+
+    It is started whatever the environment, or something that ran here before, says of another Spark.
+    """
     from pyspark import SparkContext
 
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.setenv(name, "another")
     monkeypatch.setattr("dpsql.backends.spark.server.GRACE", 0.5)
     with closing(Connection("local[2]")) as own:
         own._session.conf.set("spark.sql.adaptive.enabled", "false")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
+import re
 import socket
 import threading
 import warnings
@@ -27,6 +29,8 @@ from dpsql.core.stoppable import TimeUp, stoppable
 
 T = TypeVar("T")
 _QUIET = "rootLogger.level = off\n"
+_OF_OTHER_SPARKS = re.compile(r"(SPARK|PYSPARK)_(?!USER$|LOCAL_IP$)\w+")
+"""Variables that tell a process of another Spark: its address, its gateway, its home. By them none can be started."""
 _started: dict[str, str] = {}  # servers of this process, by what was asked for
 _lock = threading.Lock()
 GRACE = 20.0  # seconds in which a statement that was interrupted must have ended
@@ -63,7 +67,7 @@ def reach(url: str) -> Any:
         if session is not None:  # without a word to the server
             session.client.close()
         raise DataError(
-            f"no Spark answers at {_shown(url)} ({type(error).__name__})",
+            f"no Spark answers at {_shown(url)} ({_cause(error)})",
             code="no-spark",
             hint='start a Spark Connect server there, or write url = "local[4]", which needs Java 17',
         ) from None
@@ -76,6 +80,12 @@ def reach(url: str) -> Any:
             hint=f"start it with --conf {UNLIMITED}=0",
         )
     return session
+
+
+def _cause(error: Exception) -> str:
+    """What failed, in one word: Spark's own word for it, where there is one, says more than its kind."""
+    named = getattr(error, "getCondition", None)
+    return (named() if named is not None else None) or type(error).__name__
 
 
 def _shown(url: str) -> str:
@@ -123,7 +133,8 @@ def _start(master: str) -> str:
         "spark.sql.shuffle.partitions": str(8 * _threads(master)),
         UNLIMITED: "0",
     }
-    context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
+    with _no_other_spark():
+        context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
 
     def stop() -> None:
         with suppress(Exception):
@@ -132,6 +143,18 @@ def _start(master: str) -> str:
 
     atexit.register(stop)
     return f"sc://localhost:{port}/;token={token}"
+
+
+@contextmanager
+def _no_other_spark() -> Iterator[None]:
+    """Without what the environment says of another Spark. Threads that read the environment meanwhile miss it."""
+    said = {name: value for name, value in os.environ.items() if _OF_OTHER_SPARKS.fullmatch(name)}
+    for name in said:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(said)
 
 
 def _threads(master: str) -> int:

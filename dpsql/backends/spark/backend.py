@@ -51,7 +51,9 @@ class SparkKind:
         found = self.beside.locate(policy, objects)
         for one in found:
             _check_source(one)
-        connection = Connection(self.url) if any(one.table.kind == "catalog" for one in found) else None
+        connection = (
+            Connection(self.url, policy.engine.timeout) if any(one.table.kind == "catalog" for one in found) else None
+        )
         try:
             return tuple(_listed(policy, one, connection) for one in found)
         except BaseException:
@@ -62,7 +64,9 @@ class SparkKind:
     def open_backend(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> Spark:
         """Open the sources."""
         tables = [one.listing for one in located if isinstance(one.listing, CatalogTable)]
-        connection = tables[0].connection if tables else Connection(self.url)  # where they were looked up
+        connection = (
+            tables[0].connection if tables else Connection(self.url, settings.timeout)
+        )  # where they were looked up
         try:
             beside = self.beside.open_backend(tuple(map(_beside, located)), settings, folder)
             try:

@@ -212,7 +212,7 @@ class Steps:
         found: dict[str, Table] = {}
         try:
             for name, (table, kinds) in values.items():
-                found[name] = uploaded(self.connection, table, kinds)
+                found[name] = uploaded(self.connection, table, kinds, until=self.until)
             yield {**self.tables, **found}
         finally:
             for table in found.values():

@@ -21,11 +21,13 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
+from dpsql.backends.spark.alive import ANSWER, Heir, be_impatient, beating
 from dpsql.backends.spark.reading import Reading, own_reader
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
 from dpsql.core.errors import DataError
 from dpsql.core.extras import extra
 from dpsql.core.stoppable import TimeUp, stoppable
+from dpsql.policy.settings import Duration, EngineSettings
 
 T = TypeVar("T")
 _QUIET = "rootLogger.level = off\n"
@@ -33,7 +35,10 @@ _OF_OTHER_SPARKS = re.compile(r"(SPARK|PYSPARK)_(?!USER$|LOCAL_IP$)\w+")
 """Variables that tell a process of another Spark: its address, its gateway, its home. By them none can be started."""
 _started: dict[str, str] = {}  # servers of this process, by what was asked for
 _lock = threading.Lock()
+_USUAL = EngineSettings().timeout
 GRACE = 20.0  # seconds in which a statement that was interrupted must have ended
+GONE = "Spark is gone: its driver doesn't answer any more"
+"""For the steward's log."""
 
 
 def connect_module() -> Any:
@@ -41,6 +46,7 @@ def connect_module() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         module = extra("pyspark.sql.connect.session", "spark", 'a policy with [backend] kind = "spark"')
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)  # what failed is said by whoever waits
     for name in (
         "pyspark",
         "pyspark.sql.connect.logging",
@@ -52,25 +58,39 @@ def connect_module() -> Any:
     return module
 
 
-def reach(url: str) -> Any:
-    """A session of one's own. What fails here is about the server, and no row was read yet."""
+def reach(url: str, seconds: float | None = None) -> Any:
+    """A session of one's own. What fails here is about the server, and no row was read yet.
+
+    seconds: what it may take; a Spark of this process is started before that.
+    """
     module = connect_module()
-    session = None
-    try:
-        session = module.SparkSession.builder.remote(address(url)).create()
+    made = list[Any]()
+
+    def connect() -> str:
+        session = module.SparkSession.builder.remote(where).create()
+        made.append(session)
+        be_impatient(session.client)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
             for key, value in PINNED.items():
                 session.conf.set(key, value)
-        unlimited = session.conf.get(UNLIMITED)
-    except Exception as error:
-        if session is not None:  # without a word to the server
+        return str(session.conf.get(UNLIMITED))
+
+    def abandon() -> None:  # without a word to the server
+        for session in made:
             session.client.close()
+
+    try:
+        where = address(url)
+        unlimited = stoppable(connect, abandon, seconds)
+    except Exception as error:
+        abandon()
         raise DataError(
             f"no Spark answers at {_shown(url)} ({_cause(error)})",
             code="no-spark",
             hint='start a Spark Connect server there, or write url = "local[4]", which needs Java 17',
         ) from None
+    (session,) = made
     if unlimited not in ("0", "0b"):
         session.stop()
         raise DataError(
@@ -180,10 +200,15 @@ def _lazily(session: Any, sql: str, parameters: Mapping[str, str]) -> Any:
 
 
 class Connection:
-    """A session that runs statements, each under the settings that the proofs assume. Threads may share it."""
+    """A session that runs statements, each under the settings that the proofs assume. Threads may share it.
 
-    def __init__(self, url: str) -> None:
-        self._session = reach(url)
+    limit: how long each wait for the server may last, connecting included, where no deadline says it.
+    """
+
+    def __init__(self, url: str, limit: Duration = _USUAL) -> None:
+        self._limit = limit
+        self._session = reach(url, float(limit.seconds))
+        self._heir = None if url.startswith("local") else Heir(url, self._session.client)
         self.failed = False
         self._lock = threading.Lock()
         self._views = 0
@@ -191,14 +216,17 @@ class Connection:
     @property
     def life(self) -> str:
         """What tells this run of a server from others at the same address; "" where it doesn't say."""
-        with self._one_message():
-            return str(self._session.conf.get("spark.app.id", ""))
+        return self._stoppable(lambda: str(self._session.conf.get("spark.app.id", "")))
 
     @property
     def version(self) -> str:
         """Which Spark answers."""
-        with self._one_message():
-            return str(self._session.version)
+        return self._stoppable(lambda: str(self._session.version))
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """All settings that the server tells of."""
+        return self._stoppable(lambda: dict(self._session.conf.getAll))
 
     def arrow(self, sql: str, parameters: Mapping[str, str], until: Deadline | None = None) -> Any:
         """A statement's result as an Arrow table."""
@@ -215,7 +243,9 @@ class Connection:
         if any(held.get(key) != value for key, value in PINNED.items()):
             raise RuntimeError("settings were changed")
 
-    def view(self, table: Any, columns: Mapping[str, str], *, dealt_out: bool = False) -> str:
+    def view(
+        self, table: Any, columns: Mapping[str, str], *, dealt_out: bool = False, until: Deadline | None = None
+    ) -> str:
         """Let statements read an Arrow table: each column as an expression of Spark's; gives the view's name.
 
         dealt_out: its rows pass a shuffle, so that what is computed of them is computed where rows of files are.
@@ -224,47 +254,64 @@ class Connection:
             self._views += 1
             name = f"dpsql_view_{self._views}"
         listed = [f"{expression} AS `{column}`" for column, expression in columns.items()]
-        with self._one_message():
+
+        def send() -> None:
             rows = self._session.createDataFrame(table if table.num_rows else _one_row(table))
             rows = rows.repartition(3) if dealt_out else rows
             rows = rows if table.num_rows else rows.where("FALSE")
             rows.selectExpr(*listed).createOrReplaceTempView(name)
+
+        self._stoppable(send, until)
         return name
 
     def read(self, reading: Reading, listed: list[str], name: str, *, bucketed: bool = False) -> None:
         """Let statements read these files, by these expressions, under a name."""
-        with self._one_message():
+
+        def name_it() -> None:
             reading.rows(self._session, bucketed=bucketed).selectExpr(*listed).createOrReplaceTempView(name)
+
+        self._stoppable(name_it)
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""
-        with suppress(Exception):
-            self._session.catalog.dropTempView(name)
+        if not self.failed:
+            with suppress(Exception):
+                self._stoppable(lambda: self._session.catalog.dropTempView(name))
 
     def types(self, reading: Reading) -> dict[str, str]:
         """The columns of files and their types, as Spark reads them; a DataError where it reads other files."""
-        with self._one_message():
-            return {field.name: field.dataType.simpleString() for field in reading.rows(self._session).schema}
+        fields = self._stoppable(lambda: list(reading.rows(self._session).schema))
+        return {field.name: field.dataType.simpleString() for field in fields}
 
     def columns(self, table: str) -> list[tuple[str, str, tuple[str, ...]]]:
         """The columns of a catalog's table: name, type, and of what else the catalog says something."""
-        with self._one_message():
-            fields = self._session.table(table).schema
-            return [(field.name, field.dataType.simpleString(), tuple(field.metadata or ())) for field in fields]
+        fields = self._stoppable(lambda: list(self._session.table(table).schema))
+        return [(field.name, field.dataType.simpleString(), tuple(field.metadata or ())) for field in fields]
 
     def folder(self, location: str) -> list[tuple[str, int, int]]:
         """The files of a folder, as Spark lists them now: address, size, milliseconds of the last change."""
-        with self._one_message():
+
+        def asked() -> Any:
             files = own_reader(self._session).format("binaryFile").load(location)
-            asked = files.selectExpr("path", "length", "unix_millis(modificationTime) AS changed")
-            return [(row["path"], row["length"], row["changed"]) for row in asked.toArrow().to_pylist()]
+            return files.selectExpr("path", "length", "unix_millis(modificationTime) AS changed").toArrow()
+
+        rows = self._stoppable(asked).to_pylist()
+        return [(row["path"], row["length"], row["changed"]) for row in rows]
 
     def close(self) -> None:
         """Close the session. Never fails."""
         with suppress(Exception):
-            self._session.stop()
+            if self.failed:  # nobody is there who could be told
+                self._session.client.close()
+            else:
+                self._session.stop()
+        if self._heir is not None:
+            self._heir.leave()
 
-    def _stoppable(self, work: Callable[[], T], until: Deadline | None) -> T:
+    def _stoppable(self, work: Callable[[], T], until: Deadline | None = None) -> T:
+        """What `work` returns. It is stopped when its time is up, and given up where the server is gone meanwhile."""
+        limit = self._limit
+        until = Deadline(monotonic() + float(limit.seconds), limit.text) if until is None else until
         tag = f"dpsql-{token_hex(8)}"
         watch = threading.Timer(GRACE, self._abandon)
         watch.daemon = True
@@ -282,18 +329,22 @@ class Connection:
 
         with self._one_message():
             try:
-                seconds = None if until is None else until.at - monotonic()
-                return stoppable(tagged, interrupt, seconds)
+                with beating(self._beat, self._abandon):
+                    return stoppable(tagged, interrupt, until.at - monotonic())
             except TimeUp:
-                assert until is not None
                 raise timed_out(until.limit) from None
             finally:
                 watch.cancel()
 
-    def _abandon(self) -> None:
-        """Leave a statement that doesn't stop to the server: whoever waits for it is told so, and the session ends.
+    def _beat(self) -> None:
+        """Ask the server for a word; it fails in less than a minute where none comes."""
+        self._session.conf.get("spark.app.id", "")
 
-        A server interrupts a statement once, and the thread that plans it may pass over that.
+    def _abandon(self) -> None:
+        """Leave what runs to the server: whoever waits for it is told so, and the session ends.
+
+        A server may be gone; and one that is there interrupts a statement once, and the thread that plans it may pass
+        over that.
         """
         self.failed = True
         with suppress(Exception):
@@ -312,11 +363,13 @@ class Connection:
             raise
         except Exception as error:
             self._look()
-            raise engine_failed(type(error).__name__) from None
+            raise engine_failed(GONE if self.failed else type(error).__name__) from None
 
     def _look(self) -> None:
         """Note whether anything can be asked any more."""
+        if self.failed:
+            return
         try:
-            self._session.sql("SELECT 1").toArrow()
+            stoppable(lambda: self._session.sql("SELECT 1").toArrow(), self._abandon, ANSWER)
         except Exception:
-            self.failed = True
+            self._abandon()

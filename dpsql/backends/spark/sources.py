@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dpsql.backends.base import Deadline
 from dpsql.backends.located import Located
 from dpsql.backends.spark.constants import DAY, days_since_1970
 from dpsql.backends.spark.queries import ROW, Table
@@ -212,7 +213,14 @@ def _micros(type_: Type) -> Any:
     return pa.timestamp("us", tz="UTC" if type_.has_zone else None)
 
 
-def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, dealt_out: bool = False) -> Table:
+def uploaded(
+    connection: Connection,
+    table: Any,
+    kinds: Mapping[str, str],
+    *,
+    dealt_out: bool = False,
+    until: Deadline | None = None,
+) -> Table:
     """An Arrow table of public values as a view, its columns in these types of ours."""
     import pyarrow as pa
 
@@ -223,7 +231,7 @@ def uploaded(connection: Connection, table: Any, kinds: Mapping[str, str], *, de
         type_ = Type.parse(text)
         arrays[name], listed[name] = _carried(table.column(name), name, type_)
         columns[name] = Value("", type_) if type_.is_date or type_.is_timestamp else value("", type_)
-    return Table(connection.view(pa.table(arrays), listed, dealt_out=dealt_out), columns)
+    return Table(connection.view(pa.table(arrays), listed, dealt_out=dealt_out, until=until), columns)
 
 
 def _carried(column: Any, name: str, type_: Type) -> tuple[Any, str]:

@@ -14,9 +14,10 @@ from sqlglot import exp
 from dpsql.backends.base import WHOLE_SOURCE, Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
 from dpsql.backends.located import Located, list_again
 from dpsql.backends.spark.catalog import CatalogTable, catalog_table
-from dpsql.backends.spark.conform import conform
+from dpsql.backends.spark.conform import conform, short_answers
 from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reading import Reading
+from dpsql.backends.spark.remembered import is_remembered, name_of, remember
 from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
@@ -126,11 +127,12 @@ class Spark:
     def __init__(
         self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend, skewed: bool = False
     ) -> None:
+        self._url = url
         self._beside = beside
         self._connection = connection
         server = url, connection.version, connection.life
         if server not in _CONFORMED or not server[2]:
-            conform(connection, self.public.apart)
+            self._check_server(server[1])
             _CONFORMED.add(server)
         self._files: dict[str, Files] = {}
         tables: dict[str, Table] = {}
@@ -143,6 +145,18 @@ class Spark:
                 self._files[one.name], tables[one.name] = files, replace(files.table, skewed=skewed)
         self._tables = tables
         self._elsewhere = frozenset(one.name for one in located if isinstance(one.listing, CatalogTable))
+
+    def _check_server(self, version: str) -> None:
+        """Ask a server everything, unless it answered all of it before, to this or another process, and still looks
+        the same by a short probe. Any difference runs all of it (ATTACKS 56)."""
+        connection, local = self._connection, self.public.apart
+        answers = short_answers(connection, local)
+        name = None if answers is None else name_of(self._url, version, connection.settings, answers)
+        if name is not None and is_remembered(name):
+            return
+        conform(connection, local)
+        if name is not None:
+            remember(name)
 
     def _public(self, one: Located, schema: Sequence[tuple[str, str]]) -> Table:
         """A public table, as the local engine reads it, without columns of moments that the engines don't share."""

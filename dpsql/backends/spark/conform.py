@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.backends.spark.probes import NEAR, PROBE_ROWS, PROBES, TYPES
+from dpsql.backends.base import engine_failed
+from dpsql.backends.spark.probes import NEAR, PROBE_ROWS, PROBES, SHORT, TYPES
 from dpsql.backends.spark.queries import Table, Text, write
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import as_arrow, columns_of, uploaded
@@ -46,10 +48,10 @@ class Probe:
     type: Type
 
 
-def probes() -> Iterator[Probe]:
+def probes(asked: Mapping[str, Sequence[str]] = PROBES) -> Iterator[Probe]:
     """Every probe, as a query would compute it."""
     columns = {name: Scalar(exp.column(name, quoted=True), Type.parse(kind), Range()) for name, kind in TYPES.items()}
-    for about, texts in PROBES.items():
+    for about, texts in asked.items():
         for text in texts:
             bound = bind(parse(f"SELECT {text} AS x FROM {PROBE}"), {PROBE: tuple(TYPES)}).root
             (shown,) = bound.selects
@@ -85,19 +87,46 @@ def differences(connection: Connection, local: Local) -> list[tuple[Probe, str]]
     try:
         for start in range(0, len(every), EACH):
             listed = every[start : start + EACH]
-            text = written(listed, uploads.view)
-            theirs = connection.arrow(text.sql, text.parameters).sort_by(PLACE)
-            ours = local(_query(listed), {PROBE: table}, 60).sort_by(PLACE)
-            for i, probe in enumerate(listed):
-                pairs = zip(*(_plain(one.column(f"x{i}"), probe.type) for one in (ours, theirs)), strict=True)
-                near = probe.about in NEAR
-                for r, (a, b) in enumerate(pairs):
-                    if not _same(a, b, near=near):
-                        found.append((probe, f"row {r}: {a!r} and {b!r}"))
-                        break
+            found += _compared(listed, _asked(connection, listed, uploads.view), local, table)
     finally:
         connection.drop(uploads.view)
     return found
+
+
+def _asked(connection: Connection, listed: Sequence[Probe], view: str) -> Any:
+    text = written(listed, view)
+    return connection.arrow(text.sql, text.parameters).sort_by(PLACE)
+
+
+def _compared(listed: Sequence[Probe], theirs: Any, local: Local, table: Any) -> list[tuple[Probe, str]]:
+    found = []
+    ours = local(_query(listed), {PROBE: table}, 60).sort_by(PLACE)
+    for i, probe in enumerate(listed):
+        pairs = zip(*(_plain(one.column(f"x{i}"), probe.type) for one in (ours, theirs)), strict=True)
+        near = probe.about in NEAR
+        for r, (a, b) in enumerate(pairs):
+            if not _same(a, b, near=near):
+                found.append((probe, f"row {r}: {a!r} and {b!r}"))
+                break
+    return found
+
+
+def short_answers(connection: Connection, local: Local) -> str | None:
+    """What a server says to one expression of each family, as a text; None where DuckDB says anything else, or where
+    what must fail doesn't."""
+    listed, table = list(probes(SHORT)), rows()
+    uploads = uploaded(connection, table, _KINDS, dealt_out=True)
+    try:
+        theirs = _asked(connection, listed, uploads.view)
+    except DataError:  # something is unknown there: what, is said by whoever asks all of it
+        if connection.failed:
+            raise
+        return None
+    finally:
+        connection.drop(uploads.view)
+    if _compared(listed, theirs, local, table) or unfailing(connection):
+        return None
+    return repr([_plain(theirs.column(f"x{i}"), probe.type) for i, probe in enumerate(listed)])
 
 
 def differing_orders(connection: Connection, local: Local) -> list[str]:
@@ -126,19 +155,26 @@ def differing_orders(connection: Connection, local: Local) -> list[str]:
     return sorted({f"an order of {TYPES[name.split()[0]]}" for name in differ})
 
 
+def unfailing(connection: Connection) -> list[str]:
+    """What gives a number where it must fail: sums, casts and divisions, past the end of integers or by nothing."""
+    largest = pa.table({"v": pa.array([2**63 - 1] * 4, pa.int64())})
+    view = connection.view(largest, {"v": "`v`"}, dealt_out=True)
+    found = []
+    for text in ("SUM(v)", "MAX(v + 1)", "MAX(CAST(v AS INT))", "MAX(v div (v - v))"):
+        with suppress(DataError):
+            connection.arrow(f"SELECT {text} AS x FROM {view}", {})
+            found.append(text)
+    connection.drop(view)
+    if connection.failed:  # then it is no answer that each of them failed
+        raise engine_failed()
+    return found
+
+
 def conform(connection: Connection, local: Local) -> None:
     """Refuse a Spark that computes anything else than DuckDB, or that adds up integers past their type in silence."""
     different = sorted({probe.about for probe, _ in differences(connection, local)})
     different += differing_orders(connection, local)
-    largest = pa.table({"v": pa.array([2**63 - 1] * 4, pa.int64())})
-    view = connection.view(largest, {"v": "`v`"}, dealt_out=True)
-    for text in ("SUM(v)", "MAX(v + 1)", "MAX(CAST(v AS INT))", "MAX(v div (v - v))"):
-        try:
-            connection.arrow(f"SELECT {text} AS x FROM {view}", {})
-        except DataError:
-            continue
-        different.append(f"{text}, which must fail")
-    connection.drop(view)
+    different += [f"{text}, which must fail" for text in unfailing(connection)]
     if different:
         raise DataError(
             f"the Spark that answers is refused: it computes otherwise than DuckDB in {'; '.join(different)}",

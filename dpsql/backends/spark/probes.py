@@ -229,4 +229,10 @@ _PROBES = {
 PROBES: Mapping[str, tuple[str, ...]] = {about: tuple(texts.split("; ")) for about, texts in _PROBES.items()}
 """By the functions that they are about, as people write them."""
 
+SHORT: Mapping[str, tuple[str, ...]] = {
+    **{about: texts[:1] for about, texts in PROBES.items()},
+    "= < <> <= BETWEEN IN": ("s IN ('a', '${env:HOME}', '日本語 日本')",),
+}
+"""One of each, asked at every connection: of constants the one that a server may substitute."""
+
 NEAR = frozenset({"CBRT", "EXP", "LN", "LOG2", "LOG10", "POWER"})

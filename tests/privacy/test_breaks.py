@@ -149,11 +149,7 @@ def test_a_value_that_cannot_be_read_refuses_the_table_or_its_column(tmp_path: P
         dpsql.connect(tmp_path / "policy.toml", ledger=":memory:")
     (tmp_path / "policy.toml").write_text(unlisted)
     with dpsql.connect(tmp_path / "policy.toml", ledger=":memory:") as session:
-        for sql in (
-            "SELECT COUNT(v) FROM t",
-            "SELECT COUNT(v) FROM t WHERE 1 = 0",
-            "SELECT COUNT(*) FROM t GROUP BY v",
-        ):
+        for sql in ("SELECT COUNT(v) FROM t", "SELECT COUNT(v) FROM t WHERE 1 = 0"):
             with pytest.raises(dpsql.DataError, match="can't be read"):
                 session.query(sql, epsilon=1)
         assert session.budget.spent.epsilon == 0

@@ -251,10 +251,8 @@ class Session:
             wanted = {e for e in PRICES if e <= most} | ({_epsilon(given)} if given else set())
             quotes = [self._quoting.quote(sql, replace(request, epsilon=e)) for e in sorted(wanted or {most})]
             free = [not request.fresh and self.is_stored(quote) for quote in quotes]
-            return [
-                replace(self._explained(quote), **({"fits": None} if stored else {}))
-                for quote, stored in zip(quotes, free, strict=True)
-            ]
+            explained = [self._explained(quote) for quote in quotes]
+            return [replace(one, fits=None) if stored else one for one, stored in zip(explained, free, strict=True)]
 
     @property
     def _most(self) -> Fraction:

@@ -30,10 +30,10 @@ TABLE = pa.table(
 COLUMNS: dict[str, Any] = {"x": {"min": 0, "max": 500}, "k": {"values": ["a", "b", "c"], "nullable": False}}
 POLICY: dict[str, Any] = {"tables": {"t": {"unit": "id", "columns": COLUMNS}}}
 BOTH = "SELECT COUNT(*), SUM(x) FROM t"
-ASKED = (1, 3, 1, 10, 3, "0.5", 10, "0.1", "2.9")
+ASKED: tuple[float | str, ...] = (1, 3, 1, 10, 3, "0.5", 10, "0.1", "2.9")
 
 
-def ask(session: dpsql.Session, sql: str, asked: Sequence[object] = ASKED) -> list[dpsql.Answer]:
+def ask(session: dpsql.Session, sql: str, asked: Sequence[float | str] = ASKED) -> list[dpsql.Answer]:
     """Ask at each ε in turn: what was bought at no smaller one answers for nothing, as `explain` says before."""
     answers: list[dpsql.Answer] = []
     most = 0.0

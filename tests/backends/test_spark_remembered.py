@@ -104,7 +104,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., str | None]) 
     monkeypatch.setattr(backend, "short_answers", answers)
     monkeypatch.setattr(backend, "conform", lambda *_: asked.append("everything"))
     connection: Any = Asked()
-    backend.Spark(URL, connection, (), SimpleNamespace(public=SimpleNamespace(apart=None)))  # type: ignore[arg-type]
+    backend.Spark(URL, connection, (), SimpleNamespace(public=SimpleNamespace(apart=None)))
     return asked
 
 
@@ -130,7 +130,7 @@ def test_a_server_that_is_refused_is_not_remembered(monkeypatch: pytest.MonkeyPa
     for _ in range(2):
         connection: Any = Asked()
         with pytest.raises(dpsql.DataError):
-            backend.Spark(URL, connection, (), SimpleNamespace(public=SimpleNamespace(apart=None)))  # type: ignore[arg-type]
+            backend.Spark(URL, connection, (), SimpleNamespace(public=SimpleNamespace(apart=None)))
     assert not folder.exists()
 
 

@@ -19,7 +19,7 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, value_key
 from dpsql.analyze.widths import WideValue
 from dpsql.core.errors import Error, PrivacyError
-from dpsql.plan.nodes import Filter, Plan, Relation, Release, columns_of, counted_rows
+from dpsql.plan.nodes import Filter, Join, Plan, Relation, Release, columns_of, counted_rows, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.policy.model import Policy
 from dpsql.sql.parse import parse
@@ -99,21 +99,42 @@ def _analyzed(value: AutomaticValue, catalog: Catalog) -> Checked:
     """
     rows, written = value.rows, value.value
     assert isinstance(written, exp.Expr)
-    below = _relation(rows)
-    name = fresh("value", columns_of(below))
-    valued = with_column(below, name, exp.cast(copied(written), "DOUBLE", copy=False))
-    finite = Filter(valued, exp.Anonymous(this="ISFINITE", expressions=[plan_column(name)]))
-    up = fresh(OCTAVES_UP, columns_of(finite))
-    octaves, bucket = (parse(f"SELECT {step}").root.selects[0] for step in value.seed.sql(f'"{name}"', f'"{up}"'))
+    relation, bucket = _buckets(_relation(rows), exp.cast(copied(written), "DOUBLE", copy=False), value.seed)
     count = counted_rows(None, exp.Count(this=exp.Star()))
-    release = Release(with_column(finite, up, octaves), (bucket,), (count,))
+    release = Release(relation, (bucket,), (count,))
     post = parse(f"SELECT k0 AS bucket, a0 AS units FROM {_TABLE} ORDER BY k0 NULLS LAST").root
     plan = Plan(f"automatic range of {value.title}", (release,), (_TABLE,), post, frozenset())
     opened = replace(catalog, policy=_open(catalog.policy), ranges={})
     return analyze(plan, Limits(max_rows=1, one_vote=True), opened)
 
 
-_TABLE = "r0"
+def _buckets(rows: Relation, number: exp.Expr, seed: Seed) -> tuple[Relation, exp.Expr]:
+    """The rows with a finite number, and the number's bucket.
+
+    Number and octaves have columns of their own, which the next step names. Not where rows that are their own units are
+    joined: those have a name of their own only in the join itself (Theorem OWN-3).
+    """
+    if unit_of(rows) is None and any(isinstance(part, Join) for part in parts_of(rows)):
+        octaves, bucket = (_written(step) for step in seed.sql(_NUMBER, OCTAVES_UP))
+        bucket = _in_the_place(bucket, OCTAVES_UP, _in_the_place(octaves, _NUMBER, number))
+        return Filter(rows, exp.Anonymous(this="ISFINITE", expressions=[number])), bucket
+    name = fresh("value", columns_of(rows))
+    finite = Filter(with_column(rows, name, number), exp.Anonymous(this="ISFINITE", expressions=[plan_column(name)]))
+    up = fresh(OCTAVES_UP, columns_of(finite))
+    octaves, bucket = (_written(step) for step in seed.sql(f'"{name}"', f'"{up}"'))
+    return with_column(finite, up, octaves), bucket
+
+
+def _written(step: str) -> exp.Expr:
+    return parse(f"SELECT {step}").root.selects[0]
+
+
+def _in_the_place(expression: exp.Expr, name: str, value: exp.Expr) -> exp.Expr:
+    """The expression with a value in the place of a column."""
+    return expression.transform(lambda n: copied(value) if isinstance(n, exp.Column) and n.name == name else n)
+
+
+_TABLE, _NUMBER = "r0", "number"
 
 
 def _relation(rows: object) -> Relation:

@@ -18,10 +18,11 @@ from dpsql.aggregates.noisy import Noisy, ReleaseFacts
 from dpsql.analyze.bounding import Limits, SizeLimit, Typical
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.core.frozen import dataclass
-from dpsql.quote.model import Released, Stage
+from dpsql.quote.model import Ask, Released, Stage
 from dpsql.statistics.choices import CHOSEN
 from dpsql.statistics.strategy import Linear
 
+SAME = 1e-6  # of logarithms: noise that differs by less is equal
 TRIES = 200  # older choices that are tried for one query, the newest first
 
 
@@ -103,6 +104,11 @@ def noise_beside(released: Released, stage: Stage) -> float:
         if had and asked
     ]
     return sum(ratios) / max(1, len(ratios))
+
+
+def least_noise(had: Ask, asked: Ask) -> float:
+    """About the least that `noise_beside` says of a release for so much, beside one for what is asked."""
+    return 2 * log(asked.pure / had.pure) + SAME
 
 
 def _variances(step: ReleaseFacts, drawn: Sequence[Fraction]) -> Iterator[Fraction]:

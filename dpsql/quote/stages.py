@@ -45,7 +45,7 @@ from dpsql.quote.limits import (
 )
 from dpsql.quote.merge import Together, merge, share, with_shared_lists
 from dpsql.quote.model import AnyStep, Ask, Known, Part, Quote, Result, Stage, Step
-from dpsql.quote.older import Place, choices, noise_beside
+from dpsql.quote.older import Place, choices, least_noise, noise_beside
 from dpsql.statistics.bounds import Automatic, AutomaticValue
 
 MOST = Fraction(1, 2)  # of a query, for all its ranges together
@@ -172,7 +172,11 @@ def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tup
     with suppress(PrivacyError):
         first, _ = _first(together, automatic, choice.share, ask)
         rest = _rows(together, ask)[1] if together.rows else ask
-        for limits, epsilon in choice.older(stored):
+        for limits, epsilon in sorted(choice.older(stored), key=lambda one: one[1], reverse=True):
+            if not _may_answer(together, replace(rest, epsilon=epsilon), first or rest):
+                break
+            if best is not None and least_noise(replace(rest, epsilon=epsilon), rest) >= best[0]:
+                break  # nor may any with less ε have less noise
             with suppress(Error, ArithmeticError):
                 checked = choice.limited(limits, automatic)
                 merged = merge(choice.text, checked)
@@ -187,6 +191,12 @@ def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tup
         return None
     _, checked, main = best
     return choice.told(checked, stored, automatic), main
+
+
+def _may_answer(together: Together, had: Ask, asked: Ask) -> bool:
+    """Whether a release with so much to spend may have as little noise as one of these: on one statistic at most."""
+    statistics = sum(len(one.arguments) + one.private_keys for one in together.checked.releases)
+    return had.pure * statistics >= asked.pure
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,18 +48,25 @@ def url() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where servers are remembered: for all commands, so that this one is asked everything once."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "writer", ["parquet of pandas", "parquet of DuckDB", "parquet of pyarrow", "parquet of polars"]
 )
 @pytest.mark.parametrize("kind", ["TIMESTAMPTZ", "BIGINT", "DICTIONARY", "TIME", "STRUCT", "DECIMAL(38,2)"])
 def test_every_command_answers_or_refuses_clearly(
-    url: str, writer: str, kind: str, tmp_path: Path, record_property: Record
+    url: str, cache: str, writer: str, kind: str, tmp_path: Path, record_property: Record
 ) -> None:
     assert write(writer, kind, tmp_path) is not None
     (tmp_path / "policy.toml").write_text(POLICY.format(url=url), encoding="utf-8")
-    here, java = installed("spark"), {"JAVA_HOME": str(Path(needs("java")).resolve().parents[1])}
-    cells = {name: ask(here.script, tmp_path, *words, stdin=f"{COUNT};\n", **java) for name, words in COMMANDS.items()}
+    here, home = installed("spark"), str(Path(needs("java")).resolve().parents[1])
+    said = {"JAVA_HOME": home, "XDG_CACHE_HOME": cache}
+    cells = {name: ask(here.script, tmp_path, *words, stdin=f"{COUNT};\n", **said) for name, words in COMMANDS.items()}
     record_property("cells", counted(list(cells.values())))
     assert not [str(cell) for cell in cells.values() if cell.kind == "failure"]
     if kind in ("TIMESTAMPTZ", "BIGINT", "DICTIONARY"):

@@ -103,7 +103,9 @@ def reach(url: str, seconds: float | None = None) -> Any:
 
 
 def _cause(error: Exception) -> str:
-    """What failed, in one word: Spark's own word for it, where there is one, says more than its kind."""
+    """What failed, in a word: Spark's own word for it, where there is one, says more than its kind."""
+    if isinstance(error, TimeUp):
+        return "nothing within [engine] timeout"
     named = getattr(error, "getCondition", None)
     return (named() if named is not None else None) or type(error).__name__
 

@@ -234,7 +234,7 @@ def test_what_a_killed_client_ran_is_stopped(url: str) -> None:
         client.kill()
         assert busy
     with closing(Connection(url)) as own:
-        found = own.arrow("SELECT SUM(id) AS x FROM range(1000)", {}, Deadline(monotonic() + 60, "60s"))
+        found = own.arrow("SELECT SUM(id) AS x FROM range(1000)", {}, Deadline(monotonic() + 150, "150s"))
         assert found.to_pylist() == [{"x": 499500}]
 
 

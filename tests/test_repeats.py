@@ -118,6 +118,17 @@ def test_statements_that_were_asked_apart_answer_a_batch(connect: Connect) -> No
     assert all(answer.cost.epsilon == 0 for answer in session.batch("; ".join(parts), epsilon=2))
 
 
+def test_randomised_rows_beside_chosen_limits_are_free_again(connect: Connect) -> None:
+    answers = pa.table({"yes": [i % 3 == 0 for i in range(2_000)]})
+    tables = {**POLICY["tables"], "poll": {"unit": "row", "columns": {"yes": {"nullable": False}}}}
+    policy = {"privacy": {"adjacency": "replace_one"}, "tables": tables}
+    session = connect({"t": TABLE, "poll": answers}, policy, epsilon=1000)
+    batch = f"SELECT RANDOMIZED_RESPONSE(yes) FROM poll; {BOTH}"
+    for epsilon, free in ((1, False), (4, False), (1, True), (2, True), (4, True)):
+        assert session.is_stored(session.explain_batch(batch, epsilon=epsilon)) == free
+        assert all((answer.cost.epsilon == 0) == free for answer in session.batch(batch, epsilon=epsilon))
+
+
 def test_what_the_steward_learned_makes_repeats_no_dearer(connect: Connect) -> None:
     policy = dpsql.Policy.from_dict({**POLICY, "budget": {"epsilon": 1000, "delta": 0}})
     with dpsql.Engine.open(policy, sources={"t": TABLE}, ledger=":memory:") as engine:

@@ -1,7 +1,7 @@
 """Limits that were chosen before, which the ledger keeps beside their release: a repeat is answered from that release.
 
 What is chosen now may differ: other histograms are stored by now, or ε is another one. A release that left with limits
-of an older choice answers all the same, and for nothing (Theorems LIMITS-1, "What is stored", and FREE-1).
+of an older choice answers all the same, and for nothing (Theorems LIMITS-1, "Repeats", and FREE-1).
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _settled(together: Together, choice: _Choice | None, rest: Ask, first: Ask |
 def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tuple[_Choice, Stage] | None:
     """The main stage with limits that were chosen before, where a release that left with them answers it for nothing.
 
-    Theorem LIMITS-1, "What is stored": of several the one with the least noise for its limits. It answers what would
+    Theorem LIMITS-1, "Repeats": of several the one with the least noise for its limits. It answers what would
     have no less noise at this ε, and the same query at no larger ε than its own.
     """
     automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))

@@ -8,6 +8,9 @@ from dpsql.core.frozen import dataclass
 from dpsql.explain.facts import Facts, as_dict
 from dpsql.quote.model import Quote
 
+LATER = "with the answer"
+"""What stands for an error that only the answer can tell: of a number that is computed from several."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -34,7 +37,7 @@ def expected(quote: Quote) -> list[Expected]:
                 _expected(column["name"], aggregate["error"], aggregate.get("by_limit"), pending="pending" in aggregate)
             )
         elif column["kind"] in ("expression", "response"):
-            found.append(Expected(column["name"], None, "?"))
+            found.append(Expected(column["name"], None, LATER))
     return found
 
 
@@ -53,7 +56,7 @@ def _expected(name: str, error: Facts | None, by_limit: dict[str, float] | None,
         case {"decided_by": int(rows)}:
             return Expected(name, None, f"{rows:,} rows")
         case _:
-            return Expected(name, None, "?")
+            return Expected(name, None, LATER)
 
 
 def short(error: float) -> str:

@@ -80,7 +80,7 @@ def _automatic_lines(one: Facts) -> Iterable[str]:
     first, last = one["seed"]
     cost = f"ε = {_number(one['cost']['epsilon'])}"
     yield f"bounds    {one['column']} is automatic and not known yet: {cost} of the price is for its range, once"
-    yield f"          between powers of two, from ±2^{first} to ±2^{last}; what is marked ? hangs on it"
+    yield f"          between powers of two, from ±2^{first} to ±2^{last}; what is open hangs on it"
 
 
 def _derived_lines(one: Facts) -> Iterable[str]:
@@ -92,7 +92,7 @@ def _derived_lines(one: Facts) -> Iterable[str]:
     cost = f"ε = {_number(one['cost']['epsilon'])}"
     known = f"{range_text(one)} by arithmetic" if one["named"] else "nobody limits the rows that it is added up of"
     yield f"range     {one['column']}: {known}; {cost} of the price finds a narrower one, once"
-    yield f"          to name one instead: CLIP({one['column']}, low, high); what is marked ? hangs on it"
+    yield f"          to name one instead: CLIP({one['column']}, low, high); what is open hangs on it"
 
 
 def range_text(one: Mapping[str, Any]) -> str:
@@ -129,7 +129,7 @@ def measured(release: Facts) -> list[tuple[str, ...]]:
     for m in release["measurements"]:
         numbers = (_number(m["l1"]), _number(m["l2"]), m["mechanism"], _number(m["scale"]), _number(m["grid"]))
         epsilon = "" if m["epsilon"] is None else _number(m["epsilon"])
-        share = "?" if m["share"] is None else f"{m['share']:.0%}"
+        share = "open" if m["share"] is None else f"{m['share']:.0%}"
         rows.append((f"[{m['number']}]", m["statistic"], epsilon, share, *numbers))
     return rows if len(rows) > 1 else []
 
@@ -305,7 +305,7 @@ def _indented(sql: str) -> str:
 def _number(value: Any) -> str:
     """Three digits after the leading ones, thousands apart; 1e-7 where it is tiny."""
     if value is None:
-        return "?"
+        return "open"
     if isinstance(value, str):
         return value
     if value == int(value) and abs(value) < 1e15:

@@ -128,7 +128,7 @@ def test_price_shows_what_accuracy_costs_and_spends_nothing(dpsql: Run) -> None:
     head, *rows = [line.split() for line in done.stdout.splitlines()]
     assert head == ["ε", "±", "n", "±", "mean", "±", "twice", "fits"]
     assert [row[0] for row in rows] == ["0.01", "0.03", "0.1", "0.3", "0.7", "1", "3", "10"]
-    assert rows[0][-2:] == ["10,000", "times"] and rows[0][3] == "?"
+    assert rows[0][-2:] == ["10,000", "times"] and rows[0][3:6] == ["with", "the", "answer"]
     found = json.loads(dpsql("price", sql, "--json").stdout)
     assert found[0]["errors"]["n"] > found[-1]["errors"]["n"] and found[0]["cost"]["epsilon"] == 0.01
     assert json.loads(dpsql("budget", "--json").stdout)["spent"]["epsilon"] == 0

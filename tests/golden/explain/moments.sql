@@ -71,7 +71,7 @@ SELECT SKEWNESS(age), KURTOSIS(age), SEM(age) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.0375 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -79,21 +79,21 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                                              ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count, sum, squares, third powers and fourth powers of age jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
+       statistic                                                               ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count, sum, squares, third powers and fourth powers of age jointly  0.963    96%   1   1  discrete Laplace   1.04  9.31e-10
 
 output
   skewness(age)  SKEWNESS(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.117 for one cell with 95% where it has 1,000 rows
+                 within 0.115 for one cell with 95% where it has 1,000 rows
                  the error shrinks as 1/n: twice the rows, half of it
   kurtosis(age)  KURTOSIS(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.543 for one cell with 95% where it has 1,000 rows
+                 within 0.536 for one cell with 95% where it has 1,000 rows
                  the error shrinks as 1/n: twice the rows, half of it
   sem(age)       SEM(people.age), from [1]
                  range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                 within 0.014 for one cell with 95% where it has 1,000 rows
+                 within 0.0139 for one cell with 95% where it has 1,000 rows
 ----
 -- conditions
 -- options: {"epsilon": 1}
@@ -127,7 +127,7 @@ SELECT AVG(age), AVG(income) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -135,17 +135,17 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                   ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count and sum of age and income jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
+       statistic                                    ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count and sum of age and income jointly  0.975    98%   1   1  discrete Laplace   1.03  9.31e-10
 
 output
   avg(age)     AVG(people.age), from [1]
                range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-               within 0.627 for one cell with 95% where it has 1,000 rows
+               within 0.611 for one cell with 95% where it has 1,000 rows
                the error shrinks as 1/n: twice the rows, half of it
   avg(income)  AVG(people.income), from [1]
                range [0, 1,000] (people.income: policy [0, 1000]); values outside are clipped
-               within 5.22 for one cell with 95% where it has 1,000 rows
+               within 5.09 for one cell with 95% where it has 1,000 rows
                the error shrinks as 1/n: twice the rows, half of it
 ----
 -- shares
@@ -180,7 +180,7 @@ SELECT GEOMEAN(height) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.0125 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -188,11 +188,11 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                               ε  share    ℓ1    ℓ2  noise             scale      grid
-  [1]  sum and count of LN(height) jointly  0.95    95%  1.61  1.61  discrete Laplace   1.69  9.54e-07
+       statistic                                ε  share    ℓ1    ℓ2  noise             scale      grid
+  [1]  sum and count of LN(height) jointly  0.988    99%  1.61  1.61  discrete Laplace   1.63  9.54e-07
 
 output
   geomean(height)  GEOMEAN(people.height), from [1]
                    range [0.5, 2.5] (people.height: policy [0.5, 2.5]); values outside are clipped
-                   within 0.0127 for one cell with 95% where it has 1,000 rows
+                   within 0.0122 for one cell with 95% where it has 1,000 rows
                    the error shrinks as 1/n: twice the rows, half of it

@@ -47,7 +47,7 @@ SELECT region, AVG(age) FROM people GROUP BY region
 price     ε = 0.5, δ = 0
           protects one unit with ε = 0.5 (1 for 2 units together, 2.5 for 5 units together)
 fits      200 more times; into a whole account, with this noise: 200 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.00625 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -56,13 +56,13 @@ enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.475    95%  120  120  discrete Laplace    253     1
+  [1]  sum and count of age jointly  0.494    99%  120  120  discrete Laplace    243     1
 
 output
   region    key region: no noise
   avg(age)  AVG(people.age), from [1]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 0.757 for one cell with 95% where it has 1,000 rows, 1.03 for all 3 cells
+            within 0.728 for one cell with 95% where it has 1,000 rows, 0.991 for all 3 cells
             the error shrinks as 1/n: twice the rows, half of it
 ----
 -- count, sum and average of one column
@@ -71,7 +71,7 @@ SELECT COUNT(*), SUM(age), AVG(age) FROM people
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -79,18 +79,18 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                   ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count (and rows) of age jointly  0.95    95%  120  120  discrete Laplace    126     1
+       statistic                                    ε  share   ℓ1   ℓ2  noise             scale  grid
+  [1]  sum and count (and rows) of age jointly  0.975    98%  120  120  discrete Laplace    123     1
 
 output
   count_star()  COUNT(*), from [1]
-                within 5.22 for one cell with 95%
+                within 5.09 for one cell with 95%
   sum(age)      SUM(people.age), from [1]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 378 for one cell with 95%
+                within 369 for one cell with 95%
   avg(age)      AVG(people.age), from [1]
                 range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-                within 0.378 for one cell with 95% where it has 1,000 rows
+                within 0.369 for one cell with 95% where it has 1,000 rows
                 the error shrinks as 1/n: twice the rows, half of it
 ----
 -- two sums
@@ -99,7 +99,7 @@ SELECT SUM(age) AS years, SUM(income * (1 - height / 10)) AS money FROM people W
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.025 of the price, once
 note      rows of people whose id is NULL are left out
 
 unit      id of people: rows_per_unit = 1, verified
@@ -107,16 +107,16 @@ unit      id of people: rows_per_unit = 1, verified
 enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
-       statistic                                                       ε  share  ℓ1  ℓ2  noise             scale      grid
-  [1]  count and sum of age and income * (1 - height / 10) jointly  0.95    95%   1   1  discrete Laplace   1.05  9.31e-10
+       statistic                                                        ε  share  ℓ1  ℓ2  noise             scale      grid
+  [1]  count and sum of age and income * (1 - height / 10) jointly  0.975    98%   1   1  discrete Laplace   1.03  9.31e-10
 
 output
   years  SUM(people.age), from [1]
          range [18, 65] (people.age: policy [0, 120]; WHERE age BETWEEN 18 AND 65); values outside are clipped
-         within 351 for one cell with 95%
+         within 342 for one cell with 95%
   money  SUM(people.income * (1 - people.height / 10)), from [1]
          range [0, 950] (people.income: policy [0, 1000]; people.height: policy [0.5, 2.5]); values outside are clipped
-         within 4,111 for one cell with 95%
+         within 4,006 for one cell with 95%
 ----
 -- not an output itself
 SELECT region FROM people GROUP BY region HAVING COUNT(*) > 10
@@ -241,7 +241,7 @@ SELECT region, member, AVG(age), GROUPING(region) AS g FROM people GROUP BY ROLL
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.0375 of the price, once
 note      rows of people whose id is NULL are left out
 
 release r0: GROUP BY region, member
@@ -251,7 +251,7 @@ enforced  nothing: every bound is proved
 cells     9 = region (3: values of people.region) × member (3: booleans)
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
+  [1]  sum and count of age jointly  0.321    32%  120  120  discrete Laplace    374     1
 
 release r1: GROUP BY region
 unit      id of people: rows_per_unit = 1, verified
@@ -260,7 +260,7 @@ enforced  nothing: every bound is proved
 cells     3 = region (3: values of people.region)
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [2]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
+  [2]  sum and count of age jointly  0.321    32%  120  120  discrete Laplace    374     1
 
 release r2: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -269,22 +269,22 @@ enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [3]  sum and count of age jointly  0.317    32%  120  120  discrete Laplace    379     1
+  [3]  sum and count of age jointly  0.321    32%  120  120  discrete Laplace    374     1
 
 output
   region    key region: no noise
   member    key member: no noise
   avg(age)  AVG(people.age), from [1]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.14 for one cell with 95% where it has 1,000 rows, 1.96 for all 9 cells
+            within 1.12 for one cell with 95% where it has 1,000 rows, 1.93 for all 9 cells
             the error shrinks as 1/n: twice the rows, half of it
             AVG(people.age), from [2]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.14 for one cell with 95% where it has 1,000 rows, 1.54 for all 3 cells
+            within 1.12 for one cell with 95% where it has 1,000 rows, 1.53 for all 3 cells
             the error shrinks as 1/n: twice the rows, half of it
             AVG(people.age), from [3]
             range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-            within 1.14 for one cell with 95% where it has 1,000 rows
+            within 1.12 for one cell with 95% where it has 1,000 rows
             the error shrinks as 1/n: twice the rows, half of it
   g         public, no noise
 ----
@@ -326,7 +326,7 @@ SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)
 price     ε = 1, δ = 0
           protects one unit with ε = 1 (2 for 2 units together, 5 for 5 units together)
 fits      100 more times; into a whole account, with this noise: 100 under basic
-cut       what limits and ranges cut is estimated first, for ε = 0.05 of the price, once
+cut       what limits and ranges cut is estimated first, for ε = 0.0125 of the price, once
 note      rows of people whose id is NULL are left out
 
 release r0: all rows together
@@ -336,7 +336,7 @@ enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
        statistic                         ε  share   ℓ1   ℓ2  noise             scale  grid
-  [1]  sum and count of age jointly  0.475    48%  120  120  discrete Laplace    253     1
+  [1]  sum and count of age jointly  0.494    49%  120  120  discrete Laplace    243     1
 
 release r1: all rows together
 unit      id of people: rows_per_unit = 1, verified
@@ -349,14 +349,14 @@ enforced  nothing: every bound is proved
 cells     1, no GROUP BY
 measured
        statistic          ε  share  ℓ1  ℓ2  noise             scale  grid
-  [2]  count of rows  0.475    48%   1   1  discrete Laplace   2.11     1
+  [2]  count of rows  0.494    49%   1   1  discrete Laplace   2.03     1
 
 output
   count_star()  COUNT(*), from [2]
                 within 6 for one cell with 95%
   not an output itself: AVG(people_2.age), from [1]
     range [0, 120] (people.age: policy [0, 120]); values outside are clipped
-    within 0.757 for one cell with 95% where it has 1,000 rows
+    within 0.728 for one cell with 95% where it has 1,000 rows
     the error shrinks as 1/n: twice the rows, half of it
 ----
 -- a median deviation is two choices

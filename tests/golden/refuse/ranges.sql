@@ -173,7 +173,7 @@ SQLError type at 1:12+4
 error: SUM takes a number, not VARCHAR[]
    1 | SELECT SUM(tags) FROM people
      |            ^^^^
-help: only IS NULL, COUNT and CAST(tags AS VARCHAR) work on VARCHAR[]
+help: only IS NULL and COUNT work on VARCHAR[]
 ----
 -- a tangent has no range
 SELECT SUM(TAN(age)) FROM people

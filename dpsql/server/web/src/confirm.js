@@ -25,7 +25,7 @@ export function confirmSpending(quote, total) {
             { class: "note" },
             "Expected error: ",
             quote.expected
-              .map((one) => `${one.name} ${one.text === "?" ? "known with the answer" : `± ${one.text}`}`)
+              .map((one) => `${one.name} ${one.text === "with the answer" ? "known with the answer" : `± ${one.text}`}`)
               .join(" · "),
           ),
         h(

@@ -263,7 +263,7 @@ function expected(quote) {
           h("dt", one.name),
           h(
             "dd",
-            one.text === "?" ? "known with the answer" : `± ${one.text}`,
+            one.text === "with the answer" ? "known with the answer" : `± ${one.text}`,
             one.rows && h("span", { class: "note" }, ` in groups of ${one.rows.toLocaleString("en")}`),
           ),
         ),

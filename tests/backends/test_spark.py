@@ -366,11 +366,11 @@ def test_with_an_index_one_unit_moves_integers_by_its_claim_and_no_more(
     assert Fraction(9, 10) < indexes.share(step, *found) <= 1 < indexes.share(step, short[0], found[1])
 
 
-def _uploaded(upload: Any, connection: Connection, table: Any, kinds: Mapping[str, str]) -> Table:
+def _uploaded(upload: Any, connection: Connection, table: Any, kinds: Mapping[str, str], **named: Any) -> Table:
     """To a server that takes no lists of units."""
     if list(kinds) == [UNIT]:
         raise engine_failed()
-    return upload(connection, table, kinds)  # type: ignore[no-any-return]  # what it was
+    return upload(connection, table, kinds, **named)  # type: ignore[no-any-return]  # what it was
 
 
 def test_an_engine_keeps_a_list_and_believes_its_file_for_the_same_data_alone(

@@ -48,10 +48,10 @@ class Probe:
     type: Type
 
 
-def probes(asked: Mapping[str, Sequence[str]] = PROBES) -> Iterator[Probe]:
-    """Every probe, as a query would compute it."""
+def probes(asked: Mapping[str, Sequence[str]] | None = None) -> Iterator[Probe]:
+    """Every probe, or these, as a query would compute it."""
     columns = {name: Scalar(exp.column(name, quoted=True), Type.parse(kind), Range()) for name, kind in TYPES.items()}
-    for about, texts in asked.items():
+    for about, texts in (PROBES if asked is None else asked).items():
         for text in texts:
             bound = bind(parse(f"SELECT {text} AS x FROM {PROBE}"), {PROBE: tuple(TYPES)}).root
             (shown,) = bound.selects

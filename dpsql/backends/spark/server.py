@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -155,8 +155,12 @@ def _start(master: str) -> str:
         "spark.sql.shuffle.partitions": str(8 * _threads(master)),
         UNLIMITED: "0",
     }
-    with _no_other_spark():
-        context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
+    try:
+        with _no_other_spark(), _no_fork():
+            context = core.SparkContext(conf=core.SparkConf(loadDefaults=False).setAll(list(settings.items())))
+    except BaseException:
+        folder.cleanup()
+        raise
 
     def stop() -> None:
         with suppress(Exception):
@@ -177,6 +181,29 @@ def _no_other_spark() -> Iterator[None]:
         yield
     finally:
         os.environ.update(said)
+
+
+@contextmanager
+def _no_fork() -> Iterator[None]:
+    """Let pyspark start Java without a copy of this process.
+
+    It would fork, to run a line of Python that keeps Ctrl-C from Java. Where a session of gRPC is open, the copy may
+    end before it becomes Java (JAVA_GATEWAY_EXITED). A group of processes of its own keeps Ctrl-C away as well.
+    """
+    from pyspark import java_gateway
+
+    popen = java_gateway.Popen
+
+    def start(command: Sequence[str], **named: Any) -> Any:
+        if os.name == "posix":
+            named = {**named, "preexec_fn": None, "process_group": 0}
+        return popen(command, **named)
+
+    java_gateway.Popen = start
+    try:
+        yield
+    finally:
+        java_gateway.Popen = popen
 
 
 def _threads(master: str) -> int:

@@ -299,11 +299,14 @@ class _Choice:
         counts = [UnitCount(s.kind, 0, s.histogram) for s in sources if s.histogram is not None]
         if not counts:
             return self
-        _, ask = self._divided(self.first)
+        of_means, ask = self._divided(self.first)
         stage, whole = self._stage(counts, ask, automatic), partial(self._whole, ask=ask, ranges=automatic)
         found = stored_counts(stage, stored, whole, any_noise=True)
-        spends = tuple(dict.fromkeys(found.spends))
-        return replace(self, tables=together(found.tables), learned=found.learned, spends=spends)
+        spends = list(found.spends)
+        if self.means:  # they told which histograms were needed
+            stage, whole = self._stage(self.means, of_means, automatic), partial(whole, ask=of_means)
+            spends += stored_counts(stage, stored, whole, any_noise=True).spends
+        return replace(self, tables=together(found.tables), learned=found.learned, spends=tuple(dict.fromkeys(spends)))
 
     def _whole(self, histogram: Release, ask: Ask, ranges: Sequence[Automatic]) -> Step | None:
         """The step of the histogram of the whole table that may serve for one of some units' rows."""

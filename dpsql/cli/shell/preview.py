@@ -38,11 +38,11 @@ def _more(quote: Quote) -> str:
 def error_lines(quote: Quote) -> list[str]:
     """The errors to expect: of all groups at once, with 95%."""
     from dpsql.answer.render import printable
-    from dpsql.explain.expected import expected
+    from dpsql.explain.expected import LATER, expected
 
     known, unknown, rows = [], [], 0
     for one in expected(quote):
-        if one.text == "?":
+        if one.text == LATER:
             unknown.append(printable(one.name))
         else:
             known.append(f"{printable(one.name)} ± {one.text}")

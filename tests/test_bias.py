@@ -269,3 +269,18 @@ def test_an_answer_without_groups_is_shown_where_values_are_beyond_a_range(conne
     session = connect({"t": table}, {**POLICY, "tables": tables}, epsilon=1000, delta=1e-6)
     answer = session.query("SELECT k, SUM(x) AS s, AVG(x) AS a FROM t GROUP BY k", epsilon=4)
     assert answer.rows == [] and answer.intervals()["s"] == [] and "s" in str(answer)
+
+
+def test_values_of_groups_in_which_a_unit_does_not_count_are_held(connect: Connect) -> None:
+    """A limit on groups takes different values away, too: of rows that the limit on values never sees."""
+    keys = [f"k{i}" for i in range(20)]
+    people = 3_000
+    table = pa.table({"id": np.repeat(np.arange(people), 20), "k": np.tile(keys, people), "x": np.arange(20 * people)})
+    columns = {"k": {"values": keys, "nullable": False}}
+    session = connect({"t": table}, {"tables": {"t": {"unit": "id", "columns": columns}}}, epsilon=100)
+    sql = "SELECT k, COUNT(DISTINCT x) AS d, COUNT(DISTINCT id) AS u FROM t GROUP BY k ORDER BY k"
+    answer = session.query(sql, epsilon=3, max_groups=2)
+    for found in (answer, session.replay(answer.receipt.id)):
+        ends = [end for row, end in zip(found.rows, found.intervals()["d"], strict=True) if row[0] is not None]
+        held = [low <= people <= high < 10 * people for low, high in ends]
+        assert len(held) == 20 and sum(held) >= 18  # of 95%

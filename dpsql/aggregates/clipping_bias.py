@@ -78,7 +78,8 @@ class ClippingBias:
     rows: of rows that are counted and added up, by one limit after the other. units: of units in a cell, where each may
     be in so many groups; None: nothing. sizes: where units are bounded by their size (Theorem SIZE-1), how much of an
     aggregate's sum counts as one row; None: they are bounded by rows. counted: do rows have a part in the size?
-    values: of different values, where these have a limit of their own; None: they are cut as rows are.
+    values: of different values, where these have a limit of their own; None: they are cut as rows are. left_out: of
+    the values that this limit leaves, by one on groups; None: nothing.
     """
 
     rows: tuple[Clipping, ...] = ()
@@ -86,6 +87,7 @@ class ClippingBias:
     sizes: Mapping[int, float] | None = None
     counted: bool = True
     values: Clipping | None = None
+    left_out: Clipping | None = None
 
     @property
     def cuts(self) -> bool:

@@ -81,6 +81,8 @@ def missing_from(noisy: Noisy, noise: float, confidence: float, quantities: Mapp
     values = rows
     if bias.values is not None:
         values = np.full(noisy.count, bias.values.at_most(confidence, noise))
+        if bias.left_out is not None:
+            values = values + _at_most(bias.left_out, confidence, noise, _values_kept(noisy, quantities) + noise)
     kept_share = float(np.prod([1 - clipping.share for clipping in bias.rows]))
     share = 1 / kept_share - 1 if kept_share > 0 else 0.0
     of_units = 0.0 if bias.units is None else bias.units.share / max(1 - bias.units.share, 1e-9)
@@ -100,6 +102,12 @@ def _rows_kept(noisy: Noisy, quantities: Mapping[Quantity, Rational]) -> Floats:
             if quantity.kind == kind and quantity.where is None:
                 return quantities[quantity].floats
     return np.full(noisy.count, np.inf)
+
+
+def _values_kept(noisy: Noisy, quantities: Mapping[Quantity, Rational]) -> Floats:
+    """The most different values that each cell shows of anything."""
+    found = [numbers.floats for quantity, numbers in quantities.items() if quantity.kind == "distinct"]
+    return np.max(found, axis=0) if found else np.full(noisy.count, np.inf)
 
 
 # ---------------------------------------------------------------- one aggregate
@@ -392,7 +400,7 @@ def _total(bias: ClippingBias, kind: str) -> float:
     if kind == "units":
         every = () if bias.units is None else (bias.units,)
     elif kind == "values" and bias.values is not None:
-        every = (bias.values,)
+        every = tuple(one for one in (bias.values, bias.left_out) if one is not None)
     amounts = [clipping.at_most(CONFIDENCE) for clipping in every]
     return sum(amount for amount in amounts if np.isfinite(amount))
 

@@ -74,7 +74,8 @@ def bias_of(checked: CheckedRelease, tables: Tables) -> ClippingBias:
             rows.append(cut.clipping)
     size = checked.bounding.size
     if size is None:
-        return ClippingBias(tuple(rows), units, values=values)
+        left_out = None if values is None or units is None else _values_left_out(checked, units)
+        return ClippingBias(tuple(rows), units, values=values, left_out=left_out)
     scales = {(s.argument, s.where, s.clipped): float(s.unit) for s in size.scales}
     sizes = {
         i: scales[key]
@@ -101,6 +102,19 @@ def _clipping(checked: CheckedRelease, source: ClippingSource, counts: UnitCount
         return over / groups if not checked.owner.numbered else np.minimum(over, 1.0)
 
     return clipping_of(tail, source.limit, left_out)
+
+
+def _values_left_out(checked: CheckedRelease, units: Clipping) -> Clipping:
+    """What a limit on groups cuts of a cell's different values, of those that their own limit leaves.
+
+    Theorem CUT-1: a unit that is left out of a cell has at most so many values there as count of it in all cells; what
+    it has beyond them is cut already.
+    """
+    bounding = checked.bounding
+    places = bounding.mass if bounding.values is None else bounding.values
+    assert places is not None, "values are limited"
+    cut, most = _scaled(units, float(places)), most_values(checked)
+    return cut if most is None else _at_most(cut, float(most))
 
 
 def _at_most(clipping: Clipping, most: float) -> Clipping:

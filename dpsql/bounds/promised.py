@@ -20,7 +20,7 @@ def reach_of_cut(
     if call.units or call.clip is not None:
         clippings: tuple[Clipping, ...] = () if bias.units is None else (bias.units,)
     elif call.distinct and bias.values is not None:
-        clippings = (bias.values,)
+        clippings = tuple(one for one in (bias.values, bias.left_out) if one is not None)
     else:
         clippings = bias.rows
         scale = None if bias.sizes is None else bias.sizes.get(aggregate)

@@ -222,6 +222,7 @@ def _bias(bias: ClippingBias | None) -> Any:
         "sizes": sizes,
         "counted": bias.counted,
         "cut_values": None if bias.values is None else _clipping(bias.values),
+        "values_left_out": None if bias.left_out is None else _clipping(bias.left_out),
     }
 
 
@@ -239,8 +240,10 @@ def _to_bias(facts: Any = None) -> ClippingBias | None:
         return ClippingBias(() if rows is None else (rows,), units)
     units = None if facts["cut_units"] is None else _to_clipping(facts["cut_units"])
     sizes = None if facts["sizes"] is None else {int(aggregate): scale for aggregate, scale in facts["sizes"]}
-    values = None if facts.get("cut_values") is None else _to_clipping(facts["cut_values"])
-    return ClippingBias(tuple(map(_to_clipping, facts["cut"])), units, sizes, facts["counted"], values)
+    values, left_out = (
+        None if facts.get(name) is None else _to_clipping(facts[name]) for name in ("cut_values", "values_left_out")
+    )
+    return ClippingBias(tuple(map(_to_clipping, facts["cut"])), units, sizes, facts["counted"], values, left_out)
 
 
 def _to_clipping(one: Any) -> Clipping:

@@ -284,3 +284,5 @@ def test_values_of_groups_in_which_a_unit_does_not_count_are_held(connect: Conne
         ends = [end for row, end in zip(found.rows, found.intervals()["d"], strict=True) if row[0] is not None]
         held = [low <= people <= high < 10 * people for low, high in ends]
         assert len(held) == 20 and sum(held) >= 18  # of 95%
+        (note,) = (note for note in found.cut_notes if note.startswith("max_groups = 2 cuts about "))
+        assert 80 < float(note.split("%")[0].split()[-1]) < 95  # 18 of 20

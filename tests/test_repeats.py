@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from support import Connect
 
 import dpsql
+from dpsql.analyze.bounding import Limits
+from dpsql.quote.older import Chosen
 
 RANDOM = np.random.default_rng(5)
 UNITS = 1_500
@@ -159,6 +162,18 @@ def test_the_most_that_a_limit_may_be_holds_for_what_was_chosen_before(tmp_path:
         with dpsql.connect(tmp_path / "policy.toml") as session:
             answer = session.query("SELECT COUNT(*) FROM t", epsilon=2)
             assert answer.cost.epsilon > 0 and ("max_rows = 1" in answer.limits) == bool(most)
+
+
+@pytest.mark.parametrize(("most", "fits"), [(10, False), (50, True), (None, True)])
+def test_the_most_rows_are_the_most_values_of_a_choice_of_before(
+    connect: Connect, most: int | None, fits: bool
+) -> None:
+    session = connect({"t": TABLE}, POLICY, epsilon=10)
+    (step,) = session.explain("SELECT COUNT(*), COUNT(DISTINCT town) FROM t", epsilon=1).steps
+    chosen = Chosen(Fraction(1), rows=8, peak=None, groups=None, values=50, size=None, typical=None)
+    ends = () if most is None else (("max_rows", most),)
+    found = chosen.limits(step.checked, Limits(max_rows=16, chosen=frozenset({"max_rows"}), ends=ends))
+    assert (found is not None) == fits and (found is None or found.max_values == 50)
 
 
 def test_a_table_of_prices_says_what_is_free(connect: Connect) -> None:

@@ -60,9 +60,11 @@ def clipping_of(tail: Tail, limit: float, amounts: Amounts | None = None) -> Cli
     cuts, weights = _cuts(tail, cut(tail.ladder.tops)[None])
     middles = tail.ladder.middles
     about = float(tail.mean @ cut(middles))
-    whole = float(tail.mean @ middles)
+    left, over = (float(tail.mean @ each) for each in (np.minimum(middles, limit), np.maximum(middles - limit, 0.0)))
     times = max(1.0, tail.largest(LARGEST_WITH) / limit)
-    return Clipping(about, max(whole - about, 1.0), times, _points(cuts[:, 0], weights))
+    # Amounts may be other than what units have (chances to be left out); the part that is cut is the same.
+    kept = left * about / over if over > 0 and about > 0 else left
+    return Clipping(about, max(kept, 1.0), times, _points(cuts[:, 0], weights))
 
 
 def _cuts(tail: Tail, excess: Floats) -> tuple[Floats, Floats]:

@@ -58,7 +58,10 @@ class Chosen:
             most = limits.most(name)
             if name in found and (found[name] is None or (most is not None and found[name] > most)):
                 return None
-        if self.size is not None and limits.most("max_rows") is not None:
+        most = limits.most("max_rows")
+        if most is not None and found.get("max_values") is not None and found["max_values"] > most:
+            return None
+        if self.size is not None and most is not None:
             return None  # a size bounds no rows
         return replace(limits, **found)
 

@@ -253,6 +253,8 @@ class Journal:
         with self.store.snapshot() as db:
             self._catch_up(db)
             rows = db.execute(f"SELECT {COLUMNS} FROM event WHERE seq > ? ORDER BY seq", (place,)).fetchall()
+            with self._intact():
+                self._verify(rows, range(place + 1, self.state.count + 1))
             return [(row, self.state.link(row[0])) for row in rows]
 
     def spends(self, db: sqlite3.Connection, places: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -264,10 +266,14 @@ class Journal:
             (places[0], places[-1]),
         ).fetchall()
         with self._intact():
-            # Verified anew: what lies on the disk may have been altered since the last look.
-            if [row[0] for row in rows] != list(places) or not all(self.state.verifies(row[0], row) for row in rows):
-                raise Malformed
+            self._verify(rows, places)
             return [(id, time, body, note) for _, _, time, id, body, note in rows]
+
+    def _verify(self, rows: Sequence[Row], places: Sequence[int]) -> None:
+        """Refuse rows that aren't the events at these places: what lies on the disk may have been altered since they
+        were verified, or lie before the checkpoint (Theorem LEDGER-2)."""
+        if [row[0] for row in rows] != list(places) or not all(self.state.verifies(row[0], row) for row in rows):
+            raise Malformed
 
     def rotate(self) -> None:
         """Change the key. At every moment one of the key files is the ledger's (Theorem LEDGER-2)."""
@@ -394,8 +400,6 @@ class Journal:
     def _check_stored(self, db: sqlite3.Connection) -> None:
         """The stored rows are those of the chain, one for one; their contents are verified when they are read."""
         known, chained = self._stored, self.state.stored[self._stored :]
-        if not chained and known:
-            return
         rows = db.execute("SELECT seq, receipt, kind, key, digest FROM stored WHERE seq > ? ORDER BY seq", (known,))
         if rows.fetchall() != [
             (place, i.receipt, i.kind, i.key, i.digest) for place, i in enumerate(chained, known + 1)

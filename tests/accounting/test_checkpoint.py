@@ -175,6 +175,41 @@ def test_no_event_before_a_checkpoint_is_shown_that_was_altered(path: Path) -> N
 
 
 @pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("change", ["UPDATE event SET note = '{}' WHERE seq = 3", "DELETE FROM event WHERE seq = 3"])
+def test_no_event_before_a_checkpoint_is_told_to_a_witness_that_was_altered(path: Path, change: str) -> None:
+    """Its log brings an older copy up to date: an event that nobody recorded would be in the way for ever."""
+    with Ledger(path, ACCOUNT) as ledger:
+        charge(ledger, PRICE, {"sql": "SELECT 1"})
+    Ledger(path, ACCOUNT).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute(change)
+        for _, text in triggers:
+            database.execute(text)
+    told: list[object] = []
+    with Ledger(path, ACCOUNT) as ledger:
+        ledger.watch(lambda since: told.extend(since(0)))
+        with pytest.raises(LedgerError) as error:
+            charge(ledger, PRICE, {"sql": "SELECT 2"})
+    assert error.value.code == "ledger-damaged" and not told
+
+
+@pytest.mark.usefixtures("often")
+def test_a_stored_row_that_no_event_names_is_noticed_behind_a_checkpoint_too(path: Path) -> None:
+    """The next release would find its place taken, after it was paid for."""
+    with Ledger(path, ACCOUNT) as ledger:
+        ledger.record(charge(ledger, PRICE, {}), [Kept("release", b"k", "{}", b"noisy")])
+    Ledger(path, ACCOUNT).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("INSERT INTO stored SELECT seq + 1, receipt, kind, key, digest, facts, data FROM stored")
+    with pytest.raises(LedgerError) as error:
+        Ledger(path, ACCOUNT)
+    assert error.value.code == "ledger-damaged"
+
+
+@pytest.mark.usefixtures("often")
 def test_whoever_holds_the_file_keeps_nobody_from_opening_it(path: Path) -> None:
     use(path, 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

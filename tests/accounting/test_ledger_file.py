@@ -196,6 +196,8 @@ TRIGGERS = store.SCHEMA[store.SCHEMA.index("CREATE TRIGGER") :]
     [
         "DROP TRIGGER event_is_never_changed",
         "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM file; END",
+        "CREATE TRIGGER sqlitex AFTER INSERT ON event BEGIN DELETE FROM file; END",
+        "CREATE TRIGGER sqlite1t BEFORE INSERT ON event BEGIN SELECT RAISE(IGNORE); END",
         "CREATE VIEW v AS SELECT 1",
         "DROP TABLE claim",
         "PRAGMA journal_mode = DELETE",
@@ -204,6 +206,22 @@ TRIGGERS = store.SCHEMA[store.SCHEMA.index("CREATE TRIGGER") :]
 def test_a_ledger_of_another_shape_is_refused(path: Path, change: str) -> None:
     edit(make(path), change)
     assert refusal(path).code == "ledger-damaged"
+
+
+def test_a_ledger_that_gets_another_shape_while_it_is_open_takes_no_spend(path: Path) -> None:
+    """By such a trigger a spend would be taken without being written."""
+    make(path)
+    with Ledger(path, ACCOUNT) as ledger:
+        for table in ("event", "head"):
+            edit(path, f"CREATE TRIGGER t_{table} BEFORE INSERT ON {table} BEGIN SELECT RAISE(IGNORE); END")
+        with pytest.raises(LedgerError) as error:
+            charge(ledger, Cost(Fraction(1, 10)), {})
+        assert error.value.code == "ledger-damaged"
+
+
+def test_what_analyze_leaves_is_no_other_shape(path: Path) -> None:
+    edit(make(path), "ANALYZE")
+    Ledger(path, ACCOUNT).close()
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM event", "UPDATE event SET body = ''", "UPDATE event SET link = x'00'"])

@@ -61,22 +61,51 @@ class Restored:
 def restore(ledger: Path, copy: Path, log: Path, *, anchor: Anchor | None = None) -> Restored:
     """Put a copy in the ledger's place, with all that the log knows besides; refused where that isn't all.
 
-    Nothing is changed where it is refused. The ledger that was there is kept under another name.
+    Nothing is changed where it is refused. The ledger that was there is kept under another name. The copy is brought
+    up to date under a name that nobody opens: under the ledger's, others would spend from what forgot spends.
     """
+    made = ledger.with_name(f".{ledger.name}.{secrets.token_hex(8)}.new")
+    key = Path(f"{made}.key")
+    try:
+        key.symlink_to(os.path.realpath(f"{ledger}.key"))
+        durable.create(made, copy.read_bytes())
+        events = list(_events(log))
+        had, added = _completed(made, events, anchor)
+        if Path(f"{made}-wal").exists():
+            raise _refused("what it lacks couldn't be written into it")
+        before = _placed(made, ledger, log, len(events))
+    except LedgerError as error:
+        error.message, error.hint = (str(t).replace(str(made), str(ledger)) for t in (error.message, error.hint))
+        raise
+    except OSError as error:
+        raise _refused(f"it can't be read ({error.strerror})") from None
+    finally:
+        for name in (key, made, Path(f"{made}-wal"), Path(f"{made}-shm")):
+            name.unlink(missing_ok=True)
+    return Restored(had, added, anchor is not None, before)
+
+
+def _placed(made: Path, ledger: Path, log: Path, events: int) -> Path | None:
+    """Give a completed copy the ledger's name; where the ledger lies that was there. Nobody's file is overwritten."""
     before = _aside(ledger)
     try:
-        if not durable.create(ledger, copy.read_bytes()):
-            raise LedgerError(f"{ledger} exists", code="backup-exists", hint="stop whatever uses it, and try again")
-        had, added = _completed(ledger, list(_events(log)), anchor)
-    except BaseException as error:
-        for name in (ledger, Path(f"{ledger}-wal"), Path(f"{ledger}-shm")):
-            name.unlink(missing_ok=True)
+        # From here on nobody spends from the one that was there: what was told of it meanwhile is known.
+        if len(list(_events(log))) != events:
+            raise _refused("the ledger was in use: its log has grown meanwhile")
+        os.link(made, ledger)
+    except FileExistsError:
+        raise LedgerError(
+            f"another ledger was made in the place of {ledger} meanwhile",
+            code="restore",
+            hint="it was left there. Stop whatever uses it; the ledger that was there before is "
+            + ("none" if before is None else str(before)),
+        ) from None
+    except BaseException:
         if before is not None:
             _back(ledger, before)
-        if isinstance(error, OSError):
-            raise _refused(f"it can't be read ({error.strerror})") from None
         raise
-    return Restored(had, added, anchor is not None, before)
+    durable.sync_folder(ledger.parent)
+    return before
 
 
 def _completed(ledger: Path, events: Sequence[tuple[Row, bytes]], anchor: Anchor | None) -> tuple[int, int]:

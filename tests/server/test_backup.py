@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from servers import POLICY, make_policy
 
 import dpsql
+from dpsql.accounting import backup
 from dpsql.cli.main import cli
 from dpsql.server.audit import Audit
 
@@ -81,6 +82,65 @@ def test_a_log_that_lacks_an_event_or_has_another_one_is_refused_and_nothing_is_
     assert (
         budget(policy, "--restore", str(copy), "--audit", str(log), "--steward").exit_code == 0 and spent(policy) == 3
     )
+
+
+def test_nobody_opens_a_copy_before_it_has_its_spends_back(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever spent from it then would be answered, and the copy that has the spend be thrown away."""
+    log, copy = policy.with_name("audit.jsonl"), policy.with_name("copy.sqlite")
+    asked(policy, log, COUNT)
+    budget(policy, "--backup", str(copy))
+    asked(policy, log, "SELECT AVG(minutes) AS m FROM visits")
+    real, seen = vars(backup)["_completed"], list[float]()
+
+    def spied(*arguments: object) -> object:
+        seen.append(spent(policy))
+        found = real(*arguments)
+        seen.append(spent(policy))
+        return found
+
+    monkeypatch.setattr(backup, "_completed", spied)
+    done = budget(policy, "--restore", str(copy), "--audit", str(log), "--steward")
+    assert done.exit_code == 0 and seen == [2, 2] and spent(policy) == 2
+    assert not list(policy.parent.glob(".*"))
+
+
+def test_what_is_spent_while_a_copy_is_completed_is_not_lost(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, copy = policy.with_name("audit.jsonl"), policy.with_name("copy.sqlite")
+    asked(policy, log, COUNT)
+    budget(policy, "--backup", str(copy))
+    real = vars(backup)["_completed"]
+
+    def spending(*arguments: object) -> object:
+        found = real(*arguments)
+        asked(policy, log, "SELECT AVG(minutes) AS m FROM visits")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backup, "_completed", spending)
+        refused = budget(policy, "--restore", str(copy), "--audit", str(log), "--steward")
+    assert refused.exit_code == 5 and "can't take the ledger's place" in refused.stderr and spent(policy) == 2
+    assert budget(policy, "--restore", str(copy), "--audit", str(log), "--steward").exit_code == 0
+    assert spent(policy) == 2 and not list(policy.parent.glob(".*"))
+
+
+def test_a_ledger_that_others_make_meanwhile_is_left_there(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the key is in the environment, no file says that there was a ledger. It holds what they spent."""
+    log, copy = policy.with_name("audit.jsonl"), policy.with_name("copy.sqlite")
+    asked(policy, log, COUNT)
+    budget(policy, "--backup", str(copy))
+    ledger = next(policy.parent.glob("*.ledger.sqlite"))
+    content, real = ledger.read_bytes(), vars(backup)["_aside"]
+
+    def others(path: Path) -> object:
+        found = real(path)
+        path.write_bytes(b"theirs")
+        return found
+
+    monkeypatch.setattr(backup, "_aside", others)
+    refused = budget(policy, "--restore", str(copy), "--audit", str(log), "--steward")
+    assert refused.exit_code == 5 and ledger.read_bytes() == b"theirs"
+    (before,) = policy.parent.glob("*.before-*")
+    assert before.read_bytes() == content and before.name in refused.stderr
 
 
 def test_what_is_paid_is_in_the_log_before_a_row_is_read(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

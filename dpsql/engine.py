@@ -18,7 +18,7 @@ from dpsql.accounting.signing import Signer
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.ownership import SCAN, columns_named, is_scan_fact, promises_of, scan_facts, scan_findings
 from dpsql.analyze.recall import Recall
-from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, unread
+from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, timed_out, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
@@ -175,20 +175,25 @@ class Shared:
         apart = {one.name: self.backend.apart(one) for one in self.guarded}
         if all(columns is None or columns <= self._parts[name] for name, columns in apart.items()):
             return
-        named = self.backend.named(steps)
+        named, until = self.backend.named(steps), charged or self.deadline()
         for one in self.guarded:
             if named.get(one.name, frozenset()) <= self._parts[one.name]:
                 continue
-            with self._reading:  # nobody reads it twice
+            # Nobody reads it twice; and whoever waits for others' readings waits no longer than for his own.
+            if not self._reading.acquire(timeout=max(until.at - monotonic(), 0)):
+                raise _not_read(timed_out(until.limit), charged)
+            try:
                 wanted = sorted(named[one.name] - self._parts[one.name])
                 if wanted:
-                    self._read_late(one, wanted, charged)
+                    self._read_late(one, wanted, until, charged)
+            finally:
+                self._reading.release()
 
-    def _read_late(self, one: Located, columns: Sequence[str], charged: Deadline | None) -> None:
+    def _read_late(self, one: Located, columns: Sequence[str], until: Deadline, charged: Deadline | None) -> None:
         self.backend.check_running()
         version = self.versions()[one.name]
         try:
-            known = self._facts(one, columns, version, charged or self.deadline())
+            known = self._facts(one, columns, version, until)
         except DataError as error:
             if error.code in ("unreadable", "data-changed"):  # public facts, in our own words
                 raise

@@ -190,6 +190,18 @@ def test_why_a_column_could_not_be_read_is_told_to_nobody_who_asks(
         assert session.query(NAMED, epsilon=EXACT).rows == [(40,)]
 
 
+def test_whoever_waits_for_a_reading_of_others_waits_no_longer_than_a_query_may(tmp_path: Path) -> None:
+    """Each reading may last as long as a query; many of them, one after the other, would keep everybody waiting."""
+    write(tmp_path)
+    tables = {"t": {"source": "t.parquet", "unit": "id"}}
+    whole = {"budget": {"epsilon": 10**12}, "engine": {"timeout": "1s"}, "tables": tables}
+    with dpsql.connect(dpsql.Policy.from_dict(whole, folder=tmp_path), ledger=":memory:") as session:
+        with session._engine._reading, pytest.raises(dpsql.DataError) as failed:
+            session.query("SELECT COUNT(*) FROM t WHERE other > 5", epsilon=1, max_rows=1)
+        assert str(failed.value) == str(unread()) and session.budget.spent.epsilon == 0
+        assert session.query("SELECT COUNT(*) FROM t WHERE other > 5", epsilon=EXACT, max_rows=1).rows == [(40,)]
+
+
 @pytest.mark.parametrize("reason", [name for name in REASONS if name != "memory"])
 def test_whatever_fails_over_private_rows_says_the_same(
     tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch

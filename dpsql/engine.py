@@ -111,6 +111,7 @@ class Shared:
         self._opened: dict[str, str] | None = None  # the versions that sessions are about
         self._objects: dict[str, str] = {}
         self._parts: dict[str, frozenset[str]] = {}  # the parts of each source that were read in full
+        self._bad: dict[str, frozenset[str]] = {}  # those that can't be: nobody has them read once more, for nothing
         self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
         self.recent = PlanCache()
         self._recall: Recall | None = None
@@ -156,6 +157,7 @@ class Shared:
         for text, readable in scan_findings(found):
             self.ledger.record_promise(one.name, text, version, readable)
         if bad := [part for part, facts in found.items() if facts is None]:
+            self._bad[one.name] = self._bad.get(one.name, frozenset()).union(bad)
             raise self.backend.unreadable(one, bad)
         return {**known, **{part: facts for part, facts in found.items() if facts is not None}}
 
@@ -192,6 +194,8 @@ class Shared:
     def _read_late(self, one: Located, columns: Sequence[str], until: Deadline, charged: Deadline | None) -> None:
         self.backend.check_running()
         version = self.versions()[one.name]
+        if bad := [name for name in columns if name in self._bad.get(one.name, ())]:
+            raise self.backend.unreadable(one, bad)
         try:
             known = self._facts(one, columns, version, until)
         except DataError as error:

@@ -155,6 +155,19 @@ def test_a_column_that_cannot_be_read_is_refused_for_nothing_and_the_others_are_
     assert refused.value.code == "unreadable" and "third" in refused.value.message
 
 
+def test_a_column_that_cannot_be_read_is_read_once_by_a_session(tmp_path: Path, read: list[list[str]]) -> None:
+    """It costs nothing to name it, and takes a reading of the whole column. Another session looks at it anew."""
+    write(tmp_path, third=not_utf8(100))
+    ledger, said = tmp_path / "l.sqlite", set()
+    for _ in range(2):
+        with dpsql.connect(policy(tmp_path), ledger=ledger) as session:
+            for _ in range(3):
+                with pytest.raises(dpsql.DataError) as refused:
+                    session.query("SELECT COUNT(third) FROM t", epsilon=1)
+                said.add(str(refused.value))
+    assert read.count(["third"]) == 2 and len(said) == 1
+
+
 def failing(error: Callable[[], BaseException]) -> Callable[..., Any]:
     def fail(*_: object) -> Any:
         raise error()

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from source_kinds import KINDS
+from support import duckdb_of
 
 import dpsql
 from dpsql.analyze.ownership import scan_facts
@@ -300,6 +301,9 @@ def test_rows_are_counted_where_no_column_is_named(tmp_path: Path) -> None:
     whole = {"budget": {"epsilon": 10**12}, "tables": {"t": {"source": "t.parquet", "unit": "row"}}}
     with dpsql.connect(dpsql.Policy.from_dict(whole, folder=tmp_path), ledger=":memory:") as session:
         assert session.query("SELECT COUNT(*) FROM t", epsilon=EXACT).rows == [(100,)] and known(session) == set()
+        # Nobody has compared a footer with the rows, so that not even their number is taken from one.
+        views = duckdb_of(session)._private.execute("SELECT sql FROM duckdb_views() WHERE view_name = 't'").fetchall()
+        assert len(views) == 1 and scan.WHOLE.strip() in views[0][0]
         assert session.query("SELECT COUNT(*) FROM t WHERE other = 2", epsilon=EXACT).rows == [(10,)]
 
 

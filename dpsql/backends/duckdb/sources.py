@@ -136,6 +136,8 @@ def create_view(
         if shown is not None:
             columns = [c for c in columns if c.name.lower() in shown]
         known = [NOTHING] if shown is None else list(shown.values())
+        # Where no column was read nothing is known: footers say how many rows there are, too.
+        known = known or [NOTHING]
         whole = Proven(statistics=all(c.statistics for c in known), unquoted=all(c.unquoted for c in known))
         listed = _columns(one, columns, shown or {}) or f"TRUE AS {NO_COLUMN}"
         rows = f"SELECT {listed} FROM ({_raw(connection, one, whole)})"

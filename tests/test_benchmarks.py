@@ -49,7 +49,8 @@ def test_errors_and_intervals_are_those_of_the_answers(results: dict[str, Any]) 
     for columns in [*timed, *(e["columns"] for e in results["accuracy"])]:
         for one in columns.values():
             assert one["of_cells"] == 20 and 0 <= one["held"] <= one["intervals"] <= 20 * one["runs"]
-            assert one["rmse"] >= 0
+            assert one.get("rmse", 0) >= 0  # of numbers that are shown at all
+        assert any("rmse" in one for one in columns.values())
     assert [e["case"] for e in results["accuracy"]] == ["Q3"]
 
 

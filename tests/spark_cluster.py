@@ -54,6 +54,7 @@ def spark() -> Iterator[tuple[str, Any]]:
         else:
             with example("cluster") as module, module.cluster(memory="512m", more=MORE) as started:
                 yield started.url, started
+        gc.collect()  # what nobody holds any more is closed when it goes
         left = [client for client in gc.get_objects() if isinstance(client, _client()) and not client.is_closed]
         assert not left, "sessions are open: a process that ends asks for their end, of a server that is gone"
 

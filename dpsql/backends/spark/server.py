@@ -64,11 +64,13 @@ def reach(url: str, seconds: float | None = None) -> Any:
     seconds: what it may take; a Spark of this process is started before that.
     """
     module = connect_module()
-    made = list[Any]()
+    made, given_up = list[Any](), list[bool]()
 
     def connect() -> str:
         session = module.SparkSession.builder.remote(where).create()
         made.append(session)
+        if given_up:  # nobody waits for it any more
+            abandon()
         be_impatient(session.client)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
@@ -77,6 +79,7 @@ def reach(url: str, seconds: float | None = None) -> Any:
         return str(session.conf.get(UNLIMITED))
 
     def abandon() -> None:  # without a word to the server
+        given_up.append(True)
         for session in made:
             session.client.close()
 
@@ -330,10 +333,10 @@ class Connection:
     def close(self) -> None:
         """Close the session. Never fails."""
         with suppress(Exception):
-            if self.failed:  # nobody is there who could be told
-                self._session.client.close()
-            else:
+            if not self.failed:  # else nobody is there who could be told
                 self._session.stop()
+        with suppress(Exception):
+            self._session.client.close()  # also where the server is gone since
         if self._heir is not None:
             self._heir.leave()
 

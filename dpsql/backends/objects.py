@@ -26,6 +26,8 @@ Arrow = Any
 _SCALARS = (str, bool, int, float, Decimal, date, time, timedelta)
 
 
+INEXACT = 2**53
+"""From here on two whole numbers may be one float."""
 NOTHING_PINNED: Mapping[str, str] = MappingProxyType({})
 
 
@@ -84,7 +86,7 @@ def _from_pandas(name: str, frame: Any, pinned: Mapping[str, str], public: bool)
         if place not in open_:
             whole = next(told)
             said = pinned.get(column.lower())
-            columns.append(whole if public else _as_number(whole, frame.dtypes.iloc[place], said))
+            columns.append(whole if public else _as_number(name, column, whole, frame.dtypes.iloc[place], said))
             continue
         values = frame.iloc[:, place].astype(object)
         if column.lower() in pinned:
@@ -99,10 +101,11 @@ def _from_pandas(name: str, frame: Any, pinned: Mapping[str, str], public: bool)
     return pa.table(columns, names=names)
 
 
-def _as_number(column: Arrow, dtype: Any, pinned: str | None) -> Arrow:
+def _as_number(name: str, title: str, column: Arrow, dtype: Any, pinned: str | None) -> Arrow:
     """Numbers of numpy as they would be if one of them were missing; whole ones stay where the policy's type has them.
 
-    A type that is neither whole nor decimal is cast from DOUBLE: 7 and 7.0 are two texts.
+    A type that is neither whole nor decimal is cast from DOUBLE: 7 and 7.0 are two texts. Whole numbers that a float
+    doesn't tell apart are refused: one missing value would change those of everybody (Theorem SCAN-1).
     """
     import pyarrow as pa
 
@@ -113,8 +116,21 @@ def _as_number(column: Arrow, dtype: Any, pinned: str | None) -> Arrow:
         column = column.cast(column.type.value_type)
     wanted = None if pinned is None else Type.parse(pinned)
     if wanted is not None and (wanted.is_integer or wanted.is_decimal):
+        if not _is_told_apart(column):
+            raise _too_large(name, title)
         return column
     return column.cast(pa.float64(), safe=False)
+
+
+def _is_told_apart(column: Arrow) -> bool:
+    """Are all numbers small enough to be themselves as floats? It says the same of a column and of its floats."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    finite = column.filter(pc.is_finite(column)) if pa.types.is_floating(column.type) else column
+    ends = pc.min_max(finite)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    return low is None or (low > -INEXACT and high < INEXACT)
 
 
 def _is_open(dtype: Any, public: bool) -> bool:
@@ -139,6 +155,16 @@ def _text(value: Any) -> str | None:
     if not isinstance(plain, _SCALARS) or plain != plain:  # NaN and NaT are equal to nothing
         return None
     return str(plain).encode("utf-8", "replace").decode()
+
+
+def _too_large(name: str, column: str) -> DataError:
+    return DataError(
+        f"sources[{name!r}]: {column} holds numbers of 2⁵³ or more; where one is missing pandas makes floats of them, "
+        "which can't tell them apart",
+        code="bad-source",
+        hint=f'read them with a dtype that knows missing values: df["{column}"].astype("Int64"), before any value is '
+        "missing; or pass a pyarrow.Table with a schema",
+    )
 
 
 def _untyped(name: str, columns: list[str]) -> PolicyError:

@@ -123,6 +123,24 @@ def test_a_missing_value_makes_no_type_of_what_pandas_types_by_its_rows(
         assert text == [[(1,)], [(1,)]]
 
 
+@pytest.mark.parametrize("kind", ["BIGINT", "HUGEINT", "DECIMAL(20,0)"])
+@pytest.mark.parametrize("value", [2**53 - 1, 1 - 2**53, 2**53, 2**53 + 1, -(2**53) - 1, 2**62])
+def test_a_missing_value_changes_no_number_of_others(value: int, kind: str, connect: Connect) -> None:
+    """Numpy's floats, which pandas makes of whole numbers where one is missing, hold one of these for two."""
+    policy = {"budget": {"epsilon": 10**9}, "tables": {"t": {"unit": "row", "columns": {"x": {"type": kind}}}}}
+    count, seen = f"SELECT COUNT(*) FROM t WHERE x = {value}", list[object]()
+    for last in (7, None):
+        data = pd.DataFrame({"id": range(41), "x": [value] * 40 + [last]})
+        assert data["x"].dtype == ("int64" if last else "float64")
+        try:
+            seen.append(connect({"t": data}, policy).query(count, epsilon=10**6).rows)
+        except dpsql.DataError as refused:
+            seen.append(refused.code)
+    assert seen == ([[(40,)]] * 2 if abs(value) < 2**53 else ["bad-source"] * 2)
+    whole = pd.DataFrame({"id": range(41), "x": pd.array([value] * 40 + [None], dtype="Int64")})
+    assert connect({"t": whole}, policy).query(count, epsilon=10**6).rows == [(40,)]
+
+
 @pytest.mark.parametrize("dtype", ["Int64", "boolean", "int64[pyarrow]", "string"])
 def test_a_dtype_that_knows_missing_values_keeps_its_type(dtype: str, connect: Connect) -> None:
     values = [True, False] if dtype == "boolean" else ["a", "b"] if dtype == "string" else [1, 2]

@@ -357,3 +357,16 @@ def test_the_command_line_says_what_was_clipped(tmp_path: Path) -> None:
     )
     run = CliRunner().invoke(cli, ["query", AVERAGE, "--epsilon", "1", "--policy", str(path)])
     assert run.exit_code == 0 and "a range that was found automatically" in run.stderr
+
+
+def test_rows_that_noisy_values_decide_about_have_no_range_found(connect: Connect) -> None:
+    """Below a window such conditions can't be left out, and what they compare with is released after ranges."""
+    windowed = (
+        "SELECT SUM(POWER(x, 2)) FROM (SELECT id, x, LAG(x) OVER (PARTITION BY id ORDER BY x) AS before FROM t "
+        "WHERE k IN (SELECT k FROM t GROUP BY k HAVING COUNT(*) > 2))"
+    )
+    rows = pa.table({"id": list(range(60)) * 2, "k": ["a", "b", "c"] * 40, "x": [float(i % 50) for i in range(120)]})
+    columns = {"k": {"values": ["a", "b", "c"]}, "x": {"min": 0, "max": 600}}
+    session = connect({"t": rows}, {"tables": {"t": {"unit": "id", "columns": columns}}}, epsilon=100, delta=1e-6)
+    answer = session.query(windowed, epsilon=50, max_rows=2)
+    assert not answer.ranges and answer.rows[0][0] is not None

@@ -21,6 +21,7 @@ from dpsql.analyze.widths import WideValue
 from dpsql.core.errors import Error, PrivacyError
 from dpsql.plan.nodes import Filter, Join, Plan, Relation, Release, columns_of, counted_rows, parts_of, unit_of
 from dpsql.plan.rows import fresh, plan_column, with_column
+from dpsql.plan.unconditional import is_noisy
 from dpsql.policy.model import Policy
 from dpsql.sql.parse import parse
 from dpsql.sql.trees import copied
@@ -81,7 +82,12 @@ def value_histogram(value: AutomaticValue, catalog: Catalog) -> Checked:
 
 
 def _counted(value: AutomaticValue, catalog: Catalog) -> Checked | None:
-    """The histogram, analyzed once for a query; None where it would be refused."""
+    """The histogram, analyzed once for a query; None where it would be refused, or noisy values decide about its rows.
+
+    Those are released after it: where conditions on them can't be left out, there are no rows yet that it could count.
+    """
+    if is_noisy(_relation(value.rows)):
+        return None
     key = ("value", value.key, value.seed.low < 0)
     if key not in catalog.histograms:
         catalog.histograms[key] = None

@@ -45,7 +45,7 @@ class Refused(Releases):
             "SELECT SUM(name) FROM users",
             "SELECT COUNT(*) FROM survey AS a JOIN survey AS b ON a.answer = b.answer",
             "SELECT COUNT(*) FROM (SELECT uid FROM users UNION ALL SELECT pop FROM cities) AS q",
-            "SELECT COUNT(*) FROM (SELECT uid, age FROM users EXCEPT SELECT age, uid FROM users) AS q",
+            "SELECT SUM(age) FROM (SELECT uid, age FROM users EXCEPT SELECT age, uid FROM users) AS q",
             "SELECT COUNT(*) FROM users WHERE uid IN (SELECT age FROM users)",
             "SELECT COUNT(*) FROM users AS u WHERE EXISTS (SELECT 1 FROM orders AS o WHERE o.uid <> u.uid)",
             "SELECT COUNT(*) FROM users AS u WHERE age > (SELECT MAX(o.amount) FROM orders AS o WHERE o.uid > u.uid)",

@@ -67,11 +67,12 @@ def reach(url: str, seconds: float | None = None) -> Any:
     made, given_up = list[Any](), list[bool]()
 
     def connect() -> str:
-        session = module.SparkSession.builder.remote(where).create()
+        # Not by its builder: that asks the server something before anybody could make the client impatient or close it
+        session = module.SparkSession(connection=where)
         made.append(session)
+        be_impatient(session.client)
         if given_up:  # nobody waits for it any more
             abandon()
-        be_impatient(session.client)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The SQL config", UserWarning)  # some may go: then setting them fails
             for key, value in PINNED.items():

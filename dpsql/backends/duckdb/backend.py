@@ -162,7 +162,7 @@ class DuckDB:
         what = f"to read its column {column}" if column else "to read it"
         return DataError(
             f"tables.{one.table.name}: {what} takes more memory than the engine may have "
-            f"({limits.memory}), or more room aside (spill = {limits.spill})",
+            f"({limits.memory}), or more disk for spilling (spill = {limits.spill})",
             code="no-room",
             hint="raise [engine] memory or spill; or write the file with smaller row groups",
         )

@@ -132,11 +132,11 @@ def one_message() -> Iterator[None]:
 
 
 class NoRoom(Exception):
-    """To read a column (or a whole source: "") takes more memory, or more room aside, than the engine may have."""
+    """Reading a column (or a whole source: "") takes more memory, or disk for spilling, than the engine may have."""
 
 
 def is_crowded(error: duckdb.Error) -> bool:
-    """Is it that memory, or the room aside, ran out?"""
+    """Did memory, or the disk for spilling, run out?"""
     return isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error)
 
 

@@ -42,7 +42,7 @@ from dpsql.backends.spark.conform import conform, differences, differing_orders,
 from dpsql.backends.spark.queries import SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
-from dpsql.backends.spark.server import Connection
+from dpsql.backends.spark.server import BUILDS, Connection
 from dpsql.backends.spark.sources import test_of as condition_of
 from dpsql.backends.spark.sources import uploaded
 from dpsql.backends.spark.values import Value
@@ -479,6 +479,29 @@ def test_a_server_is_asked_once_for_each_of_its_lives(
         monkeypatch.setattr(Connection, "life", life)
         backend.Spark("sc://here", connection, (), SimpleNamespace(public=PublicDatabase(())))
     assert asked == ["a", "b", "", ""]
+
+
+def test_a_server_states_its_build_and_its_java(connection: Connection) -> None:
+    assert connection.builds is not None
+    spark_build, java, *machine = connection.builds
+    assert re.fullmatch(rf"{re.escape(connection.version)} [0-9a-f]{{40}}", spark_build)
+    assert re.match(r"\d+\.", java) and len(machine) == 2
+
+
+def test_a_server_with_another_build_is_asked_every_probe(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack 56, on a real server: all else is as it was when it was remembered."""
+    asked, local = list[str](), PublicDatabase(())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(backend, "conform", lambda *_: asked.append("everything"))
+    for build in ("", "", "0", "0"):
+        if build:
+            monkeypatch.setattr("dpsql.backends.spark.server.BUILDS", ("'4.3.0 of others' AS spark", *BUILDS[1:]))
+        monkeypatch.setattr(backend, "_CONFORMED", set())
+        backend.Spark("sc://here", connection, (), SimpleNamespace(public=local))
+        asked.append("opened")
+    assert asked == ["everything", "opened", "opened", "everything", "opened", "opened"]
 
 
 def test_a_statement_is_not_run_under_other_settings(url: str) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import dpsql
-from dpsql.backends.base import engine_failed
+from dpsql.backends.base import Deadline, engine_failed
 from dpsql.backends.spark import backend, conform, remembered
 from dpsql.backends.spark.probes import PROBES, SHORT
-from dpsql.backends.spark.remembered import is_remembered, name_of, remember
+from dpsql.backends.spark.remembered import Server, is_remembered, name_of, remember
+from dpsql.backends.spark.server import Connection
 
 URL, SETTINGS = "sc://here:15002", {"spark.app.id": "app-1", "spark.sql.extensions": "none", "spark.driver.port": "1"}
+
+BUILDS = ("4.3.0 98bc0212", "17.0.15", "17.0.15+6", "Debian")
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def name(url: str = URL, version: str = "4.3.0", answers: str = "[1]", **settings: str) -> str:
-    return name_of(url, version, {**SETTINGS, **{f"spark.{key}": value for key, value in settings.items()}}, answers)
+    stated = {**SETTINGS, **{f"spark.{key}": value for key, value in settings.items()}}
+    return name_of(Server(url, version, BUILDS, stated), answers)
 
 
 def test_whatever_differs_is_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +40,10 @@ def test_whatever_differs_is_another_name(monkeypatch: pytest.MonkeyPatch) -> No
         with monkeypatch.context() as patch:
             patch.setattr(remembered, known, value)
             others.append(name())
-    assert len({name(), *others}) == 8
+    for place in range(len(BUILDS)):
+        builds = (*BUILDS[:place], "another", *BUILDS[place + 1 :])
+        others.append(name_of(Server(URL, "4.3.0", builds, SETTINGS), "[1]"))
+    assert len({name(), *others}) == 12
 
 
 def test_a_server_that_was_started_again_has_the_same_name() -> None:
@@ -94,23 +102,69 @@ def test_without_a_place_for_it_nothing_is_remembered(monkeypatch: pytest.Monkey
 class Asked:
     """A connection to no server, of which what it is asked is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, builds: tuple[str, ...] | None = BUILDS) -> None:
         self.version, self.life, self.settings, self.failed = "4.3.0", "", dict(SETTINGS), False
+        self.builds = builds
 
 
-def opened(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., str | None]) -> list[str]:
+def opened(
+    monkeypatch: pytest.MonkeyPatch,
+    answers: Callable[..., str | None] = lambda *_: "[1]",
+    builds: tuple[str, ...] | None = BUILDS,
+) -> list[str]:
     """Ask a server as each opening does; gives how often it was asked everything."""
     asked = list[str]()
     monkeypatch.setattr(backend, "short_answers", answers)
     monkeypatch.setattr(backend, "conform", lambda *_: asked.append("everything"))
-    connection: Any = Asked()
+    connection: Any = Asked(builds)
     backend.Spark(URL, connection, (), SimpleNamespace(public=SimpleNamespace(apart=None)))
     return asked
 
 
 def test_the_second_opening_asks_the_short_probe_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert opened(monkeypatch, lambda *_: "[1]") == ["everything"]
-    assert opened(monkeypatch, lambda *_: "[1]") == []
+    assert opened(monkeypatch) == ["everything"]
+    assert opened(monkeypatch) == []
+
+
+@pytest.mark.parametrize("place", range(len(BUILDS)))
+def test_another_build_of_spark_or_of_java_is_asked_everything(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack 56: it has the version, the settings and the short answers of the server that is remembered."""
+    assert opened(monkeypatch) == ["everything"]
+    other = (*BUILDS[:place], BUILDS[place] + "1", *BUILDS[place + 1 :])
+    assert opened(monkeypatch, builds=other) == ["everything"]
+    assert opened(monkeypatch, builds=other) == opened(monkeypatch) == []
+
+
+def test_a_server_that_does_not_state_its_builds_is_asked_everything_each_time(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    assert opened(monkeypatch) == ["everything"]
+    known = sorted(folder.iterdir())
+    for _ in range(2):
+        assert opened(monkeypatch, builds=None) == ["everything"]
+    assert sorted(folder.iterdir()) == known
+
+
+class Stating(Connection):
+    """A connection to no server, which states these builds."""
+
+    def __init__(self, stated: list[str | None] | None, *, failed: bool = False) -> None:
+        self.stated, self.failed = stated, failed
+
+    def arrow(self, sql: str, parameters: Mapping[str, str], until: Deadline | None = None) -> Any:
+        if self.stated is None:
+            raise engine_failed()
+        return pa.table({str(i): pa.array([text], pa.string()) for i, text in enumerate(self.stated)})
+
+
+def test_builds_are_there_where_all_of_them_are_stated() -> None:
+    assert Stating([*BUILDS]).builds == BUILDS
+    for place in range(len(BUILDS)):
+        for lacking in (None, "", "null"):
+            assert Stating([*BUILDS[:place], lacking, *BUILDS[place + 1 :]]).builds is None
+    assert Stating(None).builds is None  # the server forbids them
+    with pytest.raises(dpsql.DataError):
+        assert Stating(None, failed=True).builds  # it is gone
 
 
 def test_a_look_alike_behind_the_same_address_is_asked_everything(monkeypatch: pytest.MonkeyPatch) -> None:

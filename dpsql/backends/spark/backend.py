@@ -17,7 +17,7 @@ from dpsql.backends.spark.catalog import CatalogTable, catalog_table
 from dpsql.backends.spark.conform import conform, short_answers
 from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reading import Reading
-from dpsql.backends.spark.remembered import is_remembered, name_of, remember
+from dpsql.backends.spark.remembered import Server, is_remembered, name_of, remember
 from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
@@ -150,13 +150,21 @@ class Spark:
         """Ask a server everything, unless it answered all of it before, to this or another process, and still looks
         the same by a short probe. Any difference runs all of it (ATTACKS 56)."""
         connection, local = self._connection, self.public.apart
-        answers = short_answers(connection, local)
-        name = None if answers is None else name_of(self._url, version, connection.settings, answers)
+        name = self._name_of_server(version)
         if name is not None and is_remembered(name):
             return
         conform(connection, local)
         if name is not None:
             remember(name)
+
+    def _name_of_server(self, version: str) -> str | None:
+        """The name to remember the server by; None for one that isn't remembered: it doesn't state its builds, or
+        answers the short probe otherwise than DuckDB."""
+        builds = self._connection.builds
+        answers = None if builds is None else short_answers(self._connection, self.public.apart)
+        if builds is None or answers is None:
+            return None
+        return name_of(Server(self._url, version, builds, self._connection.settings), answers)
 
     def _public(self, one: Located, schema: Sequence[tuple[str, str]]) -> Table:
         """A public table, as the local engine reads it, without columns of moments that the engines don't share."""

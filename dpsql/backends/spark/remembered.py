@@ -1,8 +1,8 @@
 """Servers that answered all probes as DuckDB does, remembered from one process to the next, so that these open sooner.
 
-What is remembered is no answer but a name: a hash of the server's address, version and settings, of the code that
-asks, and of what the server says to a short probe now. Another engine behind the same address says something else, or
-is asked everything again. The names lie where nobody but their owner may write.
+What is remembered is no answer but a name: a hash of the server's address, version, build, Java and settings, of the
+code that asks, and of what the server says to a short probe now. Another engine behind the same address says something
+else, or is asked everything again. The names lie where nobody but their owner may write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dpsql.backends.spark.settings import PINNED
+from dpsql.core.frozen import dataclass
 
 FOLDER = Path("dpsql", "spark")
 MOST = 50  # names that are kept
@@ -33,12 +34,26 @@ _OF_ONE_PROCESS = _OF_ONE_LIFE | {
 """Those of a Spark that a process starts for itself: ports, tokens and folders of its own."""
 
 
-def name_of(url: str, server: str, settings: Mapping[str, str], answers: str) -> str:
-    """The name under which a server is remembered. server: its version; answers: to the short probe."""
-    passing = _OF_ONE_PROCESS if url.startswith("local") else _OF_ONE_LIFE
-    kept = {key: value for key, value in settings.items() if key not in passing}
-    told = [url, server, kept, dict(PINNED), answers, _code(), *map(version, ("pyspark", "duckdb", "sqlglot"))]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a Spark at this address states of itself: its release, its builds and its settings.
+
+    builds: of Spark and of its Java, as `Connection.builds` gives them.
+    """
+
+    url: str
+    version: str
+    builds: tuple[str, ...]
+    settings: Mapping[str, str]
+
+
+def name_of(server: Server, answers: str) -> str:
+    """The name under which a server is remembered that gave these answers to the short probe."""
+    passing = _OF_ONE_PROCESS if server.url.startswith("local") else _OF_ONE_LIFE
+    kept = {key: value for key, value in server.settings.items() if key not in passing}
+    stated = [server.url, server.version, server.builds, kept]
+    parts = [*stated, dict(PINNED), answers, _code(), *map(version, ("pyspark", "duckdb", "sqlglot"))]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @cache

@@ -37,6 +37,14 @@ _started: dict[str, str] = {}  # servers of this process, by what was asked for
 _lock = threading.Lock()
 _USUAL = EngineSettings().timeout
 GRACE = 20.0  # seconds in which a statement that was interrupted must have ended
+BUILDS = (
+    "version() AS spark",
+    *(
+        f"java_method('java.lang.System', 'getProperty', 'java.{name}') AS `{name}`"
+        for name in ("version", "vm.version", "vm.vendor")
+    ),
+)
+"""Expressions by which a server states its build, with the hash of what it was built of, and its driver's Java."""
 GONE = "Spark is gone: its driver doesn't answer any more"
 """For the steward's log."""
 
@@ -255,6 +263,18 @@ class Connection:
     def version(self) -> str:
         """Which Spark answers."""
         return self._stoppable(lambda: str(self._session.version))
+
+    @property
+    def builds(self) -> tuple[str, ...] | None:
+        """The build of the Spark that answers and of the Java that it runs on; None where it doesn't state them all."""
+        try:
+            found = self.arrow(f"SELECT {', '.join(BUILDS)}", {})
+        except DataError:  # a server may forbid such functions
+            if self.failed:
+                raise
+            return None
+        texts = tuple(str(column[0].as_py() or "") for column in found.columns)
+        return None if {"", "null"}.intersection(texts) else texts  # null: Java has no such property
 
     @property
     def settings(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import dpsql
-from dpsql.cli.demo_data import POLICY, write
+from dpsql.cli.demo import POLICY, write
 from dpsql.steward.check import check
 
 FOLDER = Path(__file__).parent / "pictures"

@@ -37,7 +37,7 @@ import pytest
 from click.testing import CliRunner
 
 import dpsql
-from dpsql.cli.demo_data import write as write_demo
+from dpsql.cli.demo import write as write_demo
 from dpsql.cli.main import cli
 from dpsql.steward.check import check
 

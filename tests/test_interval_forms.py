@@ -33,7 +33,7 @@ from dpsql.answer.model import Answer
 from dpsql.answer.plot import chart_of, encode_chart, text_chart
 from dpsql.answer.render import as_json, encode
 from dpsql.answer.text_table import text_table
-from dpsql.cli.bars import bars
+from dpsql.cli.demo import bars
 from dpsql.core.cost import Cost
 from dpsql.remote.wire import pack, unpack
 from dpsql.store.plain import from_json, to_json

@@ -307,7 +307,7 @@ def test_every_new_aggregate_is_explained_and_listed(session: dpsql.Session) -> 
     from click.testing import CliRunner
 
     from dpsql.aggregates import RECIPES
-    from dpsql.cli.functions import functions
+    from dpsql.cli.explain import functions
 
     shown = CliRunner().invoke(functions).output
     for call in (call for call in AGGREGATES if call != "CORR(a, a)"):  # which is 1, whatever the noise

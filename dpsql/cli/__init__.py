@@ -1,2 +1,3 @@
-"""The command line: one file per command, what they share in options.py, and how answers leave in output.py.
-Nothing here imports an engine before a command runs."""
+"""The command line: commands of one kind in a file, what they share in options.py, and how answers leave in output.py.
+Nothing here imports an engine before a command runs.
+"""

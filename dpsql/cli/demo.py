@@ -1,24 +1,37 @@
-"""dpsql demo: what private answers are like, on data that are made for it. Leaves nothing behind."""
+"""dpsql demo: what private answers are like, on data that are made for it, the same each time. Leaves nothing behind.
+
+One answer is drawn as bars with 95% intervals. Whoever asks for a chart gets one of plotext's or altair's
+(answer/plot.py), or is told what to install. The demo isn't asked: it runs in an installation without extras, before
+anybody knows what these are, and is to show error bars there.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.cli.options import opened
 from dpsql.cli.stop import careful
-from dpsql.core.errors import Error
+from dpsql.core.errors import DataError, Error
 from dpsql.core.frozen import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.answer.columns import Source
+    from dpsql.answer.model import Answer
     from dpsql.session import Session
+
+    Interval = tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,6 @@ REFUSED = "SELECT age, plan FROM riders WHERE rider = 42"
 def demo(keep: Path | None) -> None:
     """Show what private answers are like: five queries, a refusal, the budget. Needs no files and leaves none."""
     with _folder(keep) as folder:
-        from dpsql.cli.demo_data import POLICY, RIDERS, write
         from dpsql.steward.check import check
 
         write(folder)
@@ -116,7 +128,6 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 def _play(number: int, scene: Scene, session: Session) -> None:
     from dpsql.answer.render import guarantee
-    from dpsql.cli.bars import bars
     from dpsql.cli.output import Target
 
     _title(f"{number}. {scene.title}", scene.sql)
@@ -133,8 +144,6 @@ def _play(number: int, scene: Scene, session: Session) -> None:
 
 def _exact() -> str:
     """What nobody would be told: here it may be, because nobody lives in these rows."""
-    from dpsql.cli.demo_data import made
-
     return f"{made()[1].num_rows:,}"
 
 
@@ -156,7 +165,7 @@ def _free(session: Session) -> None:
 
 
 def _budget(session: Session) -> None:
-    from dpsql.cli.account_statement import lines
+    from dpsql.cli.budget import lines
 
     _title("What was spent", "")
     found = lines(session.account, session.policy.budget.accountant, history=False)
@@ -173,3 +182,132 @@ def _title(text: str, sql: str) -> None:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+
+
+SEED, RIDERS = 2013, 4_000
+STATIONS = ("Harbour", "Market", "Museum", "Old Mill", "Park", "Station")
+DISTRICTS = ("North", "Centre", "Centre", "South", "South", "Centre")
+PLANS = ("day", "month", "year")
+
+POLICY = """\
+[budget]
+epsilon = 4              # for all answers together, for ever
+query_epsilon = 0.5      # what a query spends when it names nothing
+
+[tables.riders]
+source = "riders.parquet"
+unit = "rider"           # who is protected: all that is known of one rider
+rows_per_unit = 1
+columns.plan = { values = ["day", "month", "year"], nullable = false }
+columns.age = { min = 15, max = 90, nullable = false }
+
+[tables.trips]
+source = "trips.parquet"
+unit = "rider"
+max_rows = 20            # a rider counts for at most so many trips
+columns.hour = { min = 0, max = 23, nullable = false }
+columns.minutes = { min = 0, max = 120 }
+columns.price = { min = 0, max = 10 }
+columns.station = { references = "stations.station" }
+
+[tables.stations]
+source = "stations.csv"
+public = true
+"""
+
+
+def write(folder: Path) -> None:
+    """Put the data and their policy into a folder."""
+    import pyarrow.parquet as pq
+
+    riders, trips = made()
+    pq.write_table(riders, folder / "riders.parquet")
+    pq.write_table(trips, folder / "trips.parquet")
+    lines = ["station,district", *(f"{s},{d}" for s, d in zip(STATIONS, DISTRICTS, strict=True))]
+    (folder / "stations.csv").write_text("\n".join(lines) + "\n")
+    (folder / "policy.toml").write_text(POLICY, encoding="utf-8")
+
+
+def made() -> tuple[Any, Any]:
+    """The riders, and their trips: most in the morning and in the evening, longer ones by those who rarely ride."""
+    import numpy as np
+    import pyarrow as pa
+
+    draw = np.random.default_rng(SEED)
+    plan = draw.choice(3, RIDERS, p=(0.25, 0.45, 0.3))
+    age = np.clip(draw.normal(38, 13, RIDERS), 15, 90).astype(int)
+    times = 1 + draw.poisson(np.array((1, 4, 8))[plan])
+    rider = np.repeat(np.arange(RIDERS), times)
+    hour = np.clip(draw.normal(np.where(draw.random(len(rider)) < 0.45, 8, 17), 2.5), 0, 23).astype(int)
+    minutes = np.round(draw.gamma(3, np.array((14, 8, 5))[plan][rider]), 1)
+    price = np.round(1 + minutes * np.array((0.15, 0.05, 0.02))[plan][rider], 2)
+    station = np.array(STATIONS)[draw.choice(len(STATIONS), len(rider), p=(0.1, 0.2, 0.1, 0.1, 0.15, 0.35))]
+    riders = {"rider": np.arange(RIDERS), "plan": np.array(PLANS)[plan], "age": age}
+    trips = {"rider": rider, "hour": hour, "minutes": minutes, "price": price, "station": station}
+    return pa.table(riders), pa.table(trips)
+
+
+MOST = 40  # bars
+LONGEST = 30  # characters of keys
+CONFIDENCE = 0.95
+
+
+def bars(answer: Answer, width: int | None = None) -> str:
+    """A line for each row: its keys, a bar as long as the first number with an error, and that number."""
+    from dpsql.answer.columns import sources
+    from dpsql.answer.render import printable
+
+    intervals = answer.intervals(CONFIDENCE)
+    name = next((n for n in answer.columns if intervals[n] is not None), None)
+    rows = answer.rows[:MOST]
+    if name is None or not rows:
+        raise DataError(
+            "there is nothing to draw: the answer has no number with error bars",
+            code="no-plot",
+            hint="ask for a number in each group: SELECT key, COUNT(*) … GROUP BY key",
+        )
+    place = answer.columns.index(name)
+    keys = [i for i, n in enumerate(answer.columns) if intervals[n] is None]
+    labels = [printable(" ".join("NULL" if row[i] is None else str(row[i]) for i in keys))[:LONGEST] for row in rows]
+    values, ends = [row[place] for row in rows], (intervals[name] or [])[: len(rows)]
+    numbers = _numbers(sources(answer, MOST)[place])
+    label, number = max(map(len, labels)), max(map(len, numbers))
+    room = (width or shutil.get_terminal_size().columns) - label - number - 4
+    spans = [_span(value, one) for value, one in zip(values, ends, strict=True)]
+    drawn = _drawn(spans, max(room, 10))
+    lines = [f"{a:<{label}}  {bar}  {n:>{number}}" for a, bar, n in zip(labels, drawn, numbers, strict=True)]
+    more = [f"… {len(answer.rows) - MOST:,} more rows"] if len(answer.rows) > MOST else []
+    meaning = f"{printable(name)}; ▒ is where the exact one lies with {CONFIDENCE:.0%}"
+    meaning += "" if all(ended for _, _, ended in spans) else ", ▶ has no bound above"
+    return "\n".join([meaning, *lines, *more, ""])
+
+
+def _numbers(source: Source) -> list[str]:
+    """The numbers with as many digits as their errors leave, and bounds as such."""
+    from dpsql.answer.columns import FULL
+
+    return ["" if v is None else cell for v, cell in zip(source.values, source.shown(FULL)[0].cells, strict=True)]
+
+
+def _span(value: Any, interval: Interval) -> tuple[float, float, bool]:
+    """From where to where the exact value may lie, and whether that has an end above; about the value, if unknown."""
+    from dpsql.answer.interval_text import ends_of
+
+    low, high = ends_of(interval)
+    if isfinite(low) and isfinite(high):
+        return low, high, True
+    middle = 0.0 if value is None else float(value)
+    if isfinite(low):
+        return low, max(low, middle), False
+    return min(middle, high), high if isfinite(high) else middle, True
+
+
+def _drawn(spans: Sequence[tuple[float, float, bool]], room: int) -> list[str]:
+    """Bars from 0 (what lies below isn't drawn), all to one scale; an arrow where one has no end."""
+    top = max((high for _, high, _ in spans), default=0.0)
+    found = []
+    for low, high, ended in spans:
+        full, end = (round(max(x, 0.0) / top * (room - 2)) if top > 0 else 0 for x in (low, high))
+        bar = "█" * full + "▒" * max(end - full, int(high > 0)) + ("" if ended else "▶")
+        found.append(bar.ljust(room)[:room])
+    return found

@@ -20,8 +20,7 @@ from dpsql.cli.options import (
     server_option,
     strict_option,
 )
-from dpsql.cli.output import FORMATS, choose, remark
-from dpsql.cli.progress import progress
+from dpsql.cli.output import FORMATS, choose, progress, remark
 from dpsql.core.errors import Error, SQLError
 
 if TYPE_CHECKING:

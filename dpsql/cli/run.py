@@ -11,9 +11,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from dpsql.cli.errors import as_json_from_now_on
-from dpsql.cli.options import analyst_option, by_environment, opened, policy_option, strict_option
-from dpsql.cli.params import Params, given_texts
+from dpsql.cli.options import Params, analyst_option, by_environment, given_texts, opened, policy_option, strict_option
 
 BUDGET = 4
 
@@ -71,6 +69,8 @@ def run(
     the next one. Everything that can be refused is refused before anything is paid. What is spent stands in the job.
     """
     if as_json:
+        from dpsql.cli.main import as_json_from_now_on
+
         as_json_from_now_on(ctx)
     given = given_texts(params)
     from dpsql.jobs import read_job

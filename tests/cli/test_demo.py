@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dpsql
-from dpsql.cli.demo import REFUSED, SCENES
-from dpsql.cli.demo_data import made
+from dpsql.cli.demo import REFUSED, SCENES, made
 from dpsql.cli.main import cli
 
 

@@ -33,7 +33,7 @@ def dpsql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.cli.init.interactive", lambda: True)
+    monkeypatch.setattr("dpsql.cli.policy.interactive", lambda: True)
 
 
 def policy(path: str = "policy.toml") -> dict[str, Any]:

@@ -354,7 +354,7 @@ def test_progress_is_shown_to_a_terminal_alone_and_leaves_nothing_behind(
 ) -> None:
     from time import sleep
 
-    from dpsql.cli import progress as module
+    from dpsql.cli import output as module
     from dpsql.core.doing import doing
 
     monkeypatch.setattr(module, "PATIENCE", 0.0)

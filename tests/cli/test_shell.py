@@ -18,13 +18,11 @@ from prompt_toolkit.output import DummyOutput
 
 import dpsql as package
 from dpsql.cli import stop
-from dpsql.cli.bars import bars
+from dpsql.cli.demo import bars
 from dpsql.cli.main import cli
 from dpsql.cli.output import Target
 from dpsql.cli.shell import terminal
-from dpsql.cli.shell.loop import Shell
-from dpsql.cli.shell.piped import pieces
-from dpsql.cli.shell.reading import is_whole, leaves
+from dpsql.cli.shell.shell import Shell, is_whole, leaves, pieces
 from dpsql.core.errors import ExtraError
 
 Run = Callable[..., Result]

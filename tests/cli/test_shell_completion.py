@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.cli.shell.complete import Vocabulary, completions
+from dpsql.cli.shell.terminal import Vocabulary, completions
 
 WORDS = Vocabulary(
     {"people": "private table", "regions": "public table", "odd name": "public table"},

@@ -25,7 +25,7 @@ from support import Connect, examples
 
 import dpsql
 from dpsql.cli.main import cli
-from dpsql.cli.params import read_params
+from dpsql.cli.options import read_params
 from dpsql.core.errors import SQLError
 from dpsql.core.parameters import Parameters
 from dpsql.sql.parameters import bound, spots, written

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.cli.init.interactive", lambda: True)
+    monkeypatch.setattr("dpsql.cli.policy.interactive", lambda: True)
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.cli.shell.reading import LEAVE
+from dpsql.cli.shell.shell import LEAVE
 from dpsql.core.errors import PrivacyError, SQLError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
@@ -20,7 +20,7 @@ from dpsql.options import Request
 from dpsql.policy.model import parse_delta, parse_epsilon
 
 if TYPE_CHECKING:
-    from dpsql.cli.shell.loop import Shell
+    from dpsql.cli.shell.shell import Shell
 
 OFF = "off"
 
@@ -87,7 +87,7 @@ def _statement(shell: Shell, rest: str, name: str) -> str:
 
 
 def _budget(shell: Shell, rest: str) -> None:
-    from dpsql.cli.account_statement import lines
+    from dpsql.cli.budget import lines
     from dpsql.cli.output import fitted
 
     accountant = shell.session.policy.budget.accountant

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.aggregates.noisy import Noisy, Randomized, Responded
 from dpsql.backends.base import Codes, Exact
-from dpsql.core.exact import Integers, plus
+from dpsql.core.arrays import Integers, plus
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import shuffled
 from dpsql.quote.model import Measurement, ResponseStep, Step

@@ -34,7 +34,7 @@ LAYERS = {
     "core": Layer(
         (
             "release", "run", "mechanisms", "statistics", "accounting", "analyze.bounding", "core.cost", "core.zcdp",
-            "core.sensitivity", "core.grid", "core.exact", "core.segments",
+            "core.sensitivity", "core.grid", "core.arrays",
         ),
         (
             "mechanisms.toolbox", "mechanisms.binomial_noise", "mechanisms.truncated_geometric_noise",

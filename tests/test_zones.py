@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import dpsql
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.errors import ExtraError
 from dpsql.core.extras import extra
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.aggregates.form import Form
-from dpsql.core.arrow import column
-from dpsql.core.exact import top
+from dpsql.core.arrays import column, top
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.statistics.base import Clip, Quantity, Value, power_sum

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.aggregates.average import Average
 from dpsql.aggregates.base import Arrow, Call, Rational, Spread
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.statistics.base import Quantity
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.clipping_bias import ClippingBias
-from dpsql.core.exact import Integers, plus, times
+from dpsql.core.arrays import Integers, plus, times
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.base import Noise
 from dpsql.mechanisms.noisy_max import NoisyMax

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
 from dpsql.aggregates.form import Takes
-from dpsql.core.arrow import column, to_python
+from dpsql.core.arrays import column, to_python
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.statistics.base import Quantity

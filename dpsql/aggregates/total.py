@@ -9,7 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Rational, Recipe, Spread, decimals, saturated
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.statistics.base import Quantity
 
 BIGINT_MAGNITUDE = 2**31  # 2³² rows of it still fit BIGINT

@@ -10,7 +10,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.aggregates.base import Arrow, Call, Floats, Rational, Recipe, Spread
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity
 

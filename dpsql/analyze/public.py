@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.analyze.domains import SUBQUERY, PublicEngine
 from dpsql.analyze.variables import KeyColumn, PublicColumn
 from dpsql.analyze.widths import span_of
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.errors import EngineError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.domains import PublicEngine
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.errors import PolicyError, PrivacyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type

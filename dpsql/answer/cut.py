@@ -17,7 +17,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call, Rational
 from dpsql.aggregates.clipping_bias import Clipping, ClippingBias
 from dpsql.aggregates.noisy import Noisy
-from dpsql.core.exact import Integers, plus
+from dpsql.core.arrays import Integers, plus
 from dpsql.core.frozen import dataclass
 from dpsql.statistics.base import Quantity, Value
 from dpsql.statistics.choices import CHOSEN

@@ -13,7 +13,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.answer.about import About
 from dpsql.answer.intervals import Error, Interval, Origin, row_intervals
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.cost import Cost
 from dpsql.core.errors import removed
 from dpsql.core.extras import extra

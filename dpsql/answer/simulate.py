@@ -23,9 +23,8 @@ from dpsql.answer.imitate import generator_of, imitated
 from dpsql.answer.intervals import Floats, NoisyQuantities
 from dpsql.answer.model import values as python_values
 from dpsql.answer.tables import CELL, noisy_table
-from dpsql.core.arrow import column
+from dpsql.core.arrays import Integers, column, plus
 from dpsql.core.errors import DataError
-from dpsql.core.exact import Integers, plus
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.sql.scalar import post

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.accounting.account import Receipt
 from dpsql.aggregates.noisy import Noisy, Randomized, Responded
 from dpsql.analyze.domains import PublicEngine
-from dpsql.core.exact import Integers, plus
+from dpsql.core.arrays import Integers, plus
 from dpsql.core.types import Type
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.quote.model import Known, Measurement, Quote, Released, ResponseStep, Stage, Step

@@ -15,7 +15,7 @@ from dpsql.aggregates.present import COLUMN as PRESENT
 from dpsql.answer.alone import flagged, may_be_noise
 from dpsql.answer.intervals import NoisyQuantities, intervals, too_few
 from dpsql.answer.outgoing import finite_ends
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.estimates import ResponseColumn
 from dpsql.plan.google import interval_of

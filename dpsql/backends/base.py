@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.core.arrays import Places, positions
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
-from dpsql.core.segments import Places, positions
 from dpsql.statistics.base import Integers
 from dpsql.statistics.tally import Spectrum, Tally
 

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from dpsql.analyze.catalog import Catalog, column_of
 from dpsql.analyze.domains import MAX_CELLS, Domain, declared
 from dpsql.analyze.variables import KeyColumn
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.explain.facts import Facts, as_dict
 from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit, Table
 from dpsql.quote.model import Quote

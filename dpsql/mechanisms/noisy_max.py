@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpsql.core.arrays import Places, first_largest
 from dpsql.core.cost import ZERO, Cost
 from dpsql.core.frozen import dataclass
-from dpsql.core.segments import Places, first_largest
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.base import Pure

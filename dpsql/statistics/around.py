@@ -9,9 +9,8 @@ from math import ceil, exp
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.core.exact import top
+from dpsql.core.arrays import Places, top
 from dpsql.core.frozen import dataclass
-from dpsql.core.segments import Places
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
 

@@ -7,10 +7,9 @@ from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from dpsql.core.exact import Integers
+from dpsql.core.arrays import Integers, Places
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
-from dpsql.core.segments import Places
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.tally import Spectrum, Tally
 

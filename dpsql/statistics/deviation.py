@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpsql.core.arrays import Places
 from dpsql.core.frozen import dataclass
-from dpsql.core.segments import Places
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax

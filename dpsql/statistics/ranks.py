@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.core.exact import top
+from dpsql.core.arrays import Places, positions, top
 from dpsql.core.frozen import dataclass
-from dpsql.core.segments import Places, positions
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax

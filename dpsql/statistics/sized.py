@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from fractions import Fraction
 from math import floor
 
-from dpsql.core.exact import minus, times
+from dpsql.core.arrays import minus, times
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity, bounded_size
 from dpsql.statistics.base import Integers, Quantity, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.core.exact import minus, times
+from dpsql.core.arrays import minus, times
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
 from dpsql.statistics.base import Integers, Quantity, Value

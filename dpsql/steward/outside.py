@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.errors import PolicyError
 from dpsql.core.types import Type
 from dpsql.engine import Shared

@@ -25,9 +25,8 @@ from dpsql.aggregates.noisy import Noisy, StoredFacts, StoredNoise
 from dpsql.answer.about import about_earlier
 from dpsql.answer.intervals import Error
 from dpsql.answer.model import Answer
-from dpsql.core.arrow import column
+from dpsql.core.arrays import Integers, column
 from dpsql.core.errors import LedgerError
-from dpsql.core.exact import Integers
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.core.types import Type

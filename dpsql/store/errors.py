@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.answer.intervals import Between, Error, Floats, Origin, Simulated, Slopes
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 
 Json = Any
 Arrow = Any

@@ -12,8 +12,8 @@ import pytest
 
 from dpsql import release
 from dpsql.backends.base import Counts, Exact
+from dpsql.core.arrays import first_largest, positions
 from dpsql.core.grid import Grid
-from dpsql.core.segments import first_largest, positions
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.statistics.base import Value
 from dpsql.statistics.deviation import Deviation

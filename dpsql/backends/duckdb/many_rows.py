@@ -31,7 +31,7 @@ from dpsql.backends.statements.uncut import (
     render_pairs,
     render_uncut,
 )
-from dpsql.core.arrow import column as arrow_column
+from dpsql.core.arrays import column as arrow_column
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Group, GroupUnits, OnCells, Statement, ToGrid, parts_of
 from dpsql.sql.gridded import number

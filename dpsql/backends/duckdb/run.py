@@ -17,7 +17,7 @@ from dpsql.backends.statements.distinct import render_matching
 from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
 from dpsql.backends.statements.rows import CELL, CELLS
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.plan.nodes import Group
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.indexed import grouped_units, is_rows, units_table, use_of

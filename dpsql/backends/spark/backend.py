@@ -22,7 +22,7 @@ from dpsql.backends.spark.run import Steps, written
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
 from dpsql.backends.spark.versions import versions
-from dpsql.core.arrow import to_python
+from dpsql.core.arrays import to_python
 from dpsql.core.errors import DataError, EngineError, PolicyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan

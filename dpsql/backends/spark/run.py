@@ -24,7 +24,7 @@ from dpsql.backends.statements.once import matched_once, render_once
 from dpsql.backends.statements.render import render, render_histogram
 from dpsql.backends.statements.results import counts_of, integers, matched_of
 from dpsql.backends.statements.rows import CELL, CELLS
-from dpsql.core.arrow import column
+from dpsql.core.arrays import column
 from dpsql.core.errors import DataError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, Group, Histogram, Matching, OnCells, Statement, parts_of

@@ -9,7 +9,7 @@ import numpy as np
 from dpsql.backends.base import Counts
 from dpsql.backends.statements.distinct import OUTPUTS, counted
 from dpsql.backends.statements.rows import CELL
-from dpsql.core.segments import Places
+from dpsql.core.arrays import Places
 from dpsql.statistics.base import Integers
 
 

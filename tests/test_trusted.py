@@ -33,7 +33,7 @@ OUTSIDE_ALL = "outside"
 LAYERS = {
     "core": Layer(
         (
-            "release", "run", "mechanisms", "statistics", "accounting", "analyze.bounding", "core.cost", "core.zcdp",
+            "release", "run", "mechanisms", "statistics", "accounting", "analyze.bounding", "core.cost",
             "core.sensitivity", "core.grid", "core.arrays",
         ),
         (

@@ -9,10 +9,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.core.cost import ZERO, ZERO_RHO, Cost, rounded, show_rounded
+from dpsql.core.cost import ZERO, ZERO_RHO, Conversion, Cost, rounded, show_rounded, split_delta
 from dpsql.core.errors import BudgetError
 from dpsql.core.frozen import dataclass
-from dpsql.core.zcdp import Conversion, split_delta
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """No query can ask for less, so less than this is nothing."""

@@ -20,8 +20,7 @@ from dpsql.analyze.checked import value_key
 from dpsql.backends.base import Backend
 from dpsql.bounds.bias import bias_of, cuts_of, hidden_lines, lines
 from dpsql.bounds.promised import reach_of_average, reach_of_cut
-from dpsql.core.cost import Cost
-from dpsql.core.zcdp import pure_rho
+from dpsql.core.cost import Cost, pure_rho
 from dpsql.explain.describe import described
 from dpsql.explain.responses import response_facts
 from dpsql.mechanisms.base import Pure

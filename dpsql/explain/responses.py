@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.backends.base import Backend
-from dpsql.core.cost import Cost
-from dpsql.core.zcdp import pure_rho
+from dpsql.core.cost import Cost, pure_rho
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse
 from dpsql.quote.model import ResponseStep
 from dpsql.sql.refuse import shown

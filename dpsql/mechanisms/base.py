@@ -12,9 +12,9 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.cost import pure_rho
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import pure_rho
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol, cast
 
-from dpsql.core.cost import ZERO_RHO, Cost, rounded
+from dpsql.core.cost import ZERO_RHO, Conversion, Cost, pure_epsilon, rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import Conversion, pure_epsilon
 from dpsql.mechanisms.base import Budget, Event, Mechanism, Noise, Pure, Vector
 from dpsql.mechanisms.noisy_max import NoisyMax
 

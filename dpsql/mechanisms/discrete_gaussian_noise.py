@@ -10,10 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsql.core.cost import ZERO, Cost
+from dpsql.core.cost import ZERO, Cost, least_delta
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import least_delta
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.base import Budget
 from dpsql.mechanisms.certified import (

@@ -23,10 +23,9 @@ from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.analyze.responses import CheckedResponses
 from dpsql.bounds.unit_counts import Tables
-from dpsql.core.cost import Cost
+from dpsql.core.cost import Conversion, Cost, pure_epsilon
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import Conversion, pure_epsilon
 from dpsql.mechanisms.base import Mechanism, Noise
 from dpsql.mechanisms.budget import BasicBudget, Split
 from dpsql.mechanisms.gaussian_noise import Gaussian

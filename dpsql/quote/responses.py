@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.analyze.responses import CheckedResponses, Response
-from dpsql.core.zcdp import Conversion
+from dpsql.core.cost import Conversion
 from dpsql.mechanisms.budget import Split, budget_of
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.nodes import Encode

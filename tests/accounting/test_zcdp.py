@@ -15,10 +15,9 @@ from support import Connect, charge
 import dpsql
 from dpsql.accounting.filters import Zcdp
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.core.cost import Cost, rounded
+from dpsql.core.cost import Conversion, Cost, pure_epsilon, pure_rho, rounded
 from dpsql.core.errors import BudgetError, LedgerError, PolicyError
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import Conversion, pure_epsilon, pure_rho
 from dpsql.mechanisms.budget import Split, ZcdpBudget
 from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.core.cost import Conversion
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import Conversion
 from dpsql.mechanisms.base import Mechanism, Noise, Pure
 from dpsql.mechanisms.budget import BasicBudget, Shared, Split, ZcdpBudget, together
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian, DiscreteNormal

@@ -13,9 +13,8 @@ import opendp.prelude as dp
 import pytest
 from frequencies import ALPHA_SIGMAS, assert_masses, assert_same_distribution
 
-from dpsql.core.cost import Cost
+from dpsql.core.cost import Cost, least_delta
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.core.zcdp import least_delta
 from dpsql.mechanisms import discrete_gaussian_noise, sampler
 from dpsql.mechanisms.certified import NEGLIGIBLE, precise
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from frequencies import ALPHA_SIGMAS, chi_squared_limit
 
-from dpsql.core.zcdp import Conversion, pure_rho
+from dpsql.core.cost import Conversion, pure_rho
 from dpsql.mechanisms import response, sampler
 from dpsql.mechanisms.budget import BasicBudget, Split, ZcdpBudget
 from dpsql.mechanisms.response import ONE_ROW, RandomizedResponse, shuffled, threshold, uniform

@@ -21,10 +21,10 @@ from dpsql.analyze.recall import Recall
 from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, timed_out, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
+from dpsql.core.concurrency import Gate
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.floors import NEEDED, require
 from dpsql.core.frozen import dataclass
-from dpsql.core.gate import Gate
 from dpsql.core.types import Type
 from dpsql.core.version import VERSION
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy

@@ -22,9 +22,8 @@ from dpsql.answer.about import about
 from dpsql.answer.finish import answer_from, finish, publish
 from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline, timed_out
+from dpsql.core.concurrency import Hold, Late, stoppable
 from dpsql.core.errors import BudgetError, LedgerError
-from dpsql.core.hold import Hold, Late
-from dpsql.core.stoppable import stoppable
 from dpsql.engine import Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.quote.spare import counted_units, with_spare_rows

@@ -28,9 +28,9 @@ from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import too_deep
 from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
+from dpsql.core.concurrency import Hold
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
-from dpsql.core.hold import Hold
 from dpsql.core.steward import STEWARD
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation

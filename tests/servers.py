@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpsql.core.hold import Hold
+from dpsql.core.concurrency import Hold
 from dpsql.server.core import Core
 from dpsql.server.http import Http
 from dpsql.server.serve import listen

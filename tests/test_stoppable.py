@@ -13,8 +13,8 @@ import pytest
 
 from dpsql.backends.base import Deadline, engine_failed
 from dpsql.backends.duckdb.cursor import Cursor
+from dpsql.core.concurrency import TimeUp, stoppable, to_the_end
 from dpsql.core.errors import DataError
-from dpsql.core.stoppable import TimeUp, stoppable, to_the_end
 
 pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("usual_signals")]
 
@@ -114,7 +114,7 @@ def test_two_signals_that_come_together_do_not_leave_the_work_running() -> None:
     """Both are pending when the process goes on: the second arrives while the first is being handled."""
     script = """
 import os, signal, subprocess, time
-from dpsql.core.stoppable import stoppable
+from dpsql.core.concurrency import stoppable
 def raising(number, frame):
     raise KeyboardInterrupt
 for number in (signal.SIGINT, signal.SIGTERM):

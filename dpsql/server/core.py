@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from dpsql.accounting.account import Entry
 from dpsql.accounting.opening import quota
 from dpsql.answer.model import Answer
+from dpsql.core.concurrency import Hold
 from dpsql.core.cost import Cost
 from dpsql.core.errors import DataError, ServerError
-from dpsql.core.hold import Hold
 from dpsql.explain.explanation import Explanation
 from dpsql.server.audit import Audit, hash_of
 from dpsql.server.budgets import Budget, Outlook, warning_of

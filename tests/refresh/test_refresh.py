@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import dpsql
 from dpsql.cli.main import cli
-from dpsql.core.gate import Gate
+from dpsql.core.concurrency import Gate
 from dpsql.policy.model import Policy
 from dpsql.refresh import act
 

@@ -14,7 +14,7 @@ import pytest
 from servers import Server, make_policy
 
 from dpsql import run as loop
-from dpsql.core.hold import Hold
+from dpsql.core.concurrency import Hold
 from dpsql.policy.settings import Duration
 
 SQL = "SELECT city, SUM(minutes) AS s FROM visits GROUP BY city"

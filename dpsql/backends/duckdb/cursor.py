@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import duckdb
 
 from dpsql.backends.base import Deadline, engine_failed, timed_out
+from dpsql.core.concurrency import TimeUp, stoppable
 from dpsql.core.errors import DataError
-from dpsql.core.stoppable import TimeUp, stoppable
 
 T = TypeVar("T")
 

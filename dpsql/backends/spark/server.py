@@ -24,9 +24,9 @@ from dpsql.backends.base import Deadline, engine_failed, timed_out
 from dpsql.backends.spark.alive import ANSWER, Heir, be_impatient, beating
 from dpsql.backends.spark.reading import Reading, own_reader
 from dpsql.backends.spark.settings import PINNED, UNLIMITED
+from dpsql.core.concurrency import TimeUp, stoppable
 from dpsql.core.errors import DataError
 from dpsql.core.extras import extra
-from dpsql.core.stoppable import TimeUp, stoppable
 from dpsql.policy.settings import Duration, EngineSettings
 
 T = TypeVar("T")

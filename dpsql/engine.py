@@ -21,7 +21,7 @@ from dpsql.analyze.recall import Recall
 from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, timed_out, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
-from dpsql.core.concurrency import Gate
+from dpsql.core.concurrency import ReadWriteLock
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.floors import NEEDED, require
 from dpsql.core.frozen import dataclass
@@ -56,7 +56,7 @@ class Shared:
             self._kind.versions().require()
         self.policy = policy
         self.settings = from_environment(policy.engine, os.environ)
-        self.gate = Gate()
+        self.gate = ReadWriteLock()
         self._reading = Lock()
         self._given = dict(sources)
         self._open_sources()

@@ -22,7 +22,7 @@ from dpsql.answer.about import about
 from dpsql.answer.finish import answer_from, finish, publish
 from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline, timed_out
-from dpsql.core.concurrency import Hold, Late, stoppable
+from dpsql.core.concurrency import ReleaseTime, TooLate, stoppable
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.engine import Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
@@ -164,7 +164,7 @@ class Payer:
         engine: Shared,
         analyst: str,
         share: Share = "open",
-        hold: Hold | None = None,
+        hold: ReleaseTime | None = None,
         note: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """share: whose releases answer him. hold: when he is answered; None: as soon as the answer is there.
@@ -198,7 +198,7 @@ class Payer:
         """
         try:
             yield from measured if self._hold is None else self._hold.held(measured)
-        except Late:
+        except TooLate:
             assert self._hold is not None
             raise timed_out(self._hold.limit) from None
 

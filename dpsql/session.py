@@ -28,7 +28,7 @@ from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import too_deep
 from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
-from dpsql.core.concurrency import Hold
+from dpsql.core.concurrency import ReleaseTime
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
 from dpsql.core.steward import STEWARD
@@ -96,7 +96,7 @@ class Engine(Shared):
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy, sources=objects)
         return cls(loaded, objects, ledger, strict=strict_engine)
 
-    def session(self, analyst: str | None = None, *, share: Share = "open", hold: Hold | None = None) -> Session:
+    def session(self, analyst: str | None = None, *, share: Share = "open", hold: ReleaseTime | None = None) -> Session:
         """A session of this analyst's. What it does not share with others is its quota, and when it is closed.
 
         share, hold: what a server keeps from analysts: each other's releases, and how long a query took (`Payer`).
@@ -150,7 +150,7 @@ class Session:
         *,
         owner: bool = False,
         share: Share = "open",
-        hold: Hold | None = None,
+        hold: ReleaseTime | None = None,
     ) -> None:
         """owner: the engine is closed with the session. share, hold: whose releases answer, and when (`Payer`)."""
         self._engine = engine

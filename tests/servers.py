@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpsql.core.concurrency import Hold
+from dpsql.core.concurrency import ReleaseTime
 from dpsql.server.core import Core
 from dpsql.server.http import Http
 from dpsql.server.serve import listen
@@ -59,7 +59,7 @@ class Unheld(Core):
     """A core that answers as soon as it can: most tests are of something else than when."""
 
     @contextmanager
-    def _session(self, who: Who, hold: Hold | None = None) -> Iterator[Session]:
+    def _session(self, who: Who, hold: ReleaseTime | None = None) -> Iterator[Session]:
         with super()._session(who, None) as session:
             yield session
 

@@ -19,8 +19,8 @@ T = TypeVar("T")
 # ---------------------------------------------------------------- many inside, or one alone
 
 
-class Gate:
-    """Many are inside at the same time, or one is alone. Nobody inside may ask to be alone."""
+class ReadWriteLock:
+    """A lock that many readers share, or one writer has alone. Whoever shares it must not ask for it alone."""
 
     def __init__(self) -> None:
         self._moved = threading.Condition()
@@ -63,11 +63,11 @@ class Gate:
 # ---------------------------------------------------------------- a public moment before which nothing is seen
 
 
-class Late(Exception):
+class TooLate(Exception):
     """The moment came before the work was done."""
 
 
-class Hold:
+class ReleaseTime:
     """When a paid query is answered: so many seconds after it came, whatever it found and however long that took.
 
     seconds, limit: the time as a number and as it was written. It is public, and no function of private rows.
@@ -90,7 +90,7 @@ class Hold:
     def held(self, work: Iterable[T]) -> Iterator[T]:
         """What `work` makes, all of it, when the moment has come; or what it failed with.
 
-        Late: it isn't done by then. Whatever else it made or will make is seen by nobody: how far it came would tell
+        TooLate: it isn't done by then. Whatever else it made or will make is seen by nobody: how far it came would tell
         more than whether it was done. It goes on in its thread until it finds that its time is up.
         """
         made: list[T] = []
@@ -110,7 +110,7 @@ class Hold:
         # The one look: what is seen here is all that the moment tells (Assumption HOLD-1).
         finished = list(ended)
         if not finished:
-            raise Late
+            raise TooLate
         if finished[0] is not None:
             raise finished[0]
         yield from made

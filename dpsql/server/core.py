@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from dpsql.accounting.account import Entry
 from dpsql.accounting.opening import quota
 from dpsql.answer.model import Answer
-from dpsql.core.concurrency import Hold
+from dpsql.core.concurrency import ReleaseTime
 from dpsql.core.cost import Cost
 from dpsql.core.errors import DataError, ServerError
 from dpsql.explain.explanation import Explanation
@@ -234,7 +234,7 @@ class Core:
         with self._audited(event, who, sql=hash_of(sql)) as told:
             self._buckets.take(who.name)
             asked = checked_options(options)
-            hold = Hold(self.settings.seconds, self.settings.reply_after.text)  # it counts from here
+            hold = ReleaseTime(self.settings.seconds, self.settings.reply_after.text)  # it counts from here
             with self._slots.taken(who.name, kind):
                 try:
                     return self._in_session(who, hold, told, lambda session: ask(session, asked))
@@ -246,7 +246,7 @@ class Core:
                         raise
                     return self._in_session(who, hold, told, lambda session: ask(session, asked))
 
-    def _in_session(self, who: Who, hold: Hold, told: dict[str, object], ask: Callable[[Session], T]) -> T:
+    def _in_session(self, who: Who, hold: ReleaseTime, told: dict[str, object], ask: Callable[[Session], T]) -> T:
         """Ask in a session; `told` gets the receipt of what was paid for, and a warning where little is left."""
         with self._session(who, hold) as session:
             try:
@@ -265,7 +265,7 @@ class Core:
                 return ask(session)
 
     @contextmanager
-    def _session(self, who: Who, hold: Hold | None = None) -> Iterator[Session]:
+    def _session(self, who: Who, hold: ReleaseTime | None = None) -> Iterator[Session]:
         """A session that keeps analysts from each other's releases, and from the time that a query takes."""
         with self._changing:
             engine = self.engine

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import dpsql
 from dpsql.cli.main import cli
-from dpsql.core.concurrency import Gate
+from dpsql.core.concurrency import ReadWriteLock
 from dpsql.policy.model import Policy
 from dpsql.refresh import act
 
@@ -487,7 +487,7 @@ def test_a_plain_check_tells_of_new_data_where_queries_accept_them(folder: Path)
 
 
 def test_whoever_is_alone_behind_a_gate_waits_for_all_others_and_they_for_him() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     seen: list[str] = []
     with gate.shared(), gate.shared():
         alone = Thread(target=lambda: _alone(gate, seen))
@@ -501,7 +501,7 @@ def test_whoever_is_alone_behind_a_gate_waits_for_all_others_and_they_for_him() 
     assert seen == ["alone", "after"]
 
 
-def _alone(gate: Gate, seen: list[str]) -> None:
+def _alone(gate: ReadWriteLock, seen: list[str]) -> None:
     with gate.alone():
         seen.append("alone")
 

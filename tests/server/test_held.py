@@ -14,7 +14,7 @@ import pytest
 from servers import Server, make_policy
 
 from dpsql import run as loop
-from dpsql.core.concurrency import Hold
+from dpsql.core.concurrency import ReleaseTime
 from dpsql.policy.settings import Duration
 
 SQL = "SELECT city, SUM(minutes) AS s FROM visits GROUP BY city"
@@ -120,7 +120,7 @@ def test_how_many_stages_of_a_late_query_were_done_is_not_told(tmp_path: Path, m
 def test_what_costs_nothing_waits_for_no_moment(slow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with slow.client("ann") as ann:
         ann.post("/v1/query", json={"sql": SQL})
-        monkeypatch.delattr(Hold, "held")
+        monkeypatch.delattr(ReleaseTime, "held")
         stored = ann.post("/v1/query", json={"sql": SQL}).json()
         refused = ann.post("/v1/query", json={"sql": "SELECT nothing FROM visits"})
         shown = ann.post("/v1/query", json={"sql": "SHOW TABLES"})

@@ -24,7 +24,7 @@ def main() -> None:
     try:
         from dpsql.cli.main import main as run
     except (ImportError, AttributeError, TypeError):
-        from dpsql.core.floors import blamed
+        from dpsql.core.extras import blamed
 
         if (refusal := blamed()) is None:
             raise

@@ -23,7 +23,7 @@ from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core.concurrency import ReadWriteLock
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
-from dpsql.core.floors import NEEDED, require
+from dpsql.core.extras import NEEDED, require
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.core.version import VERSION

@@ -15,7 +15,7 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.analyze.checked import Checked, CheckedRelease
 from dpsql.answer.rehearse import rehearse
 from dpsql.core.errors import Error, PrivacyError
-from dpsql.core.floors import NEEDED, require
+from dpsql.core.extras import NEEDED, require
 from dpsql.engine import Shared
 from dpsql.options import Request
 from dpsql.plan.build import build

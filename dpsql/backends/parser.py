@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from dpsql.backends.base import Versions
-from dpsql.core.floors import is_after
+from dpsql.core.extras import is_after
 
 TESTED_SQLGLOT = "30.30.0"
 

@@ -34,7 +34,7 @@ from dpsql.cli.serve import serve, token
 from dpsql.cli.shell.shell import shell
 from dpsql.cli.stop import begin, ignore, install, received, stopped
 from dpsql.core.errors import Error
-from dpsql.core.floors import blamed
+from dpsql.core.extras import blamed
 
 BROKEN_PIPE = 141
 

@@ -1,12 +1,86 @@
-"""Libraries that only some people need: loaded when they are asked for, or missed with what installs them."""
+"""Packages beside dpsql: the least versions that it works with, and those that only some people need.
+
+The least versions are those of pyproject.toml: pip heeds it where dpsql is installed, and nobody where something else
+is installed beside it later. With older ones dpsql says so, and does nothing.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from importlib import import_module
 from typing import Any
 
 from dpsql.core.errors import ExtraError
-from dpsql.core.floors import require
+
+FLOORS = {
+    "sqlglot": "30.30", "duckdb": "2.0", "numpy": "2.0", "pyarrow": "17", "click": "8.1.8",
+    "pandas": "2.2.2", "polars": "1.3", "sqlalchemy": "2.0.42", "prompt_toolkit": "3.0.50", "pygments": "2.18",
+    "cryptography": "46", "starlette": "1.10", "uvicorn": "0.54", "httpx": "0.28", "joserfc": "1.8",
+    "pyspark": "4.3", "deltalake": "1.6", "pyiceberg": "0.12", "plotext": "5.3", "altair": "6", "vl_convert": "1.9",
+}  # fmt: skip
+"""By module."""
+BEFORE = {"sqlglot": "31"}
+"""Versions that are known to be of another kind: with them dpsql is tried where [engine] untested lets it."""
+NEEDED = ("sqlglot", "duckdb", "numpy", "pyarrow", "click")
+"""Modules that are there with every extra, and with none."""
+
+
+def too_old(module: str, version: str) -> ExtraError | None:
+    """What is said of this version of a module, where it is too old; None where it isn't."""
+    least = FLOORS.get(module)
+    if least is None or _numbers(version) >= _numbers(least):
+        return None
+    package = {"vl_convert": "vl-convert-python"}.get(module, module)
+    return ExtraError(
+        f"{package} {version} is too old: dpsql needs {least} or a later one",
+        code="too-old",
+        hint=f"pip install -U '{package}>={least}'",
+    )
+
+
+def is_after(module: str, version: str) -> bool:
+    """Is this version one that nothing is known of?"""
+    return module in BEFORE and _numbers(version) >= _numbers(BEFORE[module])
+
+
+def require(*modules: str) -> None:
+    """Refuse what is loaded and too old."""
+    for module in modules:
+        loaded = sys.modules.get(module)
+        version = None if loaded is None else vars(loaded).get("__version__")  # click warns whoever asks it
+        if isinstance(version, str) and (refusal := too_old(module, version)) is not None:
+            raise refusal
+
+
+def blamed() -> ExtraError | None:
+    """A needed package that is too old, if any: what fails otherwise, fails for that. Looks at what is installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for module in NEEDED:
+        hint = f"pip install '{module}>={FLOORS[module]}'"
+        try:
+            found = version(module)
+        except PackageNotFoundError:
+            return ExtraError(f"{module}, which dpsql needs, is not installed", code="extra-missing", hint=hint)
+        if (refusal := too_old(module, found)) is not None:
+            return refusal
+        if is_after(module, found):
+            hint = f"{hint[:-1]},<{BEFORE[module]}'"
+            return ExtraError(f"{module} {found} is newer than what dpsql knows", code="too-old", hint=hint)
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The release's numbers, without zeros at its end: 2.0 is 2."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+# ---------------------------------------------------------------- packages that only some people need
 
 
 def extra(module: str, name: str, what: str) -> Any:

@@ -20,8 +20,7 @@ from dpsql.backends.base import Versions
 from dpsql.backends.duckdb.versions import versions
 from dpsql.backends.parser import TESTED_SQLGLOT
 from dpsql.core.errors import ExtraError
-from dpsql.core.extras import extra
-from dpsql.core.floors import FLOORS, NEEDED, blamed, is_after, too_old
+from dpsql.core.extras import FLOORS, NEEDED, blamed, extra, is_after, too_old
 
 ROOT = Path(__file__).parents[1]
 USED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.version import VERSION
+from dpsql.core import VERSION
 
 TYPE_CHECKING = False  # typing takes time to import
 if TYPE_CHECKING:

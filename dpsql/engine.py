@@ -21,12 +21,12 @@ from dpsql.analyze.recall import Recall
 from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, timed_out, unread
 from dpsql.backends.choose import kind_of
 from dpsql.backends.located import Located, file_marks, has_other_files
+from dpsql.core import VERSION
 from dpsql.core.concurrency import ReadWriteLock
 from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.extras import NEEDED, require
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
-from dpsql.core.version import VERSION
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.policy.settings_read import from_environment
 from dpsql.quote.indexed import Owned

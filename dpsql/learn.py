@@ -12,10 +12,10 @@ from hashlib import blake2b
 
 from dpsql.accounting.account import Receipt
 from dpsql.accounting.opening import account
+from dpsql.core import STEWARD
 from dpsql.core.cost import Cost, show_rounded
 from dpsql.core.errors import BudgetError, PolicyError, PrivacyError, nearest
 from dpsql.core.frozen import dataclass
-from dpsql.core.steward import STEWARD
 from dpsql.engine import Data, Shared
 from dpsql.options import Number
 from dpsql.policy.model import parse_epsilon

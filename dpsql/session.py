@@ -28,10 +28,10 @@ from dpsql.answer.model import Answer
 from dpsql.answer.rehearse import too_deep
 from dpsql.answer.render import guarantee
 from dpsql.backends.base import Backend
+from dpsql.core import STEWARD
 from dpsql.core.concurrency import ReleaseTime
 from dpsql.core.cost import Cost
 from dpsql.core.errors import Error, LedgerError, PrivacyError
-from dpsql.core.steward import STEWARD
 from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
 from dpsql.learn import EPSILON, Learned, learn

@@ -16,8 +16,8 @@ from support import cursor_of, scale_of
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.backends.duckdb.run import execute
+from dpsql.core import STEWARD
 from dpsql.core.errors import BudgetError, DataError, PolicyError, PrivacyError
-from dpsql.core.steward import STEWARD
 from dpsql.engine import Data
 from dpsql.learn import Learned
 from dpsql.quote import limits as histograms

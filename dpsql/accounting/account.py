@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql.accounting.filters import Filter, make_filter
+from dpsql.core import STEWARD
 from dpsql.core.cost import Cost, show_rounded
 from dpsql.core.errors import BudgetError, LedgerError
 from dpsql.core.frozen import dataclass
-from dpsql.core.steward import STEWARD
 
 LONGEST = 1000
 TOO_LONG = 10**1000

@@ -10,9 +10,9 @@ from fractions import Fraction
 from dpsql.accounting.account import Account, Balance, Entry
 from dpsql.accounting.filters import Filter, Zcdp
 from dpsql.accounting.pld import INSTALL, composed, is_installed
+from dpsql.core import STEWARD
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
-from dpsql.core.steward import STEWARD
 
 GROUPS = (1, 2, 5)
 NO_FIGURE = "no PLD figure: a release doesn't say what noise it had, or had noise that only ρ adds up"

@@ -7,7 +7,7 @@ from pathlib import Path
 from dpsql.accounting.account import Account, Quota
 from dpsql.accounting.anchor import Anchor, CommandAnchor, FileAnchor
 from dpsql.accounting.ledger import Ledger
-from dpsql.core.steward import STEWARD
+from dpsql.core import STEWARD
 from dpsql.policy.model import Policy
 
 

@@ -14,8 +14,8 @@ from typing import Literal
 
 from dpsql.accounting.events import Event, Item, State
 from dpsql.accounting.journal import Journal, Writer
+from dpsql.core import STEWARD
 from dpsql.core.frozen import dataclass
-from dpsql.core.steward import STEWARD
 
 LARGEST = 64 << 20
 """Bytes. Larger tables aren't kept, nor is what became of them: asking again costs again."""

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 from dpsql.accounting.account import Account, Entry, untested_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.stored import Kept
+from dpsql.core import STEWARD
 from dpsql.core.errors import LedgerError
-from dpsql.core.steward import STEWARD
 
 Share = Literal["open", "all", "own"]
 """open: everybody's releases answer, and everybody knows whose they are, as for people who read the ledger's file;

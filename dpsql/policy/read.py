@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 
+from dpsql.core import STEWARD
 from dpsql.core.errors import PolicyError, nearest
-from dpsql.core.steward import STEWARD
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.keys import (
     ACCOUNTANTS,

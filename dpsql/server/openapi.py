@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from dpsql.core.version import VERSION
+from dpsql.core import VERSION
 from dpsql.options import Request
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from dpsql.core import VERSION
 from dpsql.core.errors import Error
-from dpsql.core.version import VERSION
 from dpsql.dbapi.settings import OPTIONS, PREFIX, changed, with_options
 from dpsql.options import Request
 from dpsql.server.postgres.errors import Refused, said_of

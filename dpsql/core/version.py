@@ -1,3 +1,0 @@
-"""Which dpsql this is."""
-
-VERSION = "0.1.1"

@@ -127,11 +127,11 @@ class Zcdp:
 
     def shown(self, spent: Cost) -> Cost:
         # Theorem ZCDP-2: Σρ is this ε at δ_conv; thresholds add theirs. Nothing spent is nothing at all.
-        rho = _rho(spent)
-        epsilon = self.conversion.epsilon(rho)
-        if rho <= _rho(self.total):  # the way back rounds up, and the total is a guarantee, too
+        rho, conversion = _rho(spent), self.conversion
+        epsilon = conversion.epsilon(rho)
+        if rho <= conversion.rho(self.epsilon):  # the way back rounds up, and the total is a guarantee, too
             epsilon = min(epsilon, self.epsilon)
-        delta = (self.conversion.delta if rho else Fraction(0)) + spent.parts
+        delta = (conversion.delta if rho else Fraction(0)) + spent.parts
         return Cost(epsilon, delta, rho, spent.parts)
 
     def remaining(self, spent: Cost) -> Cost:

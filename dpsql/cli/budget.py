@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -100,7 +100,7 @@ def budget(
         return  # which is the old one: the ledger opens with the new one from now on
     found = _read(loaded)
     if as_json:
-        click.echo(json.dumps(as_dict(loaded, found, history=history), ensure_ascii=False, indent=2))
+        click.echo(json_text(as_dict(loaded, found, history=history)))
         return
     click.echo("\n".join(map(fitted, lines(found, loaded.budget.accountant, history=history))))
     plural = "" if len(found.entries) == 1 else "s"
@@ -297,24 +297,44 @@ def as_dict(policy: Policy, found: Statement, *, history: bool) -> dict[str, Any
         "spent": _cost(balance.spent),
         "remaining": _cost(balance.remaining),
         "analysts": [
-            _line(line, "analyst") | {"quota": None if line.quota is None else float(line.quota)}
-            for line in found.analysts
+            line | {"quota": None if of.quota is None else float(of.quota)}
+            for of, line in zip(found.analysts, _lines(found.analysts, "analyst"), strict=True)
         ],
-        "queries": [_line(line, "sql") for line in found.queries],
+        "queries": list(_lines(found.queries, "sql")),
         "groups": {str(k): _cost(cost) for k, cost in found.groups.items()},
         "pld": found.pld,
     }
     if history:
+        each = {id(e.cost): e.cost for e in found.entries}
+        prices = {price: _cost(cost) for price, cost in each.items()}
         shown["history"] = [
-            {"id": e.id, "time": e.time, "analyst": e.analyst or None, "state": e.state, "cost": _cost(e.cost)}
+            {"id": e.id, "time": e.time, "analyst": e.analyst or None, "state": e.state, "cost": prices[id(e.cost)]}
             | dict(e.note)
             for e in found.entries
         ]
     return shown
 
 
-def _line(line: Line, name: str) -> dict[str, Any]:
-    return {name: line.name or None, "spent": _cost(line.spent), "releases": line.releases}
+def json_text(shown: Mapping[str, Any]) -> str:
+    """What `as_dict` gives as JSON: each member on a line, and each element of a list.
+
+    The encoder of the standard library that indents is written in Python; there may be very many elements.
+    """
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    members = []
+    for name, value in shown.items():
+        if isinstance(value, list) and value:
+            elements = ",\n    ".join(map(encode, value))
+            members.append(f"{encode(name)}: [\n    {elements}\n  ]")
+        else:
+            members.append(f"{encode(name)}: {encode(value)}")
+    return "{\n  " + ",\n  ".join(members) + "\n}"
+
+
+def _lines(lines: Sequence[Line], name: str) -> Iterator[dict[str, Any]]:
+    each = {id(line.total): line for line in lines}  # few totals between very many lines
+    spent = {total: _cost(line.spent) for total, line in each.items()}
+    return ({name: line.name or None, "spent": spent[id(line.total)], "releases": line.releases} for line in lines)
 
 
 def _cost(cost: Cost) -> dict[str, float | None]:

@@ -13,6 +13,9 @@ import pytest
 from click.testing import Result
 
 from dpsql.accounting import pld
+from dpsql.accounting.filters import Zcdp
+from dpsql.cli.budget import json_text
+from dpsql.core.cost import Cost
 
 Run = Callable[..., Result]
 COUNT = "SELECT COUNT(*) FROM people"
@@ -119,6 +122,40 @@ def test_a_monthly_account_says_its_month(dpsql: Run, folder: Path) -> None:
     period = statement(dpsql)["period"]
     assert isinstance(period, str) and len(period) == 7
     assert f"in {period}:" in dpsql("budget").stdout
+
+
+def test_a_price_of_very_many_queries_is_worked_out_once(
+    dpsql: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = folder / "policy.toml"
+    policy.write_text(policy.read_text().replace("delta = 0", 'delta = 1e-6\naccountant = "zcdp"'))
+    for i in range(4):
+        dpsql("query", f"SELECT COUNT(*) FROM people WHERE age > {i} AND region <> '\"\n'", "--epsilon", "0.5")
+    asked: list[Cost] = []
+    real = Zcdp.shown
+
+    def spied(self: Zcdp, spent: Cost) -> Cost:
+        asked.append(spent)
+        return real(self, spent)
+
+    monkeypatch.setattr(Zcdp, "shown", spied)
+    found = statement(dpsql, "--history")
+    queries, history = found["queries"], found["history"]
+    assert isinstance(queries, list) and isinstance(history, list) and len(queries) == len(history) == 4
+    price = history[0]["cost"]["rho"]
+    assert [line["spent"]["rho"] for line in queries] == [entry["cost"]["rho"] for entry in history] == 4 * [price]
+    assert sum(1 for cost in asked if float(cost.rho or 0) == price) == 1
+
+
+def test_a_statement_as_json_is_what_the_encoder_would_write() -> None:
+    shown: dict[str, object] = {
+        "a": 'x"\né',
+        "none": None,
+        "empty": [],
+        "lines": [{"sql": 'a\n"b"', "n": 1.5}, {"n": None}],
+        "d": {"1": {}},
+    }
+    assert json.loads(json_text(shown)) == shown and json.loads(json_text({})) == {}
 
 
 def test_price_shows_what_accuracy_costs_and_spends_nothing(dpsql: Run) -> None:

@@ -28,7 +28,7 @@ from dpsql.core.extras import NEEDED, require
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
-from dpsql.policy.settings_read import from_environment
+from dpsql.policy.read import from_environment
 from dpsql.quote.indexed import Owned
 from dpsql.quote.model import ResponseStep, Step
 from dpsql.quote.plan_cache import PlanCache

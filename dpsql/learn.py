@@ -18,7 +18,7 @@ from dpsql.core.errors import BudgetError, PolicyError, PrivacyError, nearest
 from dpsql.core.frozen import dataclass
 from dpsql.engine import Data, Shared
 from dpsql.options import Number
-from dpsql.policy.model import parse_epsilon
+from dpsql.policy.reader import parse_epsilon
 from dpsql.quote.model import Ask, Quote
 from dpsql.quoting import Quoting
 from dpsql.refresh.act import follow

@@ -36,7 +36,8 @@ from dpsql.engine import Shared
 from dpsql.explain.explanation import Explanation
 from dpsql.learn import EPSILON, Learned, learn
 from dpsql.options import Number, Request, asks
-from dpsql.policy.model import Policy, parse_epsilon
+from dpsql.policy.model import Policy
+from dpsql.policy.reader import parse_epsilon
 from dpsql.quote.model import Quote
 from dpsql.quoting import Quoting
 from dpsql.refresh.act import Refreshed, follow, refresh, require_steward

@@ -18,18 +18,8 @@ from hypothesis import strategies as st
 from support import examples
 
 from dpsql.core.errors import PolicyError, PrivacyError
-from dpsql.policy.model import (
-    Budget,
-    ColumnUnit,
-    LinkedUnit,
-    Policy,
-    Reference,
-    RowUnit,
-    parse_delta,
-    parse_epsilon,
-    source_kind,
-)
-from dpsql.policy.values import TYPES, column_type
+from dpsql.policy.model import Budget, ColumnUnit, LinkedUnit, Policy, Reference, RowUnit, source_kind
+from dpsql.policy.reader import TYPES, column_type, parse_delta, parse_epsilon
 
 EXAMPLE = """
 [budget]

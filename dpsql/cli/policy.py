@@ -59,7 +59,7 @@ def init(
     name, or repeats as people's ids do, is protected with all its rows; where there is none, each row is.
     """
     from dpsql.core.errors import PolicyError
-    from dpsql.policy.model import parse_delta, parse_epsilon
+    from dpsql.policy.reader import parse_delta, parse_epsilon
     from dpsql.steward.draft import questions
     from dpsql.steward.init import EPSILON, Answers, draft, look_at
     from dpsql.steward.learning import learning_line
@@ -110,7 +110,7 @@ def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers
     from dataclasses import replace
 
     from dpsql.core.errors import PolicyError
-    from dpsql.policy.model import parse_epsilon
+    from dpsql.policy.reader import parse_epsilon
     from dpsql.steward.guess import ROW
 
     if answers.unit is None:

@@ -18,7 +18,7 @@ from dpsql.core.limit import AUTO
 from dpsql.core.parameters import Parameters
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
-from dpsql.policy.model import parse_delta, parse_epsilon
+from dpsql.policy.reader import parse_delta, parse_epsilon
 from dpsql.sql.dialect import DIALECT
 from dpsql.sql.parameters import spots
 from dpsql.sql.parse import parse

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from dpsql.core.errors import PolicyError, nearest
 from dpsql.jobs.model import Kind, Parameter
-from dpsql.policy.model import exact_decimal, show
+from dpsql.policy.reader import exact_decimal, show
 
 _INTEGER = re.compile(r"-?[0-9]{1,100}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

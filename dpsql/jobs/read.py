@@ -16,8 +16,7 @@ from dpsql.core.errors import Error, PolicyError
 from dpsql.jobs.model import KINDS, ONCE_PER, Job, Kind, Parameter, Query
 from dpsql.jobs.parameters import value_of
 from dpsql.options import Request
-from dpsql.policy.model import show
-from dpsql.policy.section import Section
+from dpsql.policy.reader import Section, show
 
 HEAD = "release.toml"
 """The file of a folder that says what holds for all of its queries."""

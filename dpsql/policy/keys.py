@@ -11,6 +11,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.policy.model import SEPARATORS, Accountant, Adjacency, OnChange, Renewal
+from dpsql.policy.reader import LARGEST_LIMIT
 from dpsql.policy.settings import BackendKind, Untested
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
@@ -19,7 +20,6 @@ RENEWALS: tuple[Renewal, ...] = ("never", "monthly")
 ON_CHANGE: tuple[OnChange, ...] = ("refuse", "accept")
 UNTESTED: tuple[Untested, ...] = ("warn", "refuse")
 BACKENDS: tuple[BackendKind, ...] = ("duckdb", "spark")
-LARGEST_LIMIT = 2**40  # rows that the grid's overflow bound allows for
 
 Form = Mapping[str, Any]
 """A JSON Schema of what may be written."""

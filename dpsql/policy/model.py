@@ -11,19 +11,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from datetime import date, datetime
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, TypeAlias, assert_never
 
-from dpsql.core.errors import Error, PolicyError
+from dpsql.core.errors import PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.core.limit import Limit
+from dpsql.policy.reader import Bound, Value
 from dpsql.policy.settings import BackendSettings, EngineSettings
 
-Bound: TypeAlias = Decimal | date | datetime
-Value: TypeAlias = bool | int | Decimal | str | date | datetime
 Adjacency: TypeAlias = Literal["add_remove", "replace_one"]
 Accountant: TypeAlias = Literal["basic", "zcdp"]
 Renewal: TypeAlias = Literal["never", "monthly"]
@@ -229,81 +227,6 @@ def source_kind(source: str) -> SourceKind | None:
 def is_catalog_name(source: str) -> bool:
     """Could it be the name of a table in a catalog: db.table, or catalog.db.table?"""
     return source_kind(source) is None and re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}", source) is not None
-
-
-def parse_epsilon(
-    text: str | int | float | Decimal | Fraction, *, where: str, error: type[Error] = PolicyError
-) -> Fraction:
-    """ε exactly as written, from 1e-6 to 1e12."""
-    value = _exact(text)
-    if value is None or not Fraction(1, 10**6) <= value <= 10**12:
-        message = f"{where}: ε must be a number from 1e-6 to 1e12, not {show(text)}"
-        raise error(message, code="bad-epsilon", hint="smaller is more private; 0.1 to 1 is usual for one query")
-    return value
-
-
-def parse_delta(
-    text: str | int | float | Decimal | Fraction, *, where: str, error: type[Error] = PolicyError
-) -> Fraction:
-    """δ exactly as written: 0, or from 1e-300 to below 1e-3."""
-    value = _exact(text)
-    if value is None or (value != 0 and not Fraction(1, 10**300) <= value < Fraction(1, 1000)):
-        message = f"{where}: δ must be 0, or a number from 1e-300 to below 1e-3, not {show(text)}"
-        raise error(message, code="bad-delta", hint="0 is pure DP; otherwise far below 1 / number of units, say 1e-6")
-    return value
-
-
-def _exact(number: object) -> Fraction | None:
-    if isinstance(number, Fraction):
-        return number
-    value = exact_decimal(number)
-    return None if value is None else Fraction(value)
-
-
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-
-
-def exact_decimal(number: object) -> Decimal | None:
-    """The number as it is written (0.1 is one tenth); None if it isn't one, isn't finite or is beyond any DOUBLE."""
-    if isinstance(number, bool) or (isinstance(number, int) and number.bit_length() > 1024):
-        return None
-    if isinstance(number, str) and not (len(number) <= 1000 and _NUMBER.fullmatch(number.strip())):
-        return None
-    if isinstance(number, float):
-        number = float.__repr__(number)  # the shortest text that means this float, also for numpy's subclass
-    if not isinstance(number, int | str | Decimal):
-        return None
-    try:
-        value = Decimal(number)
-    except DecimalException:  # an exponent of twenty digits
-        return None
-    if not value.is_finite():
-        return None
-    if value == 0:
-        return Decimal(0)
-    # Exponents are checked before anyone computes with them: as a Fraction, 1e-999999999 would fill the memory.
-    return value if -400 < value.adjusted() < 308 else None
-
-
-def show(value: object) -> str:
-    """A value in an error message, as the steward would write it, on one short line."""
-    match value:
-        case bool():
-            text = str(value).lower()
-        case str():
-            text = json.dumps(value, ensure_ascii=False)
-        case int() | float() | Decimal() | Fraction() | date():
-            try:
-                text = str(value)
-            except ValueError:  # Python doesn't print integers of thousands of digits
-                text = "a very long number"
-        case Mapping():
-            text = "a table"
-        case list() | tuple():
-            text = "a list"
-        case _:
-            text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _digest(content: bytes) -> str:

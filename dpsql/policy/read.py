@@ -6,9 +6,11 @@ section.py hands out the keys of a section; values.py says what a written type o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from dpsql.core import STEWARD
 from dpsql.core.errors import PolicyError, nearest
@@ -17,9 +19,12 @@ from dpsql.policy.keys import (
     ACCOUNTANTS,
     ADJACENCIES,
     ANCHOR,
+    BACKEND,
+    BACKENDS,
     BUDGET,
     COLUMN,
     DATA,
+    ENGINE,
     LIMITS,
     ON_CHANGE,
     POLICY,
@@ -28,10 +33,10 @@ from dpsql.policy.keys import (
     TABLE,
     UNIT_COLUMN,
     UNIT_LINK,
+    UNTESTED,
 )
 from dpsql.policy.model import (
     SEPARATORS,
-    Bound,
     Budget,
     Column,
     ColumnUnit,
@@ -42,26 +47,28 @@ from dpsql.policy.model import (
     RowUnit,
     Table,
     Unit,
-    Value,
     is_catalog_name,
-    parse_delta,
-    parse_epsilon,
-    show,
     source_kind,
 )
-from dpsql.policy.section import Section, key_path
-from dpsql.policy.settings import BackendKind
-from dpsql.policy.settings_read import read_backend, read_engine
-from dpsql.policy.values import (
+from dpsql.policy.reader import (
+    Bound,
+    Section,
+    Unfit,
+    Value,
     column_type,
     is_number,
+    key_path,
+    parse_delta,
+    parse_epsilon,
     read_bound,
     read_keys_share,
     read_share,
     read_share_or_none,
     read_values,
+    show,
     sort_of,
 )
+from dpsql.policy.settings import READERS, BackendKind, BackendSettings, EngineSettings, read_url
 
 DEFAULT_SHARE = Fraction(1, 10)
 
@@ -173,6 +180,44 @@ def _privacy(top: Section) -> Privacy:
         keys_share=section.attempt("keys_share", read_keys_share),
         mechanism=section.choice("mechanism", ASKED_FOR),
     )
+
+
+def read_engine(top: Section) -> EngineSettings:
+    """The settings of a policy; what it doesn't name has its default."""
+    section = top.section("engine", ENGINE.names)
+    found = {key: section.attempt(key, parse) for key, (parse, _) in READERS.items() if key in section.entries}
+    given: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
+    return EngineSettings(**given, untested=section.choice("untested", UNTESTED))
+
+
+def read_backend(top: Section) -> BackendSettings:
+    """Which engine reads private rows; DuckDB where the policy doesn't say."""
+    section = top.section("backend", BACKEND.names)
+    kind, url = section.choice("kind", BACKENDS), section.attempt("url", read_url)
+    if kind == "spark" and "url" not in section.entries:
+        section.missing("url", hint='where Spark is: url = "sc://host:15002", or "local[4]" for one of its own')
+    if kind == "duckdb" and "url" in section.entries:
+        section.wrong("url", "is only for spark", hint='leave it out, or write kind = "spark"')
+    if kind == "duckdb" and "skewed" in section.entries:
+        section.wrong("skewed", "is only for spark", hint='leave it out, or write kind = "spark"')
+    return BackendSettings(kind, url, section.flag("skewed", False))
+
+
+def from_environment(settings: EngineSettings, environment: Mapping[str, str]) -> EngineSettings:
+    """The settings with those replaced that the environment names (DPSQL_ENGINE_…)."""
+    found: dict[str, Any] = {}
+    for key, (parse, example) in READERS.items():
+        name = f"DPSQL_ENGINE_{key.upper()}"
+        if not (text := environment.get(name)):
+            continue
+        try:
+            found[key] = parse(text)
+        except Unfit as unfit:
+            hint = f"for instance {name}={example}, or unset it"
+            raise PolicyError(f"{name}: {unfit.what}", code="bad-value", hint=hint) from None
+    if "folder" in found:
+        found["folder"] = found["folder"].absolute()
+    return replace(settings, **found) if found else settings
 
 
 def _tables(top: Section, lent: Mapping[str, str] | None, backend: BackendKind) -> dict[str, Table]:

@@ -1,13 +1,19 @@
-"""[engine] and [backend] of a policy: which engine reads private rows, and what it may take of the machine."""
+"""[engine] and [backend] of a policy: which engine reads private rows, and what it may take of the machine.
+
+Times, sizes and numbers are read as people write them, in the policy or in the environment.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dpsql.core.frozen import dataclass
+from dpsql.policy.reader import Unfit, exact_decimal, show
 
 Untested: TypeAlias = Literal["warn", "refuse"]
 BackendKind: TypeAlias = Literal["duckdb", "spark"]
@@ -52,3 +58,86 @@ class EngineSettings:
     def spills(self) -> bool:
         """May anything be written to disk?"""
         return re.match(r"[0.]+\D", self.spill) is None
+
+
+# ---------------------------------------------------------------- as they are written
+
+MOST_THREADS = 1024
+LONGEST = 30 * 86400  # seconds
+
+_SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600), "d": Fraction(86400)}
+_UNITS = {unit.lower(): unit for unit in ("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")}
+
+
+def read_url(written: object) -> str:
+    """A Spark Connect server, or how many threads of this machine."""
+    if not isinstance(written, str) or not re.fullmatch(r"sc://[^\s/].*|local\[(?:[1-9]\d{0,3}|\*)\]", written):
+        raise Unfit(f"must be sc://host:port or local[n], not {show(written)}", 'write url = "sc://host:15002"')
+    return written
+
+
+def read_timeout(written: object) -> Duration:
+    """Seconds, or a text like 90s, 10m, 2h."""
+    match = re.fullmatch(r"\s*([\d.]+)\s*(ms|s|m|h|d)?\s*", written) if isinstance(written, str) else None
+    number = exact_decimal(match[1] if match else None if isinstance(written, str) else written)
+    unit = (match and match[2]) or "s"
+    seconds = None if number is None else Fraction(number) * _SECONDS[unit]
+    if number is None or seconds is None or not Fraction(1, 1000) <= seconds <= LONGEST:
+        raise Unfit(f"must be a time from 1ms to 30d, not {show(written)}", 'write timeout = "10m", or seconds')
+    return Duration(seconds, f"{_plain(number)}{unit}")
+
+
+def read_memory(written: object) -> str:
+    """A share of the machine's memory, or a size."""
+    share = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", written) if isinstance(written, str) else None
+    if share and 0 < Decimal(share[1]) <= 100:
+        return f"{share[1]}%"
+    size = _size(written)
+    if share or size is None or not size[0]:
+        raise Unfit(f"must be a size or a share of the memory, not {show(written)}", 'write memory = "4GB", or "75%"')
+    return f"{_plain(size[0])}{size[1]}"
+
+
+def read_spill(written: object) -> str:
+    """A size; 0GB: nothing is written to disk."""
+    size = _size(written)
+    if size is None:
+        raise Unfit(f"must be a size, not {show(written)}", 'write spill = "64GB"; "0GB" writes nothing to disk')
+    return f"{_plain(size[0])}{size[1]}"
+
+
+def read_threads(written: object) -> int:
+    """How many threads a statement may use."""
+    plain = isinstance(written, str) and re.fullmatch(r"\s*\d{1,6}\s*", written, re.ASCII)
+    number = int(written) if plain and isinstance(written, str) else written
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_THREADS:
+        raise Unfit(f"must be a whole number from 1 to {MOST_THREADS:,}, not {show(written)}", "write threads = 4")
+    return number
+
+
+def read_folder(written: object) -> Path:
+    """A folder's path."""
+    if not isinstance(written, str) or not written or "\0" in written:
+        raise Unfit(f"must be a non-empty text, not {show(written)}", 'write folder = "/var/tmp"')
+    return Path(written)
+
+
+READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
+    "timeout": (read_timeout, "10m"),
+    "memory": (read_memory, "4GB"),
+    "threads": (read_threads, "4"),
+    "spill": (read_spill, "64GB"),
+    "folder": (read_folder, "/var/tmp"),
+}
+
+
+def _size(written: object) -> tuple[Decimal, str] | None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", written, re.I) if isinstance(written, str) else None
+    number = exact_decimal(match[1]) if match else None
+    return None if match is None or number is None or number > 10**6 else (number, _UNITS[match[2].lower()])
+
+
+def _plain(number: Decimal) -> str:
+    """1500 and 0.5: neither exponents nor zeros at the end."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -24,7 +24,7 @@ from dpsql.core.errors import PrivacyError
 from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.error import half_width
 from dpsql.plan.google import interval_of
-from dpsql.policy.model import exact_decimal
+from dpsql.policy.reader import exact_decimal
 from dpsql.quote.lineage import call_text, kind_of, lineage, written
 from dpsql.quote.model import Quote, Step
 from dpsql.statistics.top import Top

@@ -21,11 +21,8 @@ from typing import Any, Literal
 
 from dpsql.core.errors import PolicyError
 from dpsql.core.frozen import dataclass
-from dpsql.policy.model import show
-from dpsql.policy.section import Section
-from dpsql.policy.settings import Duration
-from dpsql.policy.settings_read import read_timeout
-from dpsql.policy.values import Unfit
+from dpsql.policy.reader import Section, Unfit, show
+from dpsql.policy.settings import Duration, read_timeout
 
 Share = Literal["own", "all"]
 SHARES: tuple[Share, ...] = ("own", "all")

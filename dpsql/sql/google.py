@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.core.errors import Span, SQLError, nearest
 from dpsql.core.frozen import dataclass
-from dpsql.policy.model import exact_decimal
+from dpsql.policy.reader import exact_decimal
 from dpsql.sql.nodes import is_aggregate
 from dpsql.sql.trees import nodes, nodes_of
 

@@ -19,7 +19,8 @@ from dpsql.core.cost import show_rounded
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.engine import Shared
-from dpsql.policy.model import Bound, Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.policy.model import Column, ColumnUnit, LinkedUnit, Policy, RowUnit, Table
+from dpsql.policy.reader import Bound
 from dpsql.refresh.act import check_promises
 from dpsql.refresh.promises import Finding
 from dpsql.steward.advice import ROWS, Advice, from_rows, from_schema

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dpsql.analyze.domains import MAX_IMPLIED
 from dpsql.core.types import Type
-from dpsql.policy.model import Bound, Column
+from dpsql.policy.model import Column
+from dpsql.policy.reader import Bound
 
 
 def public_keys(name: str, type_: Type, said: Column | None) -> str | None:

@@ -17,7 +17,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.limit import AUTO
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
-from dpsql.policy.model import parse_delta, parse_epsilon
+from dpsql.policy.reader import parse_delta, parse_epsilon
 
 if TYPE_CHECKING:
     from dpsql.cli.shell.shell import Shell

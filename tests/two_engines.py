@@ -17,12 +17,15 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.backends.base import WHOLE_SOURCE, Codes, Exact
+from dpsql.backends.base import Codes, Exact
 from dpsql.backends.choose import file_kind
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.spark.backend import Spark, SparkKind
+from dpsql.backends.statements.bounding import Form
+from dpsql.backends.statements.named import columns_named
+from dpsql.backends.statements.render import render
 from dpsql.policy.settings import EngineSettings
 from dpsql.sql.gridded import cast, number
 
@@ -81,6 +84,7 @@ class Engines:
         self.spark.written(step)
         with self.spark.measuring(None) as rows:
             assert shown(rows.execute(step, given)) == shown(exact)
+        self._names_the_same(step)
         self._seen(step.statement, *step.histograms, *step.matchings)
 
     def encode(self, step: Any, codes: Codes) -> None:
@@ -88,7 +92,18 @@ class Engines:
         with self.spark.measuring(None) as rows:
             found = rows.encode(step)
         assert [sorted(c.tolist()) for c in found.columns] == [sorted(c.tolist()) for c in codes.columns]
+        self._names_the_same(step)
         self._seen(step.statement)
+
+    def _names_the_same(self, step: Any) -> None:
+        """Each form of a statement reads the same columns: which is chosen may rest on how many rows there are."""
+        known = {name: files.columns.keys() for name, files in self.spark._files.items()}
+        trees = [render(step.statement, form) for form in Form] if getattr(step, "tallies", ()) else []
+        named = [columns_named(tree) for tree in trees]
+        read = [{table: form[table] & known[table] for table in form.keys() & known} for form in named]
+        assert all(form == read[0] for form in read)
+        theirs, ours = self.spark.named([step]), self.session.backend.named([step])
+        assert theirs == {table: names & known[table] for table, names in ours.items()}
 
     def _seen(self, *nodes: Any) -> None:
         self.statements += len(nodes)
@@ -128,9 +143,10 @@ def beside(session: dpsql.Session, url: str) -> Iterator[Engines]:
     spark = kind.open_backend(engine.located, EngineSettings(), engine.policy.folder)
     try:
         for one in engine.guarded:
-            shown_of = spark.examine(one, [WHOLE_SOURCE])[WHOLE_SOURCE]
-            assert shown_of is not None
-            spark.trust(one, {WHOLE_SOURCE: shown_of})
+            found = spark.examine(one, sorted(spark.apart(one)))
+            known = {part: facts for part, facts in found.items() if facts is not None}
+            assert len(known) == len(found)
+            spark.trust(one, known)
         yield Engines(session, spark)
     finally:
         spark.close()

@@ -212,6 +212,7 @@ class Backend(Protocol):
     ) -> Mapping[str, tuple[str, ...] | None]:
         """What a full reading of these parts of a private source shows (Theorem SCAN-1), of each in words that `trust`
         understands, in a fixed order; None where it doesn't hold records and readable values. Neighbours agree on it.
+        WHOLE_SOURCE may be among them without being asked for: what all columns have in common.
 
         until: when it must have ended. A DataError says why it couldn't be read to the end.
         """

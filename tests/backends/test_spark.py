@@ -33,18 +33,20 @@ from two_engines import Engines, engines
 
 import dpsql
 from benchmarks.spark import Shape, shape
-from dpsql.backends.base import Deadline, engine_failed
+from dpsql.analyze.ownership import scan_facts
+from dpsql.backends.base import Deadline, engine_failed, timed_out, unread
 from dpsql.backends.duckdb.public import PublicDatabase
 from dpsql.backends.duckdb.run import execute as duckdb_execute
+from dpsql.backends.in_groups import AT_ONCE
 from dpsql.backends.listed import HeavyUnits, Listed
 from dpsql.backends.spark import backend
 from dpsql.backends.spark.conform import conform, differences, differing_orders, probes
-from dpsql.backends.spark.queries import SPELLINGS, Table, write
+from dpsql.backends.spark.queries import ROW, SPELLINGS, Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.run import written as written_step
 from dpsql.backends.spark.server import BUILDS, Connection
+from dpsql.backends.spark.sources import FITS, Files, uploaded
 from dpsql.backends.spark.sources import test_of as condition_of
-from dpsql.backends.spark.sources import uploaded
 from dpsql.backends.spark.values import Value
 from dpsql.core.types import BIGINT, decimal
 from dpsql.explain.show import show
@@ -613,8 +615,137 @@ def test_a_worker_that_dies_in_mid_query_changes_nothing(
 def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, tmp_path: Path, column: Any) -> None:
     pq.write_table(pa.table({"person": [1, 2], "x": column}), tmp_path / "t.parquet")
     with pytest.raises(dpsql.DataError) as refused:
-        dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}), ledger=":memory:")
-    assert refused.value.code == "unreadable"
+        dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}, x={}), ledger=":memory:")
+    assert refused.value.code == "unreadable" and "a value of x" in str(refused.value)
+
+
+# ---------------------------------------------------------------- columns that are read in groups, and when named
+
+WIDE = 300
+OVER = "SELECT COUNT(*) FROM t WHERE c{} > 5"
+EXACT = 10**4
+
+
+def wide(folder: Path, url: str, **columns: Any) -> dpsql.Policy:
+    """A table of many columns, of which the policy names three."""
+    numbers = {f"c{i}": [(i + row) % 10 for row in range(20)] for i in range(WIDE - 1)}
+    pq.write_table(pa.table({"Person": range(20), **numbers, **columns}), folder / "t.parquet")
+    listed: Any = {"C1": {"min": 0, "max": 9}, "c2": {"values": list(range(10))}}
+    return policy(folder, {"kind": "spark", "url": url}, **listed)
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The columns that each statement of a full reading reads."""
+    found, asked = list[list[str]](), Files._asked
+
+    def spied(files: Any, reading: Any, *more: Any) -> Any:
+        found.append([name for name, _ in reading.columns])
+        return asked(files, reading, *more)
+
+    monkeypatch.setattr(Files, "_asked", spied)
+    return found
+
+
+def view_of(session: dpsql.Session) -> set[str]:
+    """The columns that queries have."""
+    engine: Any = session._engine
+    files = engine.backend._files["t"]
+    found = engine.backend._connection.arrow(f"SELECT * FROM {files.table.view} LIMIT 0", {})
+    return set(found.column_names) - {ROW}
+
+
+def test_of_many_columns_those_are_read_that_the_policy_lists_or_a_query_names(
+    url: str, tmp_path: Path, readings: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described, ledger = wide(tmp_path, url), tmp_path / "l.sqlite"
+    with dpsql.connect(described, ledger=ledger) as session:
+        engine, spent = session._engine, list[Any]()
+        assert readings == [["c1", "c2", "Person"]] and view_of(session) == {"person", "c1", "c2"}
+        session.explain(OVER.format(7), epsilon=1)
+        session.prices(OVER.format(7))
+        with pytest.raises(dpsql.DataError) as failed:
+            engine.backend._connection.arrow(f"SELECT c7 FROM {engine.backend._files['t'].table.view}", {})  # type: ignore[attr-defined]
+        assert len(readings) == 1 and failed.value.code == "engine"
+        examine = type(engine.backend).examine
+
+        def spied(*asked: Any) -> Any:
+            spent.append(session.budget.spent.epsilon)
+            return examine(*asked)
+
+        monkeypatch.setattr(type(engine.backend), "examine", spied)
+        for _ in range(2):
+            rows = session.query(OVER.format(7), epsilon=EXACT, max_rows=1, fresh=True).rows
+            assert rows == [(8,)] and spent == [0]
+        assert readings[1:] == [["c7"]] and view_of(session) == {"person", "c1", "c2", "c7"}
+        known = scan_facts(engine.ledger.promises("t", engine.versions()["t"]))
+        assert known == dict.fromkeys(("person", "c1", "c2", "c7"), (FITS,))
+    with dpsql.connect(described, ledger=ledger) as session:  # another process: what is on record is not read again
+        assert view_of(session) == {"person", "c1", "c2", "c7"} and len(readings) == 2
+        assert session.query(OVER.format(7), epsilon=EXACT, max_rows=1, fresh=True).rows == [(8,)]
+        assert session.query("SELECT COUNT(*) FROM t", epsilon=EXACT, max_rows=1).rows == [(20,)]
+    assert len(readings) == 2
+
+
+def test_what_one_session_has_read_another_finds_on_record(url: str, tmp_path: Path, readings: list[list[str]]) -> None:
+    described, ledger = wide(tmp_path, url), tmp_path / "l.sqlite"
+    with dpsql.connect(described, ledger=ledger) as one, dpsql.connect(described, ledger=ledger) as other:
+        for session in (one, other):
+            assert session.query(OVER.format(7), epsilon=EXACT, max_rows=1, fresh=True).rows == [(8,)]
+        assert readings.count(["c7"]) == 1
+        assert view_of(one) == view_of(other) == {"person", "c1", "c2", "c7"}
+
+
+def test_all_columns_are_read_a_few_in_each_statement(url: str, tmp_path: Path, readings: list[list[str]]) -> None:
+    with dpsql.connect(wide(tmp_path, url), ledger=":memory:") as session:
+        engine = session._engine
+        (one,) = engine.located
+        every = sorted(engine.backend.apart(one) or ())
+        assert len(every) == WIDE
+        found = engine.backend.examine(one, every)
+        assert found == dict.fromkeys(every, (FITS,))
+        assert [len(columns) for columns in readings[1:]] == [AT_ONCE] * (WIDE // AT_ONCE) + [WIDE % AT_ONCE]
+        assert sorted(name.lower() for columns in readings[1:] for name in columns) == every
+
+
+def test_an_unlisted_column_that_spark_reads_otherwise_is_refused_for_nothing(
+    url: str, tmp_path: Path, readings: list[list[str]]
+) -> None:
+    """And others are answered. What was found is nobody's who asks: it is recorded for the version alone."""
+    bad = pa.array([b"a", *[b"\xff"] * 19]).view(pa.string())
+    described, said = wide(tmp_path, url, bad=bad), set()
+    for _ in range(2):
+        with dpsql.connect(described, ledger=tmp_path / "l.sqlite") as session:
+            for sql in ("SELECT COUNT(bad) FROM t", "SELECT COUNT(*) FROM t WHERE bad = 'a' AND c7 > 5"):
+                with pytest.raises(dpsql.DataError) as refused:
+                    session.query(sql, epsilon=1, max_rows=1)
+                said.add((refused.value.code, refused.value.message))
+            assert session.budget.spent.epsilon == 0 and "bad" not in view_of(session)
+    ((code, message),) = said
+    assert code == "unreadable" and "a value of bad" in message
+
+
+def test_why_a_named_column_could_not_be_read_is_told_to_nobody_who_asks(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analyst chooses what is read here, and what fails may be a matter of one person's value."""
+    with dpsql.connect(wide(tmp_path, url), ledger=":memory:") as session:
+        for reason in (engine_failed("n77"), timed_out("7s")):
+            with monkeypatch.context() as patch, pytest.raises(dpsql.DataError) as failed:
+                patch.setattr(Connection, "read", lambda *_, reason=reason, **named: (_ for _ in ()).throw(reason))
+                session.query(OVER.format(7), epsilon=1, max_rows=1)
+            assert (str(failed.value), failed.value.code) == (str(unread()), "engine")
+            assert failed.value.__cause__ is None and session.budget.spent.epsilon == 0
+        assert session.query(OVER.format(7), epsilon=EXACT, max_rows=1).rows == [(8,)]
+
+
+def test_what_another_engine_has_read_is_not_there_for_queries(url: str, tmp_path: Path) -> None:
+    """DuckDB reads days that Spark doesn't: its word that all values fit is none of Spark's."""
+    with dpsql.connect(wide(tmp_path, url), ledger=":memory:") as session:
+        engine = session._engine
+        (one,) = engine.located
+        engine.backend.trust(one, {"person": (FITS,), "c7": ("fits", "statistics"), "": ("fits",), "nobody": (FITS,)})
+        assert view_of(session) == {"person"}
 
 
 def test_a_public_table_that_was_replaced_is_not_asked_any_more(url: str, tmp_path: Path) -> None:
@@ -774,6 +905,25 @@ def test_a_table_in_buckets_of_units_is_not_shuffled(catalog: Callable[..., Any]
         assert tables["visits"].rows is None  # nobody here knows how many, so that nothing is sent everywhere
 
 
+def test_a_column_that_is_named_late_leaves_buckets_and_is_the_stewards_at_any_time(
+    catalog: Callable[..., Any], url: str, readings: list[list[str]]
+) -> None:
+    catalog(
+        "CREATE TABLE dpsql_shop.many USING parquet CLUSTERED BY (user) INTO 3 BUCKETS AS "
+        "SELECT id % 40 AS user, CAST(id % 2 AS STRING) AS k, id AS Late, -id AS other FROM range(120)"
+    )
+    with dpsql.connect(shop(url, "many"), ledger=":memory:") as session:
+        engine = session._engine
+        assert readings == [["user"], ["k", "user"]]  # buckets, then columns
+        steward = exp.select(exp.Max(this=exp.column("other", quoted=True))).from_(exp.to_table("visits"))
+        assert engine.backend.look(steward) == (0,)
+        late = session.query("SELECT COUNT(*) FROM visits WHERE late < 60", epsilon=10**5, max_rows=3)
+        assert late.rows == [(60,)] and readings[2:] == [["Late"]]
+        assert session.query(BY_UNIT, epsilon=10**5).rows == [(40,)]
+        planned = plans(session, BY_UNIT)
+        assert "Bucketed: true" in planned and SHUFFLED not in planned
+
+
 def test_a_table_with_options_of_its_own_is_read_as_plain_files(catalog: Callable[..., Any], url: str) -> None:
     """What was found of its files was found without them (Theorem BUCKET-1): here, days of another calendar."""
     catalog(
@@ -803,13 +953,16 @@ def test_rows_that_are_in_another_bucket_than_their_file_says_are_shuffled(
         pq.write_table(rows, folder / f"part-9-x_{bucket:05}.c000.parquet")
     with dpsql.connect(shop(url, "lying"), ledger=":memory:") as session:
         engine: Any = session._engine
-        (fact,) = engine.ledger.promises("visits", engine.versions()["visits"])
-        assert "spark-fits" in fact and "spark-bucketed" not in fact
+        assert scan_facts(engine.ledger.promises("visits", engine.versions()["visits"])) == {
+            "": (),
+            "k": ("spark-fits",),
+            "user": ("spark-fits",),
+        }
         assert session.query("SELECT COUNT(*) AS n FROM visits", epsilon=10**5, max_rows=9).rows == [(29,)]
         files = engine.backend._files["visits"]
         units = f"SELECT COUNT(*) AS n FROM (SELECT user FROM {files.table.view} GROUP BY user)"
         assert SHUFFLED in engine.backend._connection.arrow(f"EXPLAIN {units}", {}).column(0)[0].as_py()
-        files.show(proven=True, bucketed=True)  # what would be, if the names of files were believed
+        files.show({"user", "k"}, is_dealt_out=True)  # what would be, if the names of files were believed
         assert engine.backend._connection.arrow(units, {}).to_pylist() == [{"n": 12}]  # of 11
 
 

@@ -20,6 +20,7 @@ from support import duckdb_of
 
 import dpsql
 from dpsql.analyze.ownership import scan_facts
+from dpsql.backends import in_groups
 from dpsql.backends.base import engine_failed, unread
 from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import scan
@@ -324,7 +325,7 @@ def test_every_kind_of_source_answers_of_columns_that_are_named_late(kind: str, 
 
 def test_columns_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each statement names a bounded number of them, so that their number makes more statements and no longer ones."""
-    columns = {f"c{i}": [float(i)] if i % 2 else [str(i)] for i in range(5 * scan.AT_ONCE)}
+    columns = {f"c{i}": [float(i)] if i % 2 else [str(i)] for i in range(5 * in_groups.AT_ONCE)}
     pq.write_table(pa.table({"id": [1], **columns}), tmp_path / "t.parquet")
     texts: list[str] = []
     real = Cursor.execute
@@ -337,7 +338,7 @@ def test_columns_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     with dpsql.connect(policy(tmp_path, **{name: {} for name in columns}), ledger=":memory:") as session:
         assert known(session) == {"id", *columns}
         read = [text for text in texts if "MIN(" in text]
-        assert len(read) == 1 + 2 * 3 and max(text.count("MIN(") for text in read) == scan.AT_ONCE
+        assert len(read) == 1 + 2 * 3 and max(text.count("MIN(") for text in read) == in_groups.AT_ONCE
         assert len(session._engine.promises()["t"]) == 1  # one record
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -35,12 +34,13 @@ from dpsql.backends.duckdb.sources import (
 )
 from dpsql.backends.duckdb.spill import make_spill
 from dpsql.backends.duckdb.versions import versions
+from dpsql.backends.in_groups import of_columns
 from dpsql.backends.listed import HeavyUnits
 from dpsql.backends.located import Located
 from dpsql.backends.located import locate as locate_sources
 from dpsql.backends.statements.codes import render_codes
 from dpsql.backends.statements.distinct import render_matching
-from dpsql.backends.statements.named import columns_named
+from dpsql.backends.statements.named import columns_named_by
 from dpsql.backends.statements.render import render_histogram
 from dpsql.backends.statements.rows import relation
 from dpsql.core.doing import doing
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from dpsql.quote.model import ResponseStep, Step
 
 __all__ = ["DuckDB", "contents", "locate", "open_backend", "versions"]
-
-NAMED = "columns named"
-"""Under which name a step keeps them, beside its texts."""
 
 FACTS = tuple(field.name for field in fields(Proven))
 
@@ -176,10 +173,9 @@ class DuckDB:
                 hint="save it as UTF-8, close every quote, double quotes inside of quoted fields, end all lines alike, "
                 f"and keep records below {LONGEST:,} bytes",
             )
-        which = [name for name in columns if name]
-        of = f" of {', '.join(which[:12])}{'' if len(which) < 13 else ' and others'}" if which else ""
         return DataError(
-            f"tables.{one.table.name}: a value{of} can't be read: text that isn't UTF-8, or a time out of range",
+            f"tables.{one.table.name}: a value{of_columns(columns)} can't be read: text that isn't UTF-8, or a time "
+            "out of range",
             code="unreadable",
             hint="write the file again with values that their types hold; "
             "`SELECT MAX(column)` over each finds the column",
@@ -208,12 +204,7 @@ class DuckDB:
     def named(self, steps: Sequence[Step | ResponseStep]) -> dict[str, frozenset[str]]:
         """The columns that statements of these steps name, of each table whose columns are read one by one."""
         apart = {one.name: columns for one in self.located if (columns := self._columns_apart(one)) is not None}
-        found: dict[str, set[str]] = {}
-        for step in steps:
-            for name, names in _named_by(step).items():
-                if name in apart:
-                    found.setdefault(name, set()).update(apart[name].keys() & names)
-        return {name: frozenset(names) for name, names in found.items()}
+        return columns_named_by(steps, DUCKDB.name, _trees, {name: columns.keys() for name, columns in apart.items()})
 
     def cursor(self) -> Cursor:
         """A cursor on the private engine, which is locked."""
@@ -293,24 +284,13 @@ class DuckDB:
         return misread(one)
 
 
-def _named_by(step: Step | ResponseStep) -> Mapping[str, Collection[str]]:
-    """The columns that a step's statements name, by tables; of a step that may run often it is found once."""
+def _trees(step: Step | ResponseStep) -> Iterator[exp.Query]:
+    """The statements of a step."""
     from dpsql.quote.model import ResponseStep
 
     if isinstance(step, ResponseStep):
-        return columns_named(render_codes(step.statement))
-    if NAMED not in step.texts:
-        found: dict[str, set[str]] = {}
-        for tree in _trees(step):
-            for name, names in columns_named(tree).items():
-                found.setdefault(name, set()).update(names)
-        step.texts[NAMED] = json.dumps({name: sorted(names) for name, names in found.items()})
-    known: Mapping[str, Collection[str]] = json.loads(step.texts[NAMED])
-    return known
-
-
-def _trees(step: Step) -> Iterator[exp.Query]:
-    """The statements of a step."""
+        yield render_codes(step.statement)
+        return
     if step.tallies:
         yield main_tree(step)
     yield from (render_histogram(h) for h in step.histograms)

@@ -17,7 +17,7 @@ import duckdb
 
 from dpsql.backends.duckdb.cursor import Cursor, NoRoom, is_crowded
 from dpsql.backends.duckdb.names import literal, paths, quoted
-from dpsql.core.doing import doing
+from dpsql.backends.in_groups import groups_of, read_in_groups
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 
@@ -108,9 +108,6 @@ def in_folder(name: str, file: str) -> str:
 Shown = dict[str, Proven | None]
 """What a full reading has shown of each column, by its name; None where a value of it can't be read at all."""
 
-AT_ONCE = 32
-"""Columns that one statement reads: hundreds of them take an engine minutes and gigabytes to plan."""
-
 WRITTEN = ("min", "min_value", "max", "max_value")
 """The statistics of a footer that are texts of values."""
 
@@ -126,11 +123,7 @@ def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated
         found = connection.execute(f"SELECT {tests} FROM {rows}").fetchall()[0]
         return {c.name: Proven(fits=bool(found[2 * place + 1])) for place, c in enumerate(some)}
 
-    shown: Shown = {}
-    for start in range(0, len(columns), AT_ONCE):
-        with doing(f"columns {start + 1:,} to {min(start + AT_ONCE, len(columns)):,} of {len(columns):,}"):
-            shown |= _halved(read, columns[start : start + AT_ONCE], lambda one: None)
-    return shown
+    return read_in_groups(groups_of(columns), lambda some: _halved(read, some, lambda one: None), len(columns))
 
 
 def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> Shown:
@@ -156,11 +149,8 @@ def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[C
     def alone(one: Column) -> Proven | None:
         return examine(connection, read_parquet(files), [one], validated=True)[one.name]
 
-    done = len(plain)
-    for some in _alike([c for c in columns if c.ordered]):
-        with doing(f"columns {done + 1:,} to {done + len(some):,} of {len(columns):,}"):
-            shown |= _halved(read, some, alone)
-        done += len(some)
+    ordered = _alike([c for c in columns if c.ordered])
+    shown |= read_in_groups(ordered, lambda some: _halved(read, some, alone), len(columns), len(plain))
     connection.execute(f"DROP TABLE IF EXISTS temp.{FOOTERS}")
     return shown  # where it fails, the table goes with its cursor
 
@@ -172,13 +162,13 @@ def _together(parts: Sequence[Proven]) -> Proven:
     )
 
 
-def _alike(columns: Sequence[Column]) -> Iterator[list[Column]]:
+def _alike(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
     """Columns of one type, a few at a time."""
     kinds: dict[str, list[Column]] = {}
     for column in columns:
         kinds.setdefault(column.kind, []).append(column)
     for of in kinds.values():
-        yield from (of[start : start + AT_ONCE] for start in range(0, len(of), AT_ONCE))
+        yield from groups_of(of)
 
 
 def _halved(

@@ -12,17 +12,20 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.backends.base import WHOLE_SOURCE, Backend, Contents, Deadline, Kind, Misread, Versions, engine_ended
+from dpsql.backends.in_groups import of_columns
 from dpsql.backends.located import Located, list_again
 from dpsql.backends.spark.catalog import CatalogTable, catalog_table
 from dpsql.backends.spark.conform import conform, short_answers
 from dpsql.backends.spark.queries import Table, write
 from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.remembered import Server, is_remembered, name_of, remember
-from dpsql.backends.spark.run import Steps, written
+from dpsql.backends.spark.run import Steps, forms_of, written
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.sources import BUCKETED, FITS, Files, columns_of, is_in_calendar, is_known, uploaded
 from dpsql.backends.spark.versions import versions
+from dpsql.backends.statements.named import columns_named_by
 from dpsql.core.arrays import to_python
+from dpsql.core.doing import doing
 from dpsql.core.errors import DataError, EngineError, PolicyError, SQLError
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Scan
@@ -200,35 +203,39 @@ class Spark:
         """Which Spark answers."""
         return replace(versions(), installed=self._connection.version)
 
-    def apart(self, one: Located) -> frozenset[str] | None:
-        """Spark reads sources as a whole."""
-        return None
+    def apart(self, one: Located) -> frozenset[str]:
+        """The columns that Spark reads as what they are, in lower case: no query has others."""
+        return frozenset(self._files[one.name].columns)
 
     def examine(
         self, one: Located, columns: Sequence[str], until: Deadline | None = None
     ) -> dict[str, tuple[str, ...] | None]:
-        """What a full reading shows (Theorem SCAN-1, On Spark)."""
-        return {WHOLE_SOURCE: self._files[one.name].examine()}
+        """What a full reading of these columns shows (Theorem SCAN-1, On Spark)."""
+        with doing(f"reading {one.table.name}"):
+            return self._files[one.name].examine(columns, until)
 
     def unreadable(self, one: Located, columns: Sequence[str]) -> DataError:
-        """What is said of a source with a value that Spark and DuckDB don't read alike."""
+        """What is said of a source with values that Spark and DuckDB don't read alike."""
         return DataError(
-            f"tables.{one.table.name}: a value can't be read by Spark: text that isn't UTF-8, a decimal of too many "
-            "digits, or a moment outside of the years 1 to 9999",
+            f"tables.{one.table.name}: a value{of_columns(columns)} can't be read by Spark: text that isn't UTF-8, a "
+            "decimal of too many digits, or a moment outside of the years 1 to 9999",
             code="unreadable",
             hint="write the file again with values that their types hold, and NULL for moments that stand for none",
         )
 
     def trust(self, one: Located, shown: Mapping[str, Sequence[str]]) -> None:
-        """Read a source as plainly as its facts allow."""
-        facts = shown[WHOLE_SOURCE]
+        """Read the columns that were read in full from now on, and no others; by buckets where these are true."""
+        # Theorem SCAN-1: what another engine has read of the same files says nothing of how Spark reads them.
+        read = {name for name, facts in shown.items() if name and FITS in facts}
         # Theorem BUCKET-1: only where each row of this version was found in its bucket.
-        self._files[one.name].show(proven=FITS in facts, bucketed=BUCKETED in facts)
-        self._tables[one.name] = replace(self._tables[one.name], bucketed=BUCKETED in facts)
+        dealt_out = BUCKETED in shown[WHOLE_SOURCE] if WHOLE_SOURCE in shown else None
+        self._files[one.name].show(read, is_dealt_out=dealt_out)
+        self._tables[one.name] = replace(self._tables[one.name], bucketed=bool(dealt_out))
 
     def named(self, steps: Sequence[Step | ResponseStep]) -> dict[str, frozenset[str]]:
-        """Nothing is read by itself."""
-        return {}
+        """The columns that statements of these steps name, in whichever form Spark is asked."""
+        known = {name: files.columns.keys() for name, files in self._files.items()}
+        return columns_named_by(steps, "Spark", forms_of, known)
 
     @contextmanager
     def measuring(self, until: Deadline | None) -> Iterator[Steps]:
@@ -270,11 +277,15 @@ class Spark:
         named = query.copy()
         named.set("expressions", [exp.alias_(e.unalias(), f"c{i}") for i, e in enumerate(query.expressions)])
         try:
-            text = write(named, self._tables)
+            text = write(named, {**self._tables, **self._whole()})
             found = self._connection.arrow(text.sql, text.parameters)
         except SQLError as refused:
             raise EngineError(refused.message) from None
         return tuple(to_python(column)[0] for column in found.columns)
+
+    def _whole(self) -> Mapping[str, Table]:
+        """The catalog's tables with all columns: queries may have some of them alone."""
+        return {name: self._files[name].whole() for name in self._elsewhere}
 
     def misread(self, one: Located) -> Misread:
         """What isn't read as it stands."""

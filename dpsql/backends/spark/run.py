@@ -84,6 +84,17 @@ def _tree(node: Histogram | Matching, tables: Tables) -> exp.Select:
     return _placed(render_values(node, Form.WINDOWS), tables)
 
 
+def forms_of(step: Step | ResponseStep) -> Iterator[exp.Query]:
+    """A step's statements in every form that a number of rows or an index may choose."""
+    if isinstance(step, ResponseStep):
+        yield render_codes(step.statement)
+        return
+    if step.tallies:
+        yield from (render(step.statement, form) for form in (Form.WINDOWS, Form.FEW))
+    asked: list[Histogram | Matching] = [*step.histograms, *step.matchings]
+    yield from (_tree(one, {}) for one in asked)
+
+
 def _is_shared(node: Matching) -> bool:
     """May a unit take only some of its values?"""
     return node.mass is not None or node.peak is not None

@@ -317,13 +317,21 @@ class Connection:
         self._stoppable(send, until)
         return name
 
-    def read(self, reading: Reading, listed: list[str], name: str, *, bucketed: bool = False) -> None:
+    def read(
+        self,
+        reading: Reading,
+        listed: list[str],
+        name: str,
+        *,
+        bucketed: bool = False,
+        until: Deadline | None = None,
+    ) -> None:
         """Let statements read these files, by these expressions, under a name."""
 
         def name_it() -> None:
             reading.rows(self._session, bucketed=bucketed).selectExpr(*listed).createOrReplaceTempView(name)
 
-        self._stoppable(name_it)
+        self._stoppable(name_it, until)
 
     def drop(self, name: str) -> None:
         """Take a view back. Never fails."""

@@ -7,12 +7,14 @@ nobody has looked yet, they are NULL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from dpsql.backends.base import Deadline
+from dpsql.backends.base import WHOLE_SOURCE, Deadline
+from dpsql.backends.in_groups import groups_of, read_in_groups
 from dpsql.backends.located import Located
 from dpsql.backends.spark.constants import DAY, days_since_1970
 from dpsql.backends.spark.queries import ROW, Table
@@ -20,11 +22,14 @@ from dpsql.backends.spark.reading import Reading
 from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.values import Value, name_of, spark_type, value
 from dpsql.core.errors import DataError, PolicyError, SQLError
+from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
-FITS = "spark-fits"  # what a full reading shows
+FITS = "spark-fits"
+"""Fact of a column: Spark has read it in full, and every value fits its type."""
 BUCKETED = "spark-bucketed"
+"""Fact of a whole source: each row is in its bucket."""
 
 _OTHER_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _PATTERNS = "*?[]{}\\:"
@@ -59,8 +64,32 @@ def test_of(name: str, type_: Type) -> str | None:
     return f"is_valid_utf8({quoted})" if type_.is_text else None
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of files: its name there, its type, and Spark's name of that type."""
+
+    name: str
+    type: Type
+    kind: str
+
+    @property
+    def test(self) -> str | None:
+        """The test that a value is one that the type can hold."""
+        return test_of(self.name, self.type)
+
+    @property
+    def fitted(self) -> str:
+        """The column, with NULL in the place of what its type can't hold."""
+        name = name_of(self.name)
+        return name if self.test is None else f"CASE WHEN {self.test} THEN {name} END"
+
+
 class Files:
-    """The parquet files of one private table, as Spark reads them."""
+    """The parquet files of one private table, as Spark reads them.
+
+    Statements have the columns that were read in full, and no others (Theorem SCAN-1, Parts of a source): the rest is
+    neither in the view that they read nor in what Spark is told to read.
+    """
 
     def __init__(
         self, one: Located, reading: Reading, schema: Columns, own: Columns, connection: Connection, number: int
@@ -68,62 +97,102 @@ class Files:
         self.one = one
         self._connection = connection
         self._reading = reading
-        self._schema = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
         _check_types(one, schema, own)
         _check_files(one, [Type.parse(text) for _, text in own])
-        self.table = Table(f"dpsql_source_{number}", columns_of(schema), _rows(one.files))
-        self._check_spark()
-        self.show()
+        kinds = self._kinds()
+        known = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
+        # What Spark reads as something else is there for no query: writing a statement refuses it.
+        self.columns = {
+            name.lower(): Column(name, type_, kinds[name])
+            for name, type_ in known
+            if kinds.get(name, "").upper() == spark_type(type_)
+        }
+        self._bucket_columns = [(name, kinds[name]) for name in reading.buckets.columns] if reading.buckets else []
+        self._has_whole = False
+        self._is_dealt_out: bool | None = None  # whether each row is in its bucket, once it is known
+        types = {name: known for name, known in columns_of(schema).items() if name in self.columns}
+        self.table = Table(f"dpsql_source_{number}", types, _rows(one.files))
 
-    def _check_spark(self) -> None:
-        """Each column must be of the type in Spark that stands for ours."""
+    def _kinds(self) -> dict[str, str]:
+        """Spark's type of each column: it must be the one that stands for ours."""
         try:
-            found = self._connection.types(self._reading)
+            return self._connection.types(self._reading)
         except DataError:  # only footers were read; and yet their words are Spark's
             raise DataError(
                 f"tables.{self.one.table.name}: Spark can't read {self.one.table.source}",
                 code="unreadable",
                 hint="the cluster must see the files under the paths that this machine sees them at",
             ) from None
-        self._schema = [
-            (name, type_) for name, type_ in self._schema if found.get(name, "").upper() == spark_type(type_)
-        ]
-        usable = {name.lower() for name, _ in self._schema}
-        # What Spark reads as something else is there for no query: writing a statement refuses it.
-        self.table = replace(self.table, columns={n: v for n, v in self.table.columns.items() if n in usable})
 
-    def show(self, *, proven: bool = False, bucketed: bool = False) -> None:
-        """Let statements read the rows; where nothing is proven, what doesn't fit is NULL.
+    def show(self, read: Collection[str], *, is_dealt_out: bool | None = None) -> None:
+        """Let statements read these columns, each of which was read in full and holds values of its type alone.
 
-        bucketed: Spark may group by the columns of buckets without a shuffle (Theorem BUCKET-1).
+        is_dealt_out: whether each row was found in its bucket: then Spark may group by the columns of buckets without a
+        shuffle (Theorem BUCKET-1). None: nobody has looked.
         """
-        listed = []
-        for name, type_ in self._schema:
-            test = None if proven else test_of(name, type_)
-            text = name_of(name) if test is None else f"CASE WHEN {test} THEN {name_of(name)} END"
-            listed.append(f"{text} AS {name_of(name.lower())}")
-        listed.append(f"concat_ws('#', {_HIDDEN}.file_path, {_HIDDEN}.row_index) AS {name_of(ROW)}")
-        self._connection.read(self._reading, listed, self.table.view, bucketed=bucketed)
+        self._is_dealt_out = is_dealt_out
+        columns = [column for name, column in self.columns.items() if name in read]
+        texts = [name_of(column.name) for column in columns]
+        self._name(self.table.view, columns, texts, bucketed=bool(is_dealt_out))
 
-    def examine(self) -> tuple[str, ...] | None:
-        """Read every value; None where one doesn't fit. Buckets are looked at row by row, and not relied on."""
-        raw, buckets = f"{self.table.view}_raw", self._reading.buckets
-        listed = [name_of(name) for name, _ in self._schema]
-        if buckets is not None and all(map(buckets.has, self._reading.addresses)):
-            listed.append(f"{buckets.test} AS `{_IN_BUCKET}`")
-        self._connection.read(self._reading, listed, raw)
-        tests = [f"COALESCE(BOOL_AND({test}), TRUE)" for n, t in self._schema if (test := test_of(n, t)) is not None]
-        read = [f"MAX({name_of(n)}) IS NULL" for n, t in self._schema if test_of(n, t) is None]
-        held = [f"COALESCE(BOOL_AND(`{_IN_BUCKET}`), TRUE)"] if len(listed) > len(self._schema) else []
-        asked = ", ".join(f"{e} AS c{i}" for i, e in enumerate([*held, *tests, *read]))
+    def whole(self) -> Table:
+        """The table with all columns, for the steward: what nobody has read is NULL where it doesn't fit its type."""
+        found = replace(self.table, view=f"{self.table.view}_whole")
+        if not self._has_whole:
+            columns = list(self.columns.values())
+            self._name(found.view, columns, [column.fitted for column in columns])
+            self._has_whole = True
+        return found
+
+    def _name(self, view: str, columns: Sequence[Column], texts: Sequence[str], *, bucketed: bool = False) -> None:
+        """Let statements read rows by this name: these texts as the columns, and where each row is."""
+        listed = [f"{text} AS {name_of(c.name.lower())}" for text, c in zip(texts, columns, strict=True)]
+        listed.append(f"concat_ws('#', {_HIDDEN}.file_path, {_HIDDEN}.row_index) AS {name_of(ROW)}")
+        self._connection.read(self._narrowed(columns), listed, view, bucketed=bucketed)
+
+    def _narrowed(self, columns: Sequence[Column], more: Columns = ()) -> Reading:
+        """The same files, of which Spark is told of these columns alone; of none, where none is asked for."""
+        kinds = {column.name: column.kind for column in columns} | dict(more)
+        return replace(self._reading, columns=tuple(kinds.items())) if kinds else self._reading
+
+    def examine(self, names: Sequence[str], until: Deadline | None = None) -> dict[str, tuple[str, ...] | None]:
+        """Read every value of these columns, a few at a time; None of one with a value that doesn't fit its type.
+
+        Of the whole source: whether each row is in its bucket, where there are buckets and nobody has looked yet. They
+        are looked at row by row, and not relied on.
+        """
+        shown: dict[str, tuple[str, ...] | None] = {}
+        columns = [self.columns[name] for name in names]
+        buckets = self._reading.buckets
+        if buckets is not None and self._is_dealt_out is None and all(map(buckets.has, self._reading.addresses)):
+            within = [f"{buckets.test} AS `{_IN_BUCKET}`"]
+            (held,) = self._asked(self._narrowed([], self._bucket_columns), within, [_all(f"`{_IN_BUCKET}`")], until)
+            shown[WHOLE_SOURCE] = (BUCKETED,) if held else ()
+
+        def read(some: Sequence[Column]) -> dict[str, tuple[str, ...] | None]:
+            names = [name_of(column.name) for column in some]
+            tests = [_all(c.test) if c.test is not None else f"MAX({name_of(c.name)}) IS NULL" for c in some]
+            found = self._asked(self._narrowed(some), names, tests, until)
+            fits = {c.name.lower(): c.test is None or fits for c, fits in zip(some, found, strict=True)}
+            return {name: (FITS,) if one else None for name, one in fits.items()}
+
+        return shown | read_in_groups(groups_of(columns), read, len(columns))
+
+    def _asked(self, reading: Reading, listed: list[str], tests: list[str], until: Deadline | None) -> list[bool]:
+        """What these tests show of all rows, over these expressions."""
+        view = f"{self.table.view}_{token_hex(4)}"  # a reading that was given up may still make its view
+        self._connection.read(reading, listed, view, until=until)
         try:
-            found = self._connection.arrow(f"SELECT {asked or '1 AS c0'} FROM {raw}", {})
+            texts = ", ".join(f"{test} AS c{i}" for i, test in enumerate(tests))
+            found = self._connection.arrow(f"SELECT {texts} FROM {view}", {}, until)
         finally:
-            self._connection.drop(raw)
-        shown = [found.column(i)[0].as_py() for i in range(len(held) + len(tests))]
-        if not all(shown[len(held) :]):
-            return None
-        return (FITS, BUCKETED) if held and shown[0] else (FITS,)
+            self._connection.drop(view)
+        return [bool(column[0].as_py()) for column in found.columns]
+
+
+def _all(test: str) -> str:
+    """That a test holds for every row where it isn't NULL."""
+    return f"COALESCE(BOOL_AND({test}), TRUE)"
 
 
 def _rows(files: Sequence[Path]) -> int | None:

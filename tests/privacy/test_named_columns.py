@@ -137,6 +137,35 @@ def test_wherever_a_query_names_it_it_is_read_before_anything_is_charged(
         assert spent == [0] and known(session) == {"id", "listed", "other"}
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t JOIN u ON t.id = u.id WHERE u.other > 5",
+        "SELECT COUNT(*) FROM t LEFT JOIN u ON t.id = u.id AND u.other > 5 WHERE listed > 2",
+        "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND other >= t.listed)",
+        "SELECT COUNT(*) FROM t WHERE id IN (SELECT id FROM u WHERE other > 5)",
+        "SELECT COUNT(*) FROM (SELECT id, listed FROM t UNION ALL SELECT id, other FROM u)",
+        "SELECT COUNT(*) FROM t JOIN (SELECT id, MAX(other) AS top FROM u GROUP BY id) AS q ON t.id = q.id AND top > 3",
+        "WITH t0 AS (SELECT id, other FROM u) SELECT COUNT(*) FROM t JOIN t0 ON t.id = t0.id WHERE t0.other > 5",
+    ],
+)
+def test_a_column_of_the_same_name_of_another_table_is_not_read(tmp_path: Path, sql: str) -> None:
+    """It can't be read, and would be told to be unreadable by a query that doesn't name it."""
+    write(tmp_path, other=not_utf8(100))
+    pq.write_table(pa.table({"id": range(100), "other": [i % 10 for i in range(100)]}), tmp_path / "u.parquet")
+    tables = {
+        "t": {"source": "t.parquet", "unit": "id", "columns": {"listed": {"min": 0, "max": 9}}},
+        "u": {"source": "u.parquet", "unit": "id"},
+    }
+    whole = {"budget": {"epsilon": 10**12}, "privacy": {"max_rows": 2}, "tables": tables}
+    with dpsql.connect(dpsql.Policy.from_dict(whole, folder=tmp_path), ledger=":memory:") as session:
+        assert session.query(sql, epsilon=EXACT).rows[0][0] > 0
+        assert known(session) == {"id", "listed"} and set(scan_facts(session._engine.promises()["u"])) == {
+            "id",
+            "other",
+        }
+
+
 def test_a_column_that_cannot_be_read_is_refused_for_nothing_and_the_others_are_answered(tmp_path: Path) -> None:
     write(tmp_path, third=not_utf8(100))
     ledger = tmp_path / "l.sqlite"

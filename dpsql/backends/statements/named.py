@@ -1,4 +1,4 @@
-"""Which columns of which tables a statement names."""
+"""Which columns of which tables a statement reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.sql.trees import nodes_of
-
 if TYPE_CHECKING:
     from dpsql.quote.model import ResponseStep, Step
 
@@ -19,6 +17,9 @@ NAMED = "columns named by statements of"
 
 Trees = Callable[["Step | ResponseStep"], Iterable[exp.Query]]
 """The statements that an engine runs for a step, in every form that it may choose."""
+
+Aliases = Mapping[str, str | None]
+"""What the FROM of one SELECT calls its sources: the name of the table; None for a subquery."""
 
 
 def columns_named_by(
@@ -53,17 +54,46 @@ def _named_in(step: Step | ResponseStep, engine: str, trees: Trees) -> Mapping[s
 
 
 def columns_named(statement: exp.Query) -> dict[str, set[str]]:
-    """For each name of a table, all names that stand for columns of it, in lower case; some may be other things'.
+    """For each name of a table, its columns that the statement reads, in lower case, and maybe some that it doesn't.
 
-    A column with a qualifier is one of the tables that have this alias anywhere; one without may be anybody's.
+    A column with a qualifier is of the source that the nearest SELECT around it calls so, as SQL resolves it; where
+    none does, it may be of any table. One without a qualifier may be of any table of a SELECT around it. So none is
+    missed: a query is charged, and its columns are there (Theorem SCAN-1, Parts of a source).
     """
-    called: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
-    for table in nodes_of(statement, exp.Table):
-        called.setdefault(table.alias_or_name, set()).add(table.name)
-        found.setdefault(table.name, set())
-    bare = {name for alias, names in called.items() if alias in names for name in [alias]}
-    for column in nodes_of(statement, exp.Column):
-        for name in called.get(column.table, ()) if column.table else bare:
-            found[name].add(column.name.lower())
+    anywhere: list[str] = []
+    waiting: list[tuple[exp.Expr, tuple[Aliases, ...]]] = [(statement, ())]
+    while waiting:  # parents first, with the SELECTs around each node, the nearest first
+        node, around = waiting.pop()
+        if isinstance(node, exp.Select):
+            around = (_aliases(node), *around)
+        elif isinstance(node, exp.Table):
+            found.setdefault(node.name, set())
+        elif isinstance(node, exp.Column):
+            name, tables = node.name.lower(), _tables_of(node, around)
+            if tables is None:
+                anywhere.append(name)
+            else:
+                for table in tables:
+                    found.setdefault(table, set()).add(name)
+        waiting += [(child, around) for child in node.iter_expressions()]
+    for names in found.values():
+        names.update(anywhere)
     return found
+
+
+def _aliases(select: exp.Select) -> Aliases:
+    start = select.args.get("from_")
+    sources = [*([] if start is None else [start.this]), *(join.this for join in select.args.get("joins") or ())]
+    return {source.alias_or_name: source.name if isinstance(source, exp.Table) else None for source in sources}
+
+
+def _tables_of(column: exp.Column, around: Iterable[Aliases]) -> list[str] | None:
+    """The tables that a column may be of; None where it may be of any."""
+    if not column.table:
+        return [table for aliases in around for table in aliases.values() if table is not None]
+    for aliases in around:
+        if column.table in aliases:
+            table = aliases[column.table]
+            return [] if table is None else [table]
+    return None

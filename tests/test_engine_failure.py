@@ -13,7 +13,10 @@ import pytest
 from support import cursor_of, duckdb_of
 
 import dpsql
-from dpsql.backends.duckdb.cursor import Cursor, Health
+from dpsql.backends.base import unread
+from dpsql.backends.duckdb import backend as backend_module
+from dpsql.backends.duckdb import scan
+from dpsql.backends.duckdb.cursor import Cursor, EngineEnded, Health
 
 ROWS = pa.table({"who": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
 POLICY = {
@@ -174,3 +177,123 @@ def test_health_notices_an_engine_that_does_nothing_any_more_whatever_the_error_
     connection.close()
     health.look(duckdb.IOException("disk"), connection)
     assert health.failed
+
+
+# ---------------------------------------------------------------- while a source is read in full
+
+
+def ending(cursor: Cursor) -> None:
+    """End the engine of a cursor, as a time that DuckDB can't hold does."""
+    cursor.register("bad", pa.table({"x": pa.array([2**62], pa.timestamp("s"))}))
+    with pytest.raises(duckdb.InternalException):
+        cursor.arrow("SELECT CAST(x AS VARCHAR) FROM bad")
+
+
+def findings(session: dpsql.Session) -> dict[str, bool]:
+    engine = session._engine
+    return engine.ledger.findings("t", engine.versions()["t"])
+
+
+@pytest.fixture
+def on_file(tmp_path: Path) -> dpsql.Policy:
+    """A file with a column that the policy doesn't list."""
+    pq.write_table(ROWS.append_column("y", pa.array([1, 2, 3])), tmp_path / "t.parquet")
+    whole = {**POLICY, "tables": {"t": {**POLICY["tables"]["t"], "source": "t.parquet"}}}  # type: ignore[index]
+    return dpsql.Policy.from_dict(whole, folder=tmp_path)
+
+
+def ended_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is read in full is read by an engine that has just ended."""
+    real = vars(backend_module)["prove"]
+
+    def prove(cursor: Cursor, *given: Any) -> Any:
+        ending(cursor)
+        return real(cursor, *given)
+
+    monkeypatch.setattr(backend_module, "prove", prove)
+
+
+def test_a_column_is_not_called_unreadable_because_the_engine_ended(
+    on_file: dpsql.Policy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each statement fails in an engine that has ended; that is found of no value, and recorded of none."""
+    ledger = tmp_path / "l.sqlite"
+    with dpsql.connect(on_file, ledger=ledger) as session:
+        before = findings(session)
+        with monkeypatch.context() as patched:
+            ended_before(patched)
+            with pytest.raises(dpsql.DataError) as failed:
+                session.query("SELECT COUNT(y) FROM t")
+        assert str(failed.value) == str(unread()) and failed.value.__cause__ is None
+        assert findings(session) == before and all(before.values()) and session.budget.spent.epsilon == 0
+        with pytest.raises(dpsql.DataError) as refused:
+            session.query("SELECT COUNT(y) FROM t")
+        assert refused.value.code == "engine-failed"
+    with dpsql.connect(on_file, ledger=ledger) as session:
+        assert session.query("SELECT COUNT(y) FROM t", epsilon=90).rows == [(3,)]
+
+
+def test_an_engine_that_ends_while_a_source_is_opened_is_told_from_unreadable_values(
+    on_file: dpsql.Policy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "l.sqlite"
+    with monkeypatch.context() as patched:
+        ended_before(patched)
+        with pytest.raises(dpsql.DataError) as failed:
+            dpsql.connect(on_file, ledger=ledger)
+    assert failed.value.code == "engine-failed" and "nothing of its values" in failed.value.message
+    assert "charged" not in str(failed.value) and failed.value.hint is not None
+    with dpsql.connect(on_file, ledger=ledger) as session:
+        assert all(findings(session).values()) and session.query("SELECT COUNT(*) FROM t", epsilon=90).rows == [(3,)]
+
+
+def test_what_was_read_before_the_engine_ended_is_not_recorded_either(
+    on_file: dpsql.Policy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Somebody else's statement ended it meanwhile: an engine that has failed is believed nothing."""
+    real = vars(backend_module)["prove"]
+
+    def prove(cursor: Cursor, *given: Any) -> Any:
+        found = real(cursor, *given)
+        ending(cursor)
+        return found
+
+    with dpsql.connect(on_file, ledger=tmp_path / "l.sqlite") as session:
+        before = findings(session)
+        monkeypatch.setattr(backend_module, "prove", prove)
+        with pytest.raises(dpsql.DataError) as failed:
+            session.query("SELECT COUNT(y) FROM t")
+        assert str(failed.value) == str(unread()) and findings(session) == before
+
+
+def test_a_reading_that_ends_the_engine_shows_nothing_of_the_other_columns() -> None:
+    """A value that kills DuckDB 2.0 when it is cast, beside a column without any such value."""
+    cursor = Cursor(duckdb.connect())
+    cursor.register("bad", pa.table({"n": [1], "x": pa.array([2**62], pa.timestamp("s"))}))
+    columns = [scan.Column("n", "BIGINT"), scan.Column("s", "VARCHAR")]
+    with pytest.raises(EngineEnded):
+        scan.examine(cursor, "(SELECT n, CAST(x AS VARCHAR) AS s FROM bad)", columns, validated=True)
+    cursor.close()
+
+
+def test_an_engine_that_ends_over_a_csv_file_has_not_found_it_malformed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_text("who,x\n1,2\n")
+    columns = {"who": {"type": "BIGINT"}, "x": {"type": "DOUBLE", "min": 0, "max": 9}}
+    whole = {**POLICY, "tables": {"t": {"source": "t.csv", "unit": "row", "columns": columns}}}
+    loaded, ledger = dpsql.Policy.from_dict(whole, folder=tmp_path), tmp_path / "l.sqlite"
+    real = Cursor.execute
+
+    def execute(self: Cursor, text: str) -> Cursor:
+        if "store_rejects" in text:
+            ending(self)
+        return real(self, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cursor, "execute", execute)
+        with pytest.raises(dpsql.DataError) as failed:
+            dpsql.connect(loaded, ledger=ledger)
+    assert failed.value.code == "engine-failed"
+    with dpsql.connect(loaded, ledger=ledger) as session:
+        assert all(findings(session).values())

@@ -16,7 +16,7 @@ from dpsql.backends.base import WHOLE_SOURCE, Codes, Deadline, Exact, Misread, V
 from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
-from dpsql.backends.duckdb.cursor import Cursor, Health, NoRoom, one_message
+from dpsql.backends.duckdb.cursor import Cursor, EngineEnded, Health, NoRoom, one_message
 from dpsql.backends.duckdb.dialect import DUCKDB, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
@@ -148,6 +148,10 @@ class DuckDB:
                     found = prove(cursor, one, [known[name] for name in columns if name in known])
                 except NoRoom as crowded:
                     raise self._no_room(one, str(crowded)) from None
+                except EngineEnded as ended:
+                    raise _ended(one, str(ended)) from None
+                if cursor.ended:  # by somebody else's statement: what it showed last may not be so
+                    raise _ended(one, "")
         return {
             name: None if proven is None else tuple(fact for fact in FACTS if getattr(proven, fact))
             for name, proven in found.items()
@@ -282,6 +286,17 @@ class DuckDB:
     def misread(self, one: Located) -> Misread:
         """What a CSV file holds that is passed over."""
         return misread(one)
+
+
+def _ended(one: Located, column: str) -> DataError:
+    """What is said while a source is opened; nothing is recorded, since nothing was shown."""
+    what = f"its column {column} was" if column else "it was"
+    return DataError(
+        f"tables.{one.table.name}: the engine failed for good while {what} read, which says nothing of its values",
+        code="engine-failed",
+        hint="open it again; if that fails in the same way, this DuckDB can't read the source: write it anew, or use "
+        "another version of DuckDB",
+    )
 
 
 def _trees(step: Step | ResponseStep) -> Iterator[exp.Query]:

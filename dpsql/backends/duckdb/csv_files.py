@@ -17,7 +17,7 @@ from threading import Lock
 
 import duckdb
 
-from dpsql.backends.duckdb.cursor import Cursor, NoRoom, is_crowded
+from dpsql.backends.duckdb.cursor import Cursor, EngineEnded, NoRoom, is_crowded
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
@@ -86,6 +86,8 @@ def examine_csv(table: Table, files: tuple[Path, ...], used: frozenset[str], con
         (number, *_), *_ = connection.execute(f"SELECT COUNT(*), COUNT(COLUMNS(*)) FROM ({rows})").fetchall()
         kinds = connection.execute("SELECT DISTINCT CAST(error_type AS VARCHAR) FROM reject_errors").fetchall()
     except duckdb.Error as error:
+        if connection.ended:
+            raise EngineEnded("") from None
         if is_crowded(error):
             raise NoRoom("") from None
         return None

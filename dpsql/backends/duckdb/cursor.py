@@ -44,6 +44,11 @@ class Cursor:
         self._health = health or Health()
         self.until: Deadline | None = None
 
+    @property
+    def ended(self) -> bool:
+        """Has an error ended the engine, one of this cursor's or of any other's that it shares its `Health` with?"""
+        return self._health.failed
+
     def execute(self, text: str) -> Cursor:
         """Run a statement; its rows are there to fetch."""
         self._stoppable(lambda: self._connection.execute(text))
@@ -133,6 +138,10 @@ def one_message() -> Iterator[None]:
 
 class NoRoom(Exception):
     """Reading a column (or a whole source: "") takes more memory, or disk for spilling, than the engine may have."""
+
+
+class EngineEnded(Exception):
+    """The engine ended while a column (or a whole source: "") was read, which says nothing of its values."""
 
 
 def is_crowded(error: duckdb.Error) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.backends.duckdb.cursor import Cursor, NoRoom, is_crowded
+from dpsql.backends.duckdb.cursor import Cursor, EngineEnded, NoRoom, is_crowded
 from dpsql.backends.duckdb.names import literal, paths, quoted
 from dpsql.backends.in_groups import groups_of, read_in_groups
 from dpsql.core.frozen import dataclass
@@ -112,7 +112,7 @@ WRITTEN = ("min", "min_value", "max", "max_value")
 """The statistics of a footer that are texts of values."""
 
 
-def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated: bool) -> Shown:
+def examine(connection: Cursor, rows: str, columns: Sequence[Column], *, validated: bool) -> Shown:
     """Read every value of these columns of the rows.
 
     validated: whoever made the rows made sure that text is UTF-8.
@@ -123,10 +123,11 @@ def examine(connection: Runs, rows: str, columns: Sequence[Column], *, validated
         found = connection.execute(f"SELECT {tests} FROM {rows}").fetchall()[0]
         return {c.name: Proven(fits=bool(found[2 * place + 1])) for place, c in enumerate(some)}
 
-    return read_in_groups(groups_of(columns), lambda some: _halved(read, some, lambda one: None), len(columns))
+    groups = groups_of(columns)
+    return read_in_groups(groups, lambda some: _halved(connection, read, some, lambda one: None), len(columns))
 
 
-def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[Column]) -> Shown:
+def examine_parquet(connection: Cursor, files: Sequence[Path], columns: Sequence[Column]) -> Shown:
     """Read every value of these columns of parquet files, row group by row group, a few columns at a time.
 
     DuckDB itself finds text that isn't UTF-8 when it reads parquet.
@@ -150,7 +151,7 @@ def examine_parquet(connection: Runs, files: Sequence[Path], columns: Sequence[C
         return examine(connection, read_parquet(files), [one], validated=True)[one.name]
 
     ordered = _alike([c for c in columns if c.ordered])
-    shown |= read_in_groups(ordered, lambda some: _halved(read, some, alone), len(columns), len(plain))
+    shown |= read_in_groups(ordered, lambda some: _halved(connection, read, some, alone), len(columns), len(plain))
     connection.execute(f"DROP TABLE IF EXISTS temp.{FOOTERS}")
     return shown  # where it fails, the table goes with its cursor
 
@@ -172,15 +173,24 @@ def _alike(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
 
 
 def _halved(
-    read: Callable[[Sequence[Column]], Shown], some: Sequence[Column], alone: Callable[[Column], Proven | None]
+    connection: Cursor,
+    read: Callable[[Sequence[Column]], Shown],
+    some: Sequence[Column],
+    alone: Callable[[Column], Proven | None],
 ) -> Shown:
-    """What `read` shows of columns; where it fails, of each half. alone: of a single column of which it fails."""
+    """What `read` shows of columns; where it fails, of each half. alone: of a single column of which it fails.
+
+    An engine that has ended fails of every column, whatever its values are: nothing is shown by it (Theorem SCAN-1).
+    """
     try:
         return read(some)
     except duckdb.Error as error:
+        if connection.ended:
+            raise EngineEnded(some[0].name if len(some) == 1 else "") from None
         if len(some) > 1:
             half = len(some) // 2
-            return _halved(read, some[:half], alone) | _halved(read, some[half:], alone)
+            first = _halved(connection, read, some[:half], alone)
+            return first | _halved(connection, read, some[half:], alone)
         if is_crowded(error):
             raise NoRoom(some[0].name) from None
         return {some[0].name: alone(some[0])}

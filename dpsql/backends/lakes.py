@@ -20,6 +20,8 @@ DELTA, ICEBERG = "delta:", "iceberg:"
 _HARMLESS = {"deletionVectors", "timestampNtz", "variantType", "vacuumProtocolCheck", "columnMapping"}
 """What a Delta table may ask of readers, where it is seen that no file has deletions or columns other names."""
 _PURGED = "rewrite it without them: OPTIMIZE, then REORG TABLE … APPLY (PURGE); or write it to a new table"
+_LISTED = "pip install -U 'deltalake>=1.5'"
+"""A version that lists deletion vectors, without which a table that may have some is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,11 @@ def _delta(table: Table, path: Path) -> Lake:
             "maps columns: their names aren't those in its files",
             "write it to a new table, without delta.columnMapping.mode",
         )
-    if "deletionVectors" in (protocol.reader_features or ()) and _has_deletions(found):
-        _refuse(table, "has deletion vectors: rows that are in its files and not in the table", _PURGED)
+    if "deletionVectors" in (protocol.reader_features or ()):
+        if not hasattr(found, "deletion_vectors"):
+            _refuse(table, f"may have deletion vectors, which deltalake {module.__version__} can't list", _LISTED)
+        if _has_deletions(found):
+            _refuse(table, "has deletion vectors: rows that are in its files and not in the table", _PURGED)
     # The library writes paths as in URLs, percent signs included.
     files = tuple(sorted(Path(unquote(str(uri).removeprefix("file://"))).resolve() for uri in uris))
     return Lake(files, f"delta {said.id} {version}")

@@ -32,4 +32,4 @@ def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     catalog = load_catalog("here")
     catalog.create_namespace("shop")
     yield catalog
-    catalog.close()
+    catalog.engine.dispose()

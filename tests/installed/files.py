@@ -166,7 +166,7 @@ def write(writer: str, kind: str, folder: Path) -> Written | None:
         return WRITERS[writer][0](kind, folder)
     except nothing:
         return None
-    except BaseException as panic:  # polars ends so where it has no such type
-        if type(panic).__name__ == "PanicException":
+    except BaseException as panic:  # polars ends so where it has no such type, and deltalake in a bare Exception
+        if type(panic).__name__ == "PanicException" or (writer == "Delta" and type(panic) is Exception):
             return None
         raise

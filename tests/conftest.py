@@ -16,7 +16,7 @@ from golden_files import Case, rewrite
 from named import Named
 from seeding import FRESH, Seeding
 from services import left_out
-from support import SPARK, WHOLE, Connect
+from support import PYTHON, SPARK, WHOLE, Connect
 from usual_signals import usual
 
 import dpsql
@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", default="1", help=f"of the noise in tests; {FRESH!r}: the operating system's")
     parser.addoption("--whole", action="store_true", help="run long randomised suites whole, not a sample")
     parser.addoption("--one-in", type=int, help="run one in so many of the quicker tests, and all that run everywhere")
+    parser.addoption("--python", help="of the environments of tests/installed: another one's path")
     parser.addoption("--spark", action="store_true", help="with --whole: all queries of shared suites on Spark, too")
 
 
@@ -41,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Seeding(config.getoption("--seed")))
     if config.getoption("--spark"):
         os.environ[SPARK] = "1"
+    if python := config.getoption("--python"):
+        os.environ[PYTHON] = python
     config.pluginmanager.register(time_limit)
     if not hasattr(config, "workerinput"):  # there reports of all workers come together
         config.pluginmanager.register(Named(config))

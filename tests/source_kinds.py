@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,8 @@ KINDS: dict[str, Callable[[pa.Table, Path], Placed]] = {
     "pandas": _pandas,
     "polars": _polars,
 }
+if "bloom_filter_options" not in signature(pq.write_table).parameters:  # as in pyarrow 17
+    del KINDS["parquet with bloom filters"]
 
 
 def csv_type(type_: pa.DataType) -> str:

@@ -22,6 +22,7 @@ Connect = Callable[..., dpsql.Session]
 T = TypeVar("T")
 WHOLE = "DPSQL_WHOLE"  # set where long randomised suites run whole (--whole)
 SPARK = "DPSQL_SPARK"  # set where the suites that Spark shares with DuckDB run, too (--spark)
+PYTHON = "DPSQL_TEST_PYTHON"  # of the environments of tests/installed (--python)
 
 
 def charge(ledger: Ledger, price: Cost, note: Mapping[str, object], **named: Any) -> Receipt:

@@ -17,7 +17,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from support import PYTHON
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpsql-tests"
@@ -61,7 +64,7 @@ def installed(extra: str = "", *, least: bool = False, pins: tuple[str, ...] = (
     name = "-".join(filter(None, (extra or "none", LEAST if least else "", *more)))
     with _locked():
         wheel = _wheel()
-        key = _digest([PROJECT], f"{sys.version_info[:2]}")
+        key = _digest([PROJECT], _version(_python()))
         place = CACHE / key / name
         if not (place / "made").is_file():
             _make(place, wheel, extra, least, pins, later)
@@ -71,9 +74,20 @@ def installed(extra: str = "", *, least: bool = False, pins: tuple[str, ...] = (
     return Installed(name, place / "bin" / "dpsql")
 
 
+def _python() -> str:
+    """The Python of the environments: that of the tests, unless --python names another one."""
+    return os.environ.get(PYTHON) or sys.executable
+
+
+@cache
+def _version(python: str) -> str:
+    command = [python, "-c", "import sys; print(sys.version_info[:2])"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def _make(place: Path, wheel: Path, extra: str, least: bool, pins: tuple[str, ...], later: str) -> None:
     shutil.rmtree(place, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    subprocess.run([_python(), "-m", "venv", str(place)], check=True)
     wanted = [f"{wheel}[{extra}]" if extra else str(wheel), *pins]
     if least:
         wanted += map(lowest, [*declared()[""], *(declared()[extra] if extra else [])])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from dpsql.policy.model import Policy
     from dpsql.quote.model import Quote
-    from dpsql.remote.connect import connect
+    from dpsql.remote import connect
     from dpsql.session import Engine, Session
 
 __version__ = VERSION
@@ -54,7 +54,7 @@ _LAZY = {
     "Quote": "dpsql.quote.model",
     "Engine": "dpsql.session",
     "Session": "dpsql.session",
-    "connect": "dpsql.remote.connect",
+    "connect": "dpsql.remote",
     "verify": "dpsql.answer.receipts",
 }
 

@@ -9,7 +9,7 @@ import pytest
 from pages import ROOT, Runner, blocks, difference, widened
 from sqlalchemy.dialects import registry
 
-from dpsql.jobs.model import KINDS, ONCE_PER
+from dpsql.jobs.job import KINDS, ONCE_PER
 from dpsql.jobs.read import FORMATS, JOB, QUERY
 
 registry.register("dpsql", "dpsql.dbapi.dialect", "Dialect")  # as the entry point does in an installation

@@ -205,7 +205,7 @@ def opened(
 
     quiet: without a sign of life on a terminal, where data are opened for the first time.
     """
-    from dpsql.remote.connect import connect
+    from dpsql.remote import connect
 
     careful()
     token = os.environ.get("DPSQL_TOKEN") if server else None

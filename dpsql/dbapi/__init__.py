@@ -7,20 +7,7 @@ what is stored or needs no private row is answered, and everything else is refus
 
 from __future__ import annotations
 
-from dpsql.dbapi.connection import Connection, connect
-from dpsql.dbapi.cursor import Cursor
-from dpsql.dbapi.exceptions import (
-    DatabaseError,
-    DataError,
-    Error,
-    IntegrityError,
-    InterfaceError,
-    InternalError,
-    NotSupportedError,
-    OperationalError,
-    ProgrammingError,
-    Warning,
-)
+from dpsql.dbapi.connection import Connection, Cursor, connect
 from dpsql.dbapi.types import (
     BINARY,
     DATETIME,
@@ -28,12 +15,22 @@ from dpsql.dbapi.types import (
     ROWID,
     STRING,
     Binary,
+    DatabaseError,
+    DataError,
     Date,
     DateFromTicks,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
     Time,
     TimeFromTicks,
     Timestamp,
     TimestampFromTicks,
+    Warning,
 )
 
 apilevel = "2.0"

@@ -1,10 +1,23 @@
-"""The type objects and constructors of PEP 249."""
+"""The type objects, constructors and exceptions of PEP 249, and which refusal becomes which exception.
+
+Warning
+Error
+├── InterfaceError         a connection or a cursor is closed, or an argument isn't understood
+└── DatabaseError
+    ├── ProgrammingError   the text is refused, or can't be answered privately, or names no ε
+    ├── OperationalError   the budget, the policy, the ledger or the data don't allow it
+    ├── NotSupportedError
+    └── DataError, IntegrityError, InternalError: never raised
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from typing import Any
 
+from dpsql.core import errors
 from dpsql.core.frozen import dataclass
 
 Arrow = Any
@@ -62,3 +75,57 @@ def described(field: Arrow) -> Description:
     if is_.is_binary(kind) or is_.is_large_binary(kind):
         code = BINARY
     return field.name, code, None, None, None, None, None
+
+
+class Warning(Exception):
+    """Something important happened; never raised."""
+
+
+class Error(Exception):
+    """Base of what is raised here. refusal: what dpsql said, with its code, hint and place, or None."""
+
+    refusal: errors.Error | None = None
+
+
+class InterfaceError(Error):
+    """About the interface, and not the database."""
+
+
+class DatabaseError(Error):
+    """About the database."""
+
+
+class DataError(DatabaseError):
+    """About values; never raised."""
+
+
+class OperationalError(DatabaseError):
+    """The budget, the policy, the ledger or the data don't allow it."""
+
+
+class IntegrityError(DatabaseError):
+    """About keys; never raised."""
+
+
+class InternalError(DatabaseError):
+    """About the database's own state; never raised."""
+
+
+class ProgrammingError(DatabaseError):
+    """The query is refused."""
+
+
+class NotSupportedError(DatabaseError):
+    """What this database doesn't do."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise refusals as exceptions of PEP 249, with the same text."""
+    try:
+        yield
+    except errors.Error as refusal:
+        refused = isinstance(refusal, errors.SQLError | errors.PrivacyError)
+        error = (ProgrammingError if refused else OperationalError)(str(refusal))
+        error.refusal = refusal
+        raise error from refusal

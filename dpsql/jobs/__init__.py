@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from dpsql.jobs.model import Job
-from dpsql.jobs.perform import run
+from dpsql.jobs.job import Job
+from dpsql.jobs.perform import Line, Report, run
 from dpsql.jobs.read import read_job
-from dpsql.jobs.report import Line, Report
 
 __all__ = ["Job", "Line", "Report", "read_job", "run"]

@@ -13,8 +13,7 @@ from typing import Any
 
 from dpsql.answer.files import ENDINGS
 from dpsql.core.errors import Error, PolicyError
-from dpsql.jobs.model import KINDS, ONCE_PER, Job, Kind, Parameter, Query
-from dpsql.jobs.parameters import value_of
+from dpsql.jobs.job import KINDS, ONCE_PER, Job, Kind, Parameter, Query, value_of
 from dpsql.options import Request
 from dpsql.policy.reader import Section, show
 

@@ -20,13 +20,11 @@ from dpsql.core.concurrency import ReleaseTime
 from dpsql.core.cost import Cost
 from dpsql.core.errors import DataError, ServerError
 from dpsql.explain.explanation import Explanation
-from dpsql.server.audit import Audit, hash_of
-from dpsql.server.budgets import Budget, Outlook, warning_of
-from dpsql.server.failures import for_the_log, new_incident, outward
+from dpsql.server.audit import Audit, Metrics, hash_of
 from dpsql.server.idempotency import Flights
-from dpsql.server.limits import Buckets, Kind, Slots
-from dpsql.server.metrics import Metrics
-from dpsql.server.requests import Options, checked_options
+from dpsql.server.limits import Buckets, Budget, Kind, Outlook, Slots, warning_of
+from dpsql.server.options import Options, checked_options
+from dpsql.server.replies import for_the_log, new_incident, outward
 from dpsql.server.settings import Settings
 from dpsql.server.tokens import Who
 from dpsql.session import Engine, Session

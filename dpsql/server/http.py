@@ -20,11 +20,9 @@ from dpsql.answer.render import encode_all
 from dpsql.core.errors import Error, ServerError
 from dpsql.remote.wire import MEDIA, pack
 from dpsql.server.core import Core
-from dpsql.server.failures import new_incident, outward
 from dpsql.server.guard import Guard
-from dpsql.server.login import COOKIE, HOURS, Logins
-from dpsql.server.oidc import Issuer
-from dpsql.server.openapi import document
+from dpsql.server.login import COOKIE, HOURS, Issuer, Logins
+from dpsql.server.options import document
 from dpsql.server.page import NOT_BUILT, PAGE
 from dpsql.server.replies import (
     answer_reply,
@@ -33,6 +31,8 @@ from dpsql.server.replies import (
     error_reply,
     explain_reply,
     history_reply,
+    new_incident,
+    outward,
     prices_reply,
     receipt_reply,
     status_of,

@@ -13,9 +13,8 @@ import uvicorn
 
 from dpsql.server.core import Core
 from dpsql.server.http import Http
-from dpsql.server.ports import open_port
 from dpsql.server.postgres.server import PostgresPort
-from dpsql.server.settings import Settings
+from dpsql.server.settings import Settings, open_port
 from dpsql.server.tokens import Who
 from dpsql.session import Engine
 

@@ -6,11 +6,14 @@
     [postgres]   port
 
 Keys of [server] may come from the environment instead: DPSQL_SERVER_PORT=8080.
+
+A port to listen on; or in words why there is none.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import socket
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -226,3 +229,16 @@ def _toml(file: Path) -> dict[str, Any]:
         raise PolicyError(f"{file} can't be read", code="server-file", hint="it is a TOML text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{file}: {error}", code="server-file", hint="write it as TOML") from None
+
+
+def open_port(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that listens; PolicyError where it can't. setting: what names the port. 0: any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError:
+        raise PolicyError(
+            f"{setting}: the server can't listen on {host}, port {port}",
+            code="server-port",
+            hint="something else may listen there: name another port, or 0 for any that is free",
+        ) from None

@@ -17,7 +17,7 @@ from click.testing import Result
 
 import dpsql as package
 from dpsql.jobs import perform, read_job, run
-from dpsql.jobs.records import Records
+from dpsql.jobs.work import Records
 
 Run = Callable[..., Result]
 

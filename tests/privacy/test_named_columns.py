@@ -29,7 +29,7 @@ from dpsql.backends.duckdb.cursor import Cursor, NoRoom, one_message
 from dpsql.core.doing import done_now
 from dpsql.core.types import Type
 from dpsql.refresh.promises import AT_ONCE
-from dpsql.server.failures import for_the_log, outward
+from dpsql.server.replies import for_the_log, outward
 from dpsql.steward.seen import nulls_and_values
 
 EXACT = 10**9

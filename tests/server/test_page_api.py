@@ -9,7 +9,7 @@ import pytest
 from servers import Server
 
 import dpsql
-from dpsql.server.openapi import document
+from dpsql.server.options import document
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 

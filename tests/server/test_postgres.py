@@ -31,9 +31,9 @@ from postgres_ports import COLUMNS, TABLES, Port, Raw, make_policy
 from services import needs
 
 from dpsql.core.errors import EngineError, Error, PolicyError
-from dpsql.server.postgres import connection, entering, messages, rewrite
-from dpsql.server.postgres.errors import Refused, position
+from dpsql.server.postgres import connection, messages, rewrite
 from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
+from dpsql.server.postgres.results import Refused, position
 from dpsql.server.postgres.server import PostgresPort
 from dpsql.server.postgres.types import wire_of
 from dpsql.server.postgres.values import decoded, parameter_types
@@ -539,7 +539,7 @@ def test_a_message_that_is_too_long_or_none_ends_the_connection(port: Port) -> N
 
 
 def test_a_client_that_is_too_slow_to_say_who_it_is_is_hung_up_on(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entering, "TO_ENTER", 0.3)
+    monkeypatch.setattr("dpsql.server.postgres.wire.TO_ENTER", 0.3)
     with socket.create_connection(("127.0.0.1", port.port.port), timeout=10) as client:
         client.sendall(b"\0\0")
         assert client.recv(1) == b""

@@ -22,7 +22,7 @@ from servers import CITIES, POLICY, Server, make_policy
 
 import dpsql
 from dpsql.server.idempotency import MOST, Flights
-from dpsql.server.openapi import document
+from dpsql.server.options import document
 
 COUNT = "SELECT city, COUNT(*) AS n FROM visits WHERE minutes > {} GROUP BY city"
 

@@ -14,8 +14,7 @@ from joserfc.jwk import ECKey, OctKey
 from servers import Server
 
 import dpsql
-from dpsql.server.login import Logins
-from dpsql.server.oidc import Issuer
+from dpsql.server.login import Issuer, Logins
 from dpsql.server.settings import Oidc, read_settings
 from dpsql.server.tokens import Tokens, Who
 

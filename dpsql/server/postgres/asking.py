@@ -24,8 +24,7 @@ from dpsql.core.parameters import Parameters
 from dpsql.dbapi.settings import keywords, said_in
 from dpsql.server.core import Core, Who
 from dpsql.server.postgres import rewrite, types
-from dpsql.server.postgres.errors import Refused
-from dpsql.server.postgres.results import Field, Result, answered, fields_of, texts, wire_of_type
+from dpsql.server.postgres.results import Field, Refused, Result, answered, fields_of, texts, wire_of_type
 from dpsql.server.postgres.settings import VERSION_TEXT, Settings
 from dpsql.server.postgres.twin import Twin
 from dpsql.server.postgres.types import wire_of

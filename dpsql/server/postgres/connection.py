@@ -14,13 +14,11 @@ from dpsql.core.frozen import dataclass
 from dpsql.server.core import Who
 from dpsql.server.postgres import messages as m
 from dpsql.server.postgres.asking import Asker, Statement
-from dpsql.server.postgres.entering import Doors, let_in
-from dpsql.server.postgres.errors import Refused, incident_of, said_of
-from dpsql.server.postgres.results import Field, Result
+from dpsql.server.postgres.results import Field, Refused, Result, incident_of, said_of
 from dpsql.server.postgres.settings import REPORTED
 from dpsql.server.postgres.twin import GivenUp, Twin
 from dpsql.server.postgres.values import decoded
-from dpsql.server.postgres.wire import Gone, Wire
+from dpsql.server.postgres.wire import Doors, Gone, Wire, let_in
 from dpsql.sql.statements import statements
 
 T = TypeVar("T")

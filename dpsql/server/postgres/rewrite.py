@@ -17,8 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.core.frozen import dataclass
-from dpsql.server.postgres.functions import FUNCTIONS, SYSTEM_OIDS
-from dpsql.server.postgres.relations import INFORMATION_SCHEMA, PG_CATALOG
+from dpsql.server.postgres.relations import FUNCTIONS, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_OIDS
 from dpsql.sql.dialect import DIALECT
 
 MAX_LENGTH = 30_000  # characters of a query; those of clients have up to 10,000

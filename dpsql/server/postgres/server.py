@@ -18,11 +18,11 @@ from time import monotonic
 
 from dpsql.core.errors import PolicyError
 from dpsql.server.core import Core, Who
-from dpsql.server.ports import open_port
 from dpsql.server.postgres.connection import Connection
-from dpsql.server.postgres.errors import Refused
+from dpsql.server.postgres.results import Refused
 from dpsql.server.postgres.twin import Twin
 from dpsql.server.postgres.wire import Wire
+from dpsql.server.settings import open_port
 
 MOST, MOST_UNKNOWN, MOST_EACH = 200, 40, 30  # connections: of all, of those not yet known, of one analyst
 

@@ -13,8 +13,8 @@ from dpsql.core import VERSION
 from dpsql.core.errors import Error
 from dpsql.dbapi.settings import OPTIONS, PREFIX, changed, with_options
 from dpsql.options import Request
-from dpsql.server.postgres.errors import Refused, said_of
 from dpsql.server.postgres.messages import Said
+from dpsql.server.postgres.results import Refused, said_of
 
 SERVER_VERSION = "15.0"
 """Whose catalogs and protocol are spoken: clients choose their queries by it."""

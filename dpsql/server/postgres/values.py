@@ -14,7 +14,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.server.postgres import types
-from dpsql.server.postgres.errors import Refused
+from dpsql.server.postgres.results import Refused
 from dpsql.sql.dialect import DIALECT
 
 _DIALECT = Dialect.get_or_raise(DIALECT)

@@ -1,29 +1,71 @@
-"""The OpenAPI document: what the HTTP API takes and gives, from the fields that a request has."""
+"""What a request may ask for besides its SQL: each option of its kind, and never who asks; and the OpenAPI document."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 from dpsql.core import VERSION
-from dpsql.options import Request
+from dpsql.core.errors import ServerError
+from dpsql.options import REMOVED, Request
+from dpsql.remote.wire import read_parameters
+
+Options = Mapping[str, Any]
 
 Json = dict[str, Any]
+Kind = tuple[tuple[type, ...], Json]
+"""The Python types that a value may have, and its JSON Schema."""
 
-_NUMBER: Json = {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 100}]}
-_LIMIT: Json = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "const": "auto"}]}
-_TYPES: dict[str, Json] = {
+_NUMBER: Kind = (
+    (str, int, float, Fraction),
+    {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 100}]},
+)
+_LIMIT: Kind = (
+    (int, str),
+    {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "const": "auto"}]},
+)
+_KINDS: Mapping[str, Kind] = {
     "epsilon": _NUMBER,
     "delta": _NUMBER,
-    "accuracy": _NUMBER,
     "max_rows": _LIMIT,
     "max_rows_per_group": _LIMIT,
     "max_groups": _LIMIT,
-    "mechanism": {"type": "string"},
-    "fresh": {"type": "boolean"},
-    "confidence": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-    "params": {"anyOf": [{"type": "array"}, {"type": "object"}]},
+    "mechanism": ((str,), {"type": "string"}),
+    "fresh": ((bool,), {"type": "boolean"}),
+    "accuracy": _NUMBER,
+    "confidence": ((int, float), {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+    "params": ((list, tuple, dict), {"anyOf": [{"type": "array"}, {"type": "object"}]}),
 }
+assert _KINDS.keys() == {f.name for f in fields(Request)}
+
+
+def checked_options(options: Options) -> dict[str, Any]:
+    """The options of a request that were said, each of its kind; who asks is never one of them."""
+    for name, value in options.items():
+        if name in REMOVED:
+            continue
+        if name not in _KINDS:
+            hint = "who asks is known by the token" if name in ("analyst", "name", "user", "role") else None
+            raise _bad(f"{name!r} isn't an option of a query", hint or f"known are {', '.join(_KINDS)}")
+        types, _ = _KINDS[name]
+        wrong = isinstance(value, bool) and bool not in types
+        if value is not None and (wrong or not isinstance(value, types)):
+            raise _bad(f"the option {name} can't be {type(value).__name__}", "see /openapi.json for what it may be")
+    said = {name: value for name, value in options.items() if value is not None}
+    if "params" in said:
+        try:
+            said["params"] = read_parameters(said["params"])
+        except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError):
+            raise _bad("a parameter isn't a value", 'write a date as {"date": "2024-01-31"}') from None
+    return said
+
+
+def _bad(message: str, hint: str) -> ServerError:
+    return ServerError(message, code="bad-request", hint=hint)
+
+
 _STATUSES = {
     "401": "the server doesn't know who asks",
     "402": "the budget can't pay for it",
@@ -50,7 +92,7 @@ _INSIDE: Json = {
 def document() -> Json:
     """The whole document."""
     ask: Json = {"sql": {"type": "string"}}
-    ask |= {f.name: {**_TYPES[f.name], "description": f.metadata["help"]} for f in fields(Request)}
+    ask |= {f.name: {**_KINDS[f.name][1], "description": f.metadata["help"]} for f in fields(Request)}
     query: Json = {"type": "object", "required": ["sql"], "properties": ask, "additionalProperties": False}
     asked = {"requestBody": {"required": True, "content": {"application/json": {"schema": query}}}}
     formats = {

@@ -27,8 +27,8 @@ from dpsql.core.errors import DataError, LedgerError, PolicyError, nearest
 from dpsql.core.extras import NEEDED, require
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
+from dpsql.policy.keys import from_environment
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
-from dpsql.policy.read import from_environment
 from dpsql.quote.indexed import Owned
 from dpsql.quote.model import ResponseStep, Step
 from dpsql.quote.plan_cache import PlanCache
@@ -75,7 +75,7 @@ class Shared:
         """Find the sources as they are now, and open them."""
         # An object from Python has no stamp. Theorem VERSION-1: where versions are taken as they come, each opening is
         # an event, equal rows or not.
-        event = secrets.token_hex(16) if self.policy.on_change == "accept" else ""
+        event = secrets.token_hex(16) if self.policy.data.on_change == "accept" else ""
         found = self._kind.locate(self.policy, self._given)
         located = tuple(one if one.object is None else replace(one, event=event) for one in found)
         marks = file_marks(located)

@@ -74,7 +74,7 @@ def connect(
     """
     name = checked_analyst(analyst)
     engine = Engine.open(policy, sources=sources, ledger=ledger, strict_engine=strict_engine)
-    if engine.stale is not None and engine.policy.on_change == "refuse":
+    if engine.stale is not None and engine.policy.data.on_change == "refuse":
         engine.close()
         raise engine.stale
     return Session(engine, name, owner=True)

@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,8 +19,19 @@ from click.testing import CliRunner
 from dpsql.cli.main import cli
 from dpsql.core.errors import PolicyError
 from dpsql.policy import keys
-from dpsql.policy.model import Policy
+from dpsql.policy.model import (
+    LIMITS,
+    Budget,
+    Column,
+    ColumnUnit,
+    Data,
+    LinkedUnit,
+    Policy,
+    Privacy,
+    Table,
+)
 from dpsql.policy.reference import json_schema, reference
+from dpsql.policy.settings import BackendSettings, EngineSettings
 
 ROOT = Path(__file__).parents[1]
 BASE: dict[str, Any] = {"budget": {"epsilon": 1}, "tables": {"t": {"source": "t.parquet", "unit": "u"}}}
@@ -124,11 +136,51 @@ def test_every_key_is_documented_in_a_sentence_with_an_example(part: keys.Part, 
     assert f"| `{key.name}` | {key.text}" in shown
 
 
+MADE = (  # without a value of its own: ANCHOR, whose value is the command
+    (keys.BUDGET, Budget), (keys.PRIVACY, Privacy), (keys.ENGINE, EngineSettings), (keys.BACKEND, BackendSettings),
+    (keys.DATA, Data), (keys.TABLE, Table), (keys.UNIT_COLUMN, ColumnUnit), (keys.UNIT_LINK, LinkedUnit),
+    (keys.COLUMN, Column), (keys.POLICY, Policy),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "made"), MADE, ids=lambda one: getattr(one, "__name__", getattr(one, "path", "")))
+def test_every_key_is_a_field_of_the_model(part: keys.Part, made: type[Any]) -> None:
+    """So that a new key needs a line and a field, and no code that carries it from one to the other."""
+    elsewhere = {
+        Table: ({*LIMITS}, {"name", "limits"}),
+        Column: ({"bounds"}, {"name"}),
+        Policy: (set(), {"path", "base", "digest"}),
+    }
+    kept, given = elsewhere.get(made, (set(), set()))
+    assert set(part.names) - kept == {field.name for field in fields(made)} - given
+    assert sorted(part.path for part in (*keys.PARTS, keys.POLICY)) == sorted(
+        part.path for part in (*(part for part, _ in MADE), keys.ANCHOR)
+    )
+
+
+@pytest.mark.parametrize(("part", "key"), sections(), ids=lambda one: getattr(one, "path", getattr(one, "name", "")))
+def test_a_default_that_is_a_value_is_what_holds_without_the_key(part: keys.Part, key: keys.Key) -> None:
+    try:
+        default = tomllib.loads(f"x = {key.default}", parse_float=Decimal)["x"]
+    except tomllib.TOMLDecodeError:
+        assert not key.default or re.search(r"[a-z]", key.default), key.default  # in words
+        return
+    beside = {"share": {"bounds": "auto"}, "skewed": {"kind": "spark", "url": "local[2]"}}.get(key.name, {})
+    without = placed(part, key.name, default)
+    within = without
+    for step in part.path.replace("<table>", "t").replace("<column>", "c").split("."):
+        within = within[step]
+    within |= beside
+    written = Policy.from_dict(without)
+    del within[key.name]
+    assert written == Policy.from_dict(without)
+
+
 def test_the_reader_asks_for_no_key_that_is_not_declared() -> None:
     """The literal keys that the readers ask a section for; an undeclared one could never be written."""
     declared = {key.name for _, key in sections()} | set(keys.POLICY.names)
-    asking = {"text", "flag", "count", "choice", "parsed", "attempt", "names", "section", "missing", "wrong"}
-    for file in ("read.py",):
+    asking = {"text", "flag", "count", "choice", "parsed", "attempt", "names", "section", "missing", "wrong", "get"}
+    for file in ("keys.py", "checks.py"):
         tree = ast.parse((ROOT / "dpsql" / "policy" / file).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in asking:

@@ -1,6 +1,6 @@
 """policy.toml -> Policy: who is protected, what is publicly known of the data, and what may be spent.
 
-This file says what a policy is; read.py reads one and reports every mistake with its key path.
+This file says what a policy is; keys.py reads one and reports every mistake with its key path.
 Names are case-insensitive: mappings are keyed by the lower-cased name, the values keep the steward's spelling.
 """
 
@@ -29,6 +29,8 @@ OnChange: TypeAlias = Literal["refuse", "accept"]
 SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb", "catalog"]
 SEPARATORS = (",", ";", "\t", "|")
 """What may stand between the fields of a CSV file."""
+LIMITS = ("max_rows", "max_rows_per_group", "max_groups")
+"""Limits of one unit's contribution: keys of [privacy] and of a table, and fields of Privacy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,14 @@ class Table:
     """One table that SQL may name. `source` is as written; None means an object passed from Python."""
 
     name: str
-    source: str | None
-    table: str | None
-    public: bool
-    unit: Unit | None  # None iff public
-    rows_per_unit: int | None
-    key: tuple[str, ...] | None
-    columns: Mapping[str, Column]
-    limits: Mapping[str, Limit] = field(default_factory=dict)  # of one unit's contribution, by the names in Privacy
+    source: str | None = None
+    table: str | None = None
+    public: bool = False
+    unit: Unit | None = None  # None iff public
+    rows_per_unit: int | None = None
+    key: tuple[str, ...] | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # by the names in LIMITS
     separator: str | None = None  # of a CSV file's fields; None: as its ending says
 
     def column(self, name: str) -> Column | None:
@@ -136,24 +138,31 @@ class Privacy:
 
 
 @dataclass(frozen=True, slots=True)
+class Data:
+    """What becomes of data that was written anew."""
+
+    on_change: OnChange = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """A policy without mistakes: what can be checked without the data has been checked."""
 
     budget: Budget
-    privacy: Privacy
     tables: Mapping[str, Table]
-    path: Path | None = None
-    base: Path | None = None  # folder of a policy that didn't come from a file
+    privacy: Privacy = Privacy()
     engine: EngineSettings = EngineSettings()
     backend: BackendSettings = BackendSettings()
-    on_change: OnChange = "refuse"  # [data]: what becomes of data that was written anew
+    data: Data = Data()
+    path: Path | None = None
+    base: Path | None = None  # folder of a policy that didn't come from a file
     digest: str = field(default="", compare=False)
     """SHA-256 of the file, or of the mapping that it was read from as canonical JSON: what receipts call it by."""
 
     @classmethod
     def load(cls, path: str | Path, *, sources: Iterable[str] = ()) -> Policy:
         """Read a policy file. `sources` names the tables that come as Python objects and need no source."""
-        from dpsql.policy.read import read
+        from dpsql.policy.keys import read
 
         path = Path(path).absolute()
         content = _content(path)
@@ -168,7 +177,7 @@ class Policy:
 
         Without `sources`, tables may lack a source: whoever opens them checks.
         """
-        from dpsql.policy.read import read
+        from dpsql.policy.keys import read
 
         base = None if folder is None else Path(folder).absolute()
         loaded = read(policy, path=None, base=base, sources=sources)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, DecimalException
 from fractions import Fraction
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dpsql.core.errors import Error, PolicyError, nearest
 from dpsql.core.limit import AUTO, Choose, Limit
@@ -75,7 +75,8 @@ class Section:
     ) -> None:
         self.path = path
         self.mistakes = mistakes
-        self.entries: dict[str, object] = {}
+        self.entries: dict[str, object] = {}  # as written
+        self.values: dict[str, Any] = {}  # as read
         self.readable = isinstance(value, Mapping)
         if not isinstance(value, Mapping):
             self.note(
@@ -362,28 +363,6 @@ def sort_of(value: Value | Bound) -> str:
 def is_number(type: str) -> bool:
     """Does a column of this type hold numbers?"""
     return _sort_of_type(type) == "a number"
-
-
-def read_share(written: object) -> Fraction:
-    """A part of a query's ε: more than 0, and at most half."""
-    return _share(written, Decimal("0.5"), "write share = 0.1")
-
-
-def read_keys_share(written: object) -> Fraction:
-    """The part of a query's ε that finds keys: something is left to measure them."""
-    return _share(written, Decimal("0.95"), "write keys_share = 0.5, or leave it out")
-
-
-def _share(written: object, most: Decimal, hint: str) -> Fraction:
-    number = exact_decimal(written) if not isinstance(written, str) else None
-    if number is None or not Decimal("0.001") <= number <= most:
-        raise Unfit(f"must be a number from 0.001 to {most}, not {show(written)}", hint)
-    return Fraction(number)
-
-
-def read_share_or_none(written: object) -> Fraction:
-    """A part of a query's ε that may be 0."""
-    return Fraction(0) if written == 0 and not isinstance(written, bool) else read_share(written)
 
 
 def _sort_of_type(type: str) -> str | None:

@@ -28,7 +28,7 @@ def reference() -> str:
         lines += [part.text, "", "| key | what it says | for instance | if it isn't there |", "|---|---|---|---|"]
         for key in part.keys:
             without = "**it must be there**" if key.needed else key.default or "–"
-            lines.append(f"| `{key.name}` | {key.text}{_options(key.form)} | `{key.example}` | {without} |")
+            lines.append(f"| `{key.name}` | {key.text}{_options(key.kind.form)} | `{key.example}` | {without} |")
     return "\n".join(lines) + "\n"
 
 

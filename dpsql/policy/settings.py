@@ -6,11 +6,10 @@ Times, sizes and numbers are read as people write them, in the policy or in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dpsql.core.frozen import dataclass
 from dpsql.policy.reader import Unfit, exact_decimal, show
@@ -62,8 +61,8 @@ class EngineSettings:
 
 # ---------------------------------------------------------------- as they are written
 
-MOST_THREADS = 1024
-LONGEST = 30 * 86400  # seconds
+MAX_THREADS = 1024
+MAX_SECONDS = 30 * 86400  # of a timeout
 
 _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600), "d": Fraction(86400)}
 _UNITS = {unit.lower(): unit for unit in ("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")}
@@ -82,7 +81,7 @@ def read_timeout(written: object) -> Duration:
     number = exact_decimal(match[1] if match else None if isinstance(written, str) else written)
     unit = (match and match[2]) or "s"
     seconds = None if number is None else Fraction(number) * _SECONDS[unit]
-    if number is None or seconds is None or not Fraction(1, 1000) <= seconds <= LONGEST:
+    if number is None or seconds is None or not Fraction(1, 1000) <= seconds <= MAX_SECONDS:
         raise Unfit(f"must be a time from 1ms to 30d, not {show(written)}", 'write timeout = "10m", or seconds')
     return Duration(seconds, f"{_plain(number)}{unit}")
 
@@ -110,8 +109,8 @@ def read_threads(written: object) -> int:
     """How many threads a statement may use."""
     plain = isinstance(written, str) and re.fullmatch(r"\s*\d{1,6}\s*", written, re.ASCII)
     number = int(written) if plain and isinstance(written, str) else written
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_THREADS:
-        raise Unfit(f"must be a whole number from 1 to {MOST_THREADS:,}, not {show(written)}", "write threads = 4")
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_THREADS:
+        raise Unfit(f"must be a whole number from 1 to {MAX_THREADS:,}, not {show(written)}", "write threads = 4")
     return number
 
 
@@ -120,15 +119,6 @@ def read_folder(written: object) -> Path:
     if not isinstance(written, str) or not written or "\0" in written:
         raise Unfit(f"must be a non-empty text, not {show(written)}", 'write folder = "/var/tmp"')
     return Path(written)
-
-
-READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
-    "timeout": (read_timeout, "10m"),
-    "memory": (read_memory, "4GB"),
-    "threads": (read_threads, "4"),
-    "spill": (read_spill, "64GB"),
-    "folder": (read_folder, "/var/tmp"),
-}
 
 
 def _size(written: object) -> tuple[Decimal, str] | None:

@@ -17,8 +17,7 @@ from dpsql.core.errors import Error, PrivacyError, SQLError
 from dpsql.core.limit import AUTO, Choose, widest
 from dpsql.mechanisms.registry import ASKED_FOR
 from dpsql.options import Request
-from dpsql.policy.keys import LIMITS
-from dpsql.policy.model import Policy
+from dpsql.policy.model import LIMITS, Policy
 from dpsql.policy.reader import parse_delta, parse_epsilon
 from dpsql.quote.model import Ask
 from dpsql.sql.google import PUBLIC, STRATEGY, Option, same

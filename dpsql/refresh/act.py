@@ -97,7 +97,7 @@ def refresh(engine: Shared, *, by: By, sources: Mapping[str, Any] | None = None)
         before = {n: Manifest.read(engine.ledger.manifest(n, s.version or "")) for n, s in found.items()}
         now = {one.name: _manifest(engine, one.name, found, before) for one in engine.guarded}
         # Theorem VERSION-1: under "accept" each event is a new version, equal rows or not, whoever refreshes.
-        decides = by == "steward" and engine.policy.on_change == "refuse"
+        decides = by == "steward" and engine.policy.data.on_change == "refuse"
         keep = [n for n, s in found.items() if not s.same and decides and same_rows(before[n], now[n])]
         _require_same(engine, marks, found)
         versions = engine.ledger.accept(found, keep)
@@ -167,7 +167,7 @@ def check_promises(engine: Shared, *, by: By) -> dict[str, tuple[Finding, ...]]:
 
 def follow(engine: Shared) -> None:
     """Before a query: go on with new data where the policy says so."""
-    if engine.policy.on_change == "accept":
+    if engine.policy.data.on_change == "accept":
         with engine.gate.shared():
             behind = engine.is_behind()
         if behind:

@@ -195,7 +195,7 @@ class Core:
             self.engine.ledger.left(None)
             if _is_over(self.engine):
                 return self.renew()
-            return not self.engine.is_behind() or self.engine.policy.on_change == "accept" or self.renew()
+            return not self.engine.is_behind() or self.engine.policy.data.on_change == "accept" or self.renew()
         except Exception:
             return False
 

@@ -56,7 +56,7 @@ def from_schema(policy: Policy, schema: Mapping[str, Sequence[tuple[str, str]]])
             f"δ = 0 refuses GROUP BY {_listed(hidden)}, whose keys aren't public, and Gaussian noise: set [budget] "
             "delta, say 1e-6, or give them values or references",
         )
-    if policy.on_change == "refuse" and (growing := [t for t in policy.tables.values() if _grows(t)]):
+    if policy.data.on_change == "refuse" and (growing := [t for t in policy.tables.values() if _grows(t)]):
         named = _listed([f"{table.name} ({table.source})" for table in growing])
         yield Advice(
             "on_change",

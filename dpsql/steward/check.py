@@ -71,7 +71,7 @@ def check(policy_path: str | Path, steward: bool, strict: bool = False) -> Repor
     try:
         for table in policy.tables.values():
             _check_values(engine, table)
-        if engine.stale is not None and (steward or policy.on_change == "refuse"):
+        if engine.stale is not None and (steward or policy.data.on_change == "refuse"):
             raise engine.stale
         broken: list[str] = []
         findings: dict[str, tuple[Finding, ...]] = {}

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64] | NDArray[np.object_]
 
-_LIMIT = 2**63
+_INT64_END = 2**63
 
 
 def plus(a: Integers, b: Integers) -> Integers:
     """a + b, exactly."""
-    if a.dtype != object and b.dtype != object and top(a) + top(b) < _LIMIT:
+    if a.dtype != object and b.dtype != object and top(a) + top(b) < _INT64_END:
         return np.asarray(a + b)
     return np.asarray(_wide(a) + _wide(b))
 
@@ -33,7 +33,7 @@ def minus(a: Integers, b: Integers) -> Integers:
 
 def times(a: Integers, factor: int) -> Integers:
     """a · factor, exactly."""
-    if a.dtype != object and top(a) * abs(factor) < _LIMIT and abs(factor) < _LIMIT:
+    if a.dtype != object and top(a) * abs(factor) < _INT64_END and abs(factor) < _INT64_END:
         return np.asarray(a * np.int64(factor))
     return np.asarray(_wide(a) * factor)
 
@@ -94,10 +94,10 @@ def to_python(values: Any) -> list[Any]:
     if not pa.types.is_timestamp(inner) or inner.tz is None:
         return list(values.to_pylist())
     plain = pa.timestamp(inner.unit)
-    found = values.cast(pa.list_(plain) if listed else plain).to_pylist()
+    moments = values.cast(pa.list_(plain) if listed else plain).to_pylist()
     if not listed:
-        return [_in_utc(value) for value in found]
-    return [None if value is None else [_in_utc(one) for one in value] for value in found]
+        return [_in_utc(moment) for moment in moments]
+    return [None if inner_list is None else [_in_utc(moment) for moment in inner_list] for inner_list in moments]
 
 
 def _in_utc(value: datetime | None) -> datetime | None:

@@ -98,8 +98,8 @@ class ReleaseTime:
 
         def run() -> None:
             try:
-                for one in work:
-                    made.append(one)
+                for item in work:
+                    made.append(item)
                 ended.append(None)
             except BaseException as error:  # it belongs to whoever waits
                 ended.append(error)
@@ -121,8 +121,10 @@ class ReleaseTime:
 # Such work has a thread of its own, so that whoever waits for it can be interrupted. A statement on the main thread
 # would keep Ctrl-C, and every other signal, waiting until it ends.
 
-SLICE, PATIENCE = 0.25, 0.02
-"""Seconds of one wait; and between two interruptions: one that comes before a statement has begun is lost."""
+WAIT_SECONDS = 0.25
+"""Of one wait: a signal that another thread got is seen between two of them."""
+INTERRUPT_SECONDS = 0.02
+"""Between two interruptions: an interruption that comes before a statement has begun is lost."""
 
 
 class TimeUp(Exception):
@@ -168,20 +170,20 @@ def stoppable(work: Callable[[], T], interrupt: Callable[[], None], seconds: flo
             except BaseException:
                 end()
         raise early
-    good, found = outcome.pop()
-    if good:
-        return found  # type: ignore[return-value]  # of a work that returned
+    returned, result = outcome.pop()
+    if returned:
+        return result  # type: ignore[return-value]  # of a work that returned
     try:
-        raise found  # type: ignore[misc]  # of a work that raised
+        raise result  # type: ignore[misc]  # of a work that raised
     finally:
-        del found  # its traceback holds this frame
+        del result  # its traceback holds this frame
 
 
 def _wait(done: LockType, seconds: float | None) -> bool:
-    """Wait for the end; False: the time was up before. A signal that another thread got is seen between two waits."""
+    """Wait for the end; False: the time was up before."""
     end = None if seconds is None else monotonic() + seconds
     while True:
-        left = SLICE if end is None else min(SLICE, max(end - monotonic(), 0))
+        left = WAIT_SECONDS if end is None else min(WAIT_SECONDS, max(end - monotonic(), 0))
         if done.acquire(timeout=left):
             return True
         if end is not None and monotonic() >= end:
@@ -199,7 +201,7 @@ def _end(
                 return
             with suppress(Exception):  # a connection that somebody closed meanwhile has nothing to interrupt
                 interrupt()
-            done.acquire(timeout=PATIENCE)
+            done.acquire(timeout=INTERRUPT_SECONDS)
         except BaseException:  # what was raised first goes up
             continue
 

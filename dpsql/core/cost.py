@@ -108,8 +108,8 @@ def least_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     with localcontext(Context(prec=60)):
         b = Decimal(beta)
         parts = (b * (1 + b) * _decimal(rho), -b * _decimal(epsilon), -b * ((1 + b) / b).ln(), -(1 + b).ln())
-        found = sum(parts, Decimal(0)) + sum(map(abs, parts), Decimal(0)) * _decimal(_SLACK)
-        return min(Fraction(1), rounded(Fraction(max(found, Decimal(-2302)).exp()) * (1 + _SLACK), up=True))
+        ln_delta = sum(parts, Decimal(0)) + sum(map(abs, parts), Decimal(0)) * _decimal(_SLACK)
+        return min(Fraction(1), rounded(Fraction(max(ln_delta, Decimal(-2302)).exp()) * (1 + _SLACK), up=True))
 
 
 def split_delta(delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -133,10 +133,10 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
         b = Decimal(beta)
         value = (_decimal(epsilon) + (_decimal(delta).ln() + (1 + b).ln()) / b + ((1 + b) / b).ln()) / (1 + b)
         size = (_decimal(epsilon) + (abs(_decimal(delta).ln()) + (1 + b).ln()) / b + ((1 + b) / b).ln()) / (1 + b)
-        found = Fraction(value) - Fraction(size) * _SLACK
-    if found <= 0:
+        rho = Fraction(value) - Fraction(size) * _SLACK
+    if rho <= 0:
         raise ValueError("no ρ fits into so small an epsilon and delta")
-    return rounded(found, up=False)
+    return rounded(rho, up=False)
 
 
 @lru_cache(maxsize=4096)
@@ -152,8 +152,8 @@ def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
         b = Decimal(beta)
         parts = ((1 + b) * _decimal(rho), ((1 + b) / b).ln(), _decimal(delta).ln() / b, (1 + b).ln() / b)
         value = parts[0] - parts[1] - parts[2] - parts[3]
-        found = Fraction(value) + Fraction(sum(map(abs, parts), Decimal(0))) * _SLACK
-    return rounded(max(found, Fraction(1, 10**300)), up=True)
+        epsilon = Fraction(value) + Fraction(sum(map(abs, parts), Decimal(0))) * _SLACK
+    return rounded(max(epsilon, Fraction(1, 10**300)), up=True)
 
 
 def _best(f: Callable[[float], float]) -> float:
@@ -206,8 +206,8 @@ def pure_epsilon(rho: Fraction) -> Fraction:
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if middle * tanh(middle / 2) <= r else (low, middle)
-    found = Fraction(low)
-    while pure_rho(found) > rho:  # the certificate is for the very number that is returned
-        found *= 1 - Fraction(1, 2**44)
-        found = Fraction(float(found))
-    return found
+    epsilon = Fraction(low)
+    while pure_rho(epsilon) > rho:  # the certificate is for the very number that is returned
+        epsilon *= 1 - Fraction(1, 2**44)
+        epsilon = Fraction(float(epsilon))
+    return epsilon

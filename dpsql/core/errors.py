@@ -198,8 +198,8 @@ def nearest(word: str, known: list[str] | tuple[str, ...], *, cutoff: float = 0.
     from difflib import get_close_matches
 
     lowered = {candidate.lower(): candidate for candidate in known}
-    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
-    return lowered[found[0]] if found else None
+    matches = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    return lowered[matches[0]] if matches else None
 
 
 def removed(what: str, instead: str) -> PrivacyError:

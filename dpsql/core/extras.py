@@ -61,21 +61,21 @@ def blamed() -> ExtraError | None:
     for module in NEEDED:
         hint = f"pip install '{module}>={FLOORS[module]}'"
         try:
-            found = version(module)
+            installed = version(module)
         except PackageNotFoundError:
             return ExtraError(f"{module}, which dpsql needs, is not installed", code="extra-missing", hint=hint)
-        if (refusal := too_old(module, found)) is not None:
+        if (refusal := too_old(module, installed)) is not None:
             return refusal
-        if is_after(module, found):
+        if is_after(module, installed):
             hint = f"{hint[:-1]},<{BEFORE[module]}'"
-            return ExtraError(f"{module} {found} is newer than what dpsql knows", code="too-old", hint=hint)
+            return ExtraError(f"{module} {installed} is newer than what dpsql knows", code="too-old", hint=hint)
     return None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """The release's numbers, without zeros at its end: 2.0 is 2."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
+    release = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(part) for part in release[0].split(".")] if release else []
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -87,7 +87,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def extra(module: str, name: str, what: str) -> Any:
     """A module of the extra `name`; ExtraError where it, or what it needs in turn, isn't installed. what: needs it."""
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except ImportError as error:
         root = module.split(".")[0]
         lacking = isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == root
@@ -96,4 +96,4 @@ def extra(module: str, name: str, what: str) -> Any:
             f"{what} needs {root}, {why}", code="extra-missing", hint=f"pip install 'dpsql[{name}]'"
         ) from None
     require(module.split(".")[0])
-    return found
+    return loaded

@@ -22,13 +22,13 @@ else:
         def make(cls):
             shared = {"__repr__": _shown, "__setattr__": _set_once, "__delattr__": _never_deleted}
             shared |= {"__eq__": _equal, "__hash__": _hashed} if eq else {}
-            own = cls.__dict__.keys()
+            defined = cls.__dict__.keys()
             made = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False, kw_only=kw_only)(cls)
             shared["__init__"] = _init(made)
             compared = [f.name for f in dataclasses.fields(made) if f.compare]
             made._compared = attrgetter(*compared) if compared else _nothing
             for name, function in shared.items():
-                if name not in own:
+                if name not in defined:
                     setattr(made, name, function)
             return made
 
@@ -39,15 +39,15 @@ else:
         # No field begins with two underscores: a parameter would hide what is meant here.
         scope, body = {"__missing": dataclasses.MISSING}, []
         heads = {False: ["self"], True: []}
-        for one in dataclasses.fields(made):
-            name, value = one.name, one.name
+        for slot in dataclasses.fields(made):
+            name, value = slot.name, slot.name
             scope[f"__set_{name}"] = getattr(made, name).__set__
-            has_default = one.default is not dataclasses.MISSING
-            has_factory = one.default_factory is not dataclasses.MISSING
-            scope[f"__of_{name}"] = one.default if has_default else one.default_factory
-            if one.init:
+            has_default = slot.default is not dataclasses.MISSING
+            has_factory = slot.default_factory is not dataclasses.MISSING
+            scope[f"__of_{name}"] = slot.default if has_default else slot.default_factory
+            if slot.init:
                 default = f"=__of_{name}" if has_default else "=__missing" if has_factory else ""
-                heads[one.kw_only].append(name + default)
+                heads[slot.kw_only].append(name + default)
                 if has_factory:
                     value = f"__of_{name}() if {name} is __missing else {name}"
             elif has_default or has_factory:
@@ -61,7 +61,7 @@ else:
         exec(f"def __init__({head}):\n " + "\n ".join(body or ["pass"]), scope)
         init = scope["__init__"]
         init.__qualname__ = f"{made.__qualname__}.__init__"
-        init.__annotations__ = {one.name: one.type for one in dataclasses.fields(made) if one.init}
+        init.__annotations__ = {slot.name: slot.type for slot in dataclasses.fields(made) if slot.init}
         return init
 
     def _nothing(self):

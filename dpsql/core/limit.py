@@ -21,9 +21,9 @@ Limit = int | Choose
 
 def widest(limits: Iterable[Limit]) -> Limit | None:
     """The limit of several tables together: the largest, chosen if one of them is; None if there are none."""
-    found = list(limits)
-    ends = [limit.most if isinstance(limit, Choose) else limit for limit in found]
+    every = list(limits)
+    ends = [limit.most if isinstance(limit, Choose) else limit for limit in every]
     most = max((end for end in ends if end is not None), default=None) if None not in ends else None
-    if any(isinstance(limit, Choose) for limit in found):
+    if any(isinstance(limit, Choose) for limit in every):
         return Choose(most)
     return most

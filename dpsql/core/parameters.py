@@ -16,7 +16,7 @@ Kind = Literal["text", "number", "boolean", "null", "date", "timestamp", "timest
 Values = Sequence[Any] | Mapping[str, Any]
 
 EXACT_DIGITS = 15  # a decimal literal of so many digits becomes the nearest double wherever it is compared with one
-_LARGEST = 400  # digits of a number
+_MAX_DIGITS = 400  # of a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _bound(value: Any, name: str) -> Bound:
     if isinstance(value, list | tuple | Set):
         if not value:
             raise _refused(f"parameter {name} is an empty list", "nothing is IN an empty list: leave the query out")
-        return tuple(_constant(one, name) for one in value)
+        return tuple(_constant(item, name) for item in value)
     return _constant(value, name)
 
 
@@ -75,14 +75,14 @@ def _python(value: Any, name: str) -> Any:
     """A scalar or an array of numpy's as Python's own; a moment that would become a number is refused."""
     if type(value).__module__ != "numpy" or not hasattr(value, "dtype"):
         return value
-    found = value.tolist()
-    every = found if isinstance(found, list) else [found]
-    if value.dtype.kind in "mM" and not all(isinstance(one, date) for one in every):
+    plain = value.tolist()
+    every = plain if isinstance(plain, list) else [plain]
+    if value.dtype.kind in "mM" and not all(isinstance(item, date) for item in every):
         raise _refused(
             f"parameter {name} is {value.dtype}, which has no literal for it",
             "use None for NaT, and microseconds: x.astype('datetime64[us]')",
         )
-    return found
+    return plain
 
 
 def _constant(value: Any, name: str) -> Constant:
@@ -103,7 +103,11 @@ def _constant(value: Any, name: str) -> Constant:
         case float():
             return Constant("number", _float(float(value), name))
         case Decimal():
-            if not value.is_finite() or abs(value.adjusted()) > _LARGEST or len(value.as_tuple().digits) > _LARGEST:
+            if (
+                not value.is_finite()
+                or abs(value.adjusted()) > _MAX_DIGITS
+                or len(value.as_tuple().digits) > _MAX_DIGITS
+            ):
                 raise _refused(f"parameter {name} isn't a number that can be used", "use a finite number, or None")
             return Constant("number", format(value, "f"))
         case datetime():

@@ -229,8 +229,8 @@ def source_kind(source: str) -> SourceKind | None:
     """How a source is read, by the end of its name; None if that says nothing. A lake's tables are parquet files."""
     if source.startswith(("delta:", "iceberg:")):
         return "parquet"
-    found = re.search(r"\.(?:(parquet|parq|pq|duckdb|ddb|db|csv|tsv)|(csv|tsv)\.(?:gz|zst|bz2))$", source.lower())
-    return _ENDINGS[found[1] or found[2]] if found else None
+    ending = re.search(r"\.(?:(parquet|parq|pq|duckdb|ddb|db|csv|tsv)|(csv|tsv)\.(?:gz|zst|bz2))$", source.lower())
+    return _ENDINGS[ending[1] or ending[2]] if ending else None
 
 
 def is_catalog_name(source: str) -> bool:

@@ -137,10 +137,10 @@ class Section:
         names = list(value) if isinstance(value, list | tuple) else [value]
         if not names:
             self.wrong(key, "must not be empty", hint=f'name a column, or several: {key} = ["a", "b"]')
-        found = tuple(name for name in names if self._is_name(key, name) and isinstance(name, str))
-        if len({name.lower() for name in found}) < len(found):
+        texts = tuple(name for name in names if self._is_name(key, name) and isinstance(name, str))
+        if len({name.lower() for name in texts}) < len(texts):
             self.wrong(key, "names a column twice", hint="names are case-insensitive; name each column once")
-        return found
+        return texts
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.entries.get(key, default)
@@ -211,16 +211,16 @@ class Section:
 
     def sections(self, known: tuple[str, ...], later: tuple[str, ...]) -> dict[str, tuple[str, Section]]:
         """The tables in this one by lower-cased name, each with its spelling."""
-        found: dict[str, tuple[str, Section]] = {}
+        tables: dict[str, tuple[str, Section]] = {}
         for name in self.entries:
-            if name.lower() in found:
-                first = found[name.lower()][0]
+            if name.lower() in tables:
+                first = tables[name.lower()][0]
                 self.wrong(
                     name, f"differs from {show(first)} only in case", hint="names are case-insensitive; keep one"
                 )
             else:
-                found[name.lower()] = name, self.section(name, known, later)
-        return found
+                tables[name.lower()] = name, self.section(name, known, later)
+        return tables
 
 
 # ---------------------------------------------------------------- numbers
@@ -282,7 +282,7 @@ def exact_decimal(number: object) -> Decimal | None:
 
 # ---------------------------------------------------------------- columns
 
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 
 _ALIASES = {  # DuckDB's own name of each type, and the other names that it takes
     "BOOLEAN": ("BOOL", "LOGICAL"),
@@ -386,7 +386,7 @@ def read_values(written: object, type: str | None) -> tuple[Value, ...]:
     """The public values of a column: of one sort, all different once they are stored in the column's type."""
     if not isinstance(written, list | tuple) or not written:
         raise Unfit(f"must be a list of at least one value, not {show(written)}", 'values = ["a", "b"]')
-    if len(written) > MOST_VALUES:
+    if len(written) > MAX_VALUES:
         raise Unfit(f"has {len(written):,} values; at most 1,000,000 can be public keys", "leave values out")
     values = tuple(_fitted(_read(value, type), type) for value in written)
     sorts = sorted({sort_of(value) for value in values})

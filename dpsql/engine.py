@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from dpsql.analyze.ownership import SCAN, columns_named, is_scan_fact, promises_
 from dpsql.analyze.recall import Recall
 from dpsql.backends.base import WHOLE_SOURCE, Deadline, engine_failed, timed_out, unread
 from dpsql.backends.choose import kind_of
+from dpsql.backends.failed_readings import FailedReadings
 from dpsql.backends.located import Located, file_marks, has_other_files
 from dpsql.core import VERSION
 from dpsql.core.concurrency import ReadWriteLock
@@ -43,6 +44,18 @@ class Data:
     marks: Mapping[Path, tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """For whom columns are read that a query is the first to name.
+
+    admitted: raises where the query couldn't be paid now. charged: the deadline of a query that was paid for.
+    """
+
+    analyst: str = ""
+    admitted: Callable[[], None] = lambda: None
+    charged: Deadline | None = None
+
+
 class Shared:
     """A policy that is opened: opened once, for all sessions."""
 
@@ -58,6 +71,7 @@ class Shared:
         self.settings = from_environment(policy.engine, os.environ)
         self.gate = ReadWriteLock()
         self._reading = Lock()
+        self.failed_readings = FailedReadings(float(self.settings.timeout.seconds))
         self._given = dict(sources)
         self._open_sources()
         with ExitStack() as refused:  # whoever is has nothing to close
@@ -165,47 +179,66 @@ class Shared:
         self.backend.trust(one, known)
         self._parts[one.name] = frozenset(known)
 
-    def read_named(self, steps: Sequence[Step | ResponseStep], charged: Deadline | None = None) -> None:
+    def read_named(self, steps: Sequence[Step | ResponseStep], asked: Asked) -> None:
         """Read in full the columns that these steps name and that nobody has named before, of this version.
 
         It is free, and comes before anything is charged: what a column's reading shows is as public as it would have
         been when the source was opened (Theorem SCAN-1), and everybody's from then on. That it can't be read, say for
-        want of memory, is told by one constant text: here an analyst chooses what is read.
-
-        charged: the deadline of a query that was paid for.
+        want of memory, is told by one constant text: here an analyst chooses what is read. Nothing is read for a query
+        that can't be paid, nor what failed a moment ago (attack 65).
         """
         apart = {one.name: self.backend.apart(one) for one in self.guarded}
         if all(columns is None or columns <= self._parts[name] for name, columns in apart.items()):
             return
-        named, until = self.backend.named(steps), charged or self.deadline()
+        named, until = self.backend.named(steps), asked.charged or self.deadline()
         for one in self.guarded:
             if named.get(one.name, frozenset()) <= self._parts[one.name]:
                 continue
+            self._require_worth(one, named[one.name] - self._parts[one.name], asked)
             # Nobody reads it twice; and whoever waits for others' readings waits no longer than for his own.
             if not self._reading.acquire(timeout=max(until.at - monotonic(), 0)):
-                raise _not_read(timed_out(until.limit), charged)
+                raise _not_read(timed_out(until.limit), asked)
             try:
-                wanted = sorted(named[one.name] - self._parts[one.name])
+                wanted = named[one.name] - self._parts[one.name]
                 if wanted:
-                    self._read_late(one, wanted, until, charged)
+                    self._require_worth(one, wanted, asked)  # somebody's reading may have failed meanwhile
+                    self._read_late(one, wanted, until, asked)
             finally:
                 self._reading.release()
 
-    def _read_late(self, one: Located, columns: Sequence[str], until: Deadline, charged: Deadline | None) -> None:
-        self.backend.check_running()
+    def _require_worth(self, one: Located, columns: frozenset[str], asked: Asked) -> None:
+        """Refuse to read, for nothing, what can't be paid afterwards, what can't be read, and what has just failed."""
+        if asked.charged is None:
+            self.backend.check_running()
         version = self.versions()[one.name]
-        if bad := [name for name in columns if name in self._bad.get(one.name, ())]:
+        if bad := sorted(columns & self._bad.get(one.name, frozenset())):
             raise self.backend.unreadable(one, bad)
+        missing = self._missing(one, version, columns)
+        if not missing or asked.charged is not None:
+            return
+        asked.admitted()
+        if self.failed_readings.refuse(version, missing, asked.analyst):
+            raise _not_read(engine_failed("it failed a moment ago, and was not read again"), asked)
+
+    def _missing(self, one: Located, version: str, columns: frozenset[str]) -> frozenset[str]:
+        """Those of these columns that nobody has read in full, of this version."""
+        return columns - scan_facts(self.ledger.promises(one.name, version)).keys()
+
+    def _read_late(self, one: Located, columns: frozenset[str], until: Deadline, asked: Asked) -> None:
+        version = self.versions()[one.name]
+        missing = self._missing(one, version, columns)
         try:
-            known = self._facts(one, columns, version, until)
+            known = self._facts(one, sorted(columns), version, until)
         except DataError as error:
             if error.code in ("unreadable", "data-changed"):  # public facts, in our own words
                 raise
-            raise _not_read(error, charged) from None
+            if asked.charged is None:
+                self.failed_readings.add(version, missing, asked.analyst)
+            raise _not_read(error, asked) from None
         try:
             self._trust(one, known)
         except DataError as error:
-            raise _not_read(error, charged) from None
+            raise _not_read(error, asked) from None
 
     def _require_same(self, one: Located, version: str) -> None:
         marks = file_marks([one])
@@ -404,10 +437,10 @@ class Shared:
         self.ledger.close()
 
 
-def _not_read(error: DataError, charged: Deadline | None) -> DataError:
+def _not_read(error: DataError, asked: Asked) -> DataError:
     """What is said where a column couldn't be read for a query that names it first; why is the steward's to know."""
     reason = error.aside or error.message
-    return unread(reason) if charged is None else engine_failed(reason)
+    return unread(reason) if asked.charged is None else engine_failed(reason)
 
 
 def _check_units(policy: Policy, schema: Mapping[str, tuple[tuple[str, str], ...]]) -> None:

@@ -8,7 +8,7 @@ stored release answers. What fails before that is lost, and paid again (Theorem 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from dpsql.answer.model import Answer
 from dpsql.backends.base import Deadline, timed_out
 from dpsql.core.concurrency import ReleaseTime, TooLate, stoppable
 from dpsql.core.errors import BudgetError, LedgerError
-from dpsql.engine import Data, Shared
+from dpsql.engine import Asked, Data, Shared
 from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.quote.spare import counted_units, with_spare_rows
 from dpsql.release import release, respond
@@ -88,7 +88,8 @@ def _flight(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stag
 def _released(quote: Quote, data: Data, payer: Payer, fresh: bool, paid: list[Stage]) -> dict[Stage, Released]:
     """What each stage of a quote released, now or earlier; `paid` is told what was paid for."""
     ledger = payer.engine.ledger
-    payer.engine.read_named([step for stage in quote.stages for step in stage.steps])
+    asked = Asked(payer.analyst, lambda: payer.require_admitted(quote, data, fresh))
+    payer.engine.read_named([step for stage in quote.stages for step in stage.steps], asked)
     known, receipts = payer.reserve(quote, data, fresh)
     paid += [stage for stage in quote.stages if stage not in known]
     with ledger.working(receipts):
@@ -129,7 +130,9 @@ def _measure(stage: Stage, engine: Shared, until: Deadline, indexing: Indexing) 
     What is found of heavy units on the way never leaves the engine, and changes no integer (Theorem INDEX-1).
     """
     noisy: list[Noisy | Responded] = []
-    engine.read_named(stage.steps, until)  # what it names now that limits and ranges are known: nothing else
+    engine.read_named(
+        stage.steps, Asked(charged=until)
+    )  # what it names now that limits and ranges are known: nothing else
     with engine.backend.measuring(until) as rows:
         indexing.count_units(stage.steps, rows)
         for step in stage.steps:
@@ -202,16 +205,21 @@ class Payer:
             assert self._hold is not None
             raise timed_out(self._hold.limit) from None
 
-    def reserve(self, quote: Quote, data: Data, fresh: bool) -> tuple[dict[Stage, Released], list[Receipt]]:
-        """What is stored of a quote, and the receipts of the rest, which is paid for before a row is read.
+    def require_admitted(self, quote: Quote, data: Data, fresh: bool) -> None:
+        """Refuse, as `reserve` would now, what can't be paid. Nothing is recorded, and nothing is promised of later."""
+        known = look(_reusable(quote, fresh), data.versions, self.view)
+        try:
+            self.engine.ledger.require_admitted(
+                self._spends(quote, data, fresh)(known), quota(self.engine.policy, self.analyst)
+            )
+        except BudgetError as error:
+            _offer(quote, error)
+            raise
 
-        Whoever interrupts this finds all of it done, or nothing: `charged` tells.
-        """
-        engine = self.engine
-        asked = [stage for stage in quote.stages if not fresh or stage.kind == "range"]
+    def _spends(self, quote: Quote, data: Data, fresh: bool) -> Callable[[Known], list[Spend]]:
+        """What is to be paid of a quote, given what is stored of it."""
+        engine, asked = self.engine, _reusable(quote, fresh)
         untested = engine.backend.versions.untested
-        given_up: list[bool] = []
-        paid: list[Receipt] = []
 
         def spends(known: Known) -> list[Spend]:
             wanted = [stage for stage in quote.stages if stage not in known]
@@ -221,6 +229,18 @@ class Payer:
             scope = self.view.scope
             claims = {s: own_claim(claim_of(s, data.versions), scope) if s in asked else b"" for s in wanted}
             return [Spend(s.cost, {**s.note, **told}, claims[s]) for s in wanted]
+
+        return spends
+
+    def reserve(self, quote: Quote, data: Data, fresh: bool) -> tuple[dict[Stage, Released], list[Receipt]]:
+        """What is stored of a quote, and the receipts of the rest, which is paid for before a row is read.
+
+        Whoever interrupts this finds all of it done, or nothing: `charged` tells.
+        """
+        engine, asked, spends = self.engine, _reusable(quote, fresh), self._spends(quote, data, fresh)
+        untested = engine.backend.versions.untested
+        given_up: list[bool] = []
+        paid: list[Receipt] = []
 
         def pay() -> tuple[dict[Stage, Released], list[Receipt]]:
             self.paying = True
@@ -251,10 +271,20 @@ class Payer:
                 self._hold.settle()
             return found
         except BudgetError as error:
-            if quote.offer is not None and error.fits is not None and (fits := quote.offer(error.fits)) is not None:
-                error.hint = f"the accuracy that fits is {fits}\n{error.hint}"
+            _offer(quote, error)
             raise
         except BaseException:
             if paid:  # interrupted when all was paid for: nobody goes to work on it
                 engine.ledger.give_back(paid)
             raise
+
+
+def _reusable(quote: Quote, fresh: bool) -> list[Stage]:
+    """The stages that stored releases may answer."""
+    return [stage for stage in quote.stages if not fresh or stage.kind == "range"]
+
+
+def _offer(quote: Quote, error: BudgetError) -> None:
+    """Say which accuracy could be paid, where a query asked for one."""
+    if quote.offer is not None and error.fits is not None and (fits := quote.offer(error.fits)) is not None:
+        error.hint = f"the accuracy that fits is {fits}\n{error.hint}"

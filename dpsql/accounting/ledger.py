@@ -183,15 +183,9 @@ class Ledger:
         """Record spends and their claims, in a transaction; none: there is nothing to pay."""
         if not spends:
             return []
-        check_spends(spends, self._account.accountant)
-        self._agree()
-        self._check_open()
         time = clock.now()
         period = self._now(time)
-        price = sum((spend.cost for spend in spends), self._account.filter.nothing)
-        if len(spends) > 1:  # what they are together can be less than the sum of what each is by itself (ZCDP-2)
-            price = replace(price, epsilon=min(price.epsilon, self._account.filter.shown(price).epsilon))
-        self._admit(price, period, quota)
+        self._check_spends(spends, period, quota)
         receipts = [Receipt(secrets.token_hex(16), time, spend.cost, "reserved") for spend in spends]
         for receipt, spend in zip(receipts, spends, strict=True):
             price = spend.cost
@@ -204,6 +198,22 @@ class Ledger:
         claimed = [(s.claim, receipt.id) for s, receipt in zip(spends, receipts, strict=True) if s.claim]
         self._claims.take(writer.db, claimed)  # Theorem FLIGHT-1: in the very transaction that pays
         return receipts
+
+    def require_admitted(self, spends: Sequence[Spend], quota: Quota | None) -> None:
+        """Refuse spends as `reserve` would if it came to pay for them now. Nothing is recorded."""
+        with self._journal.looking():
+            if spends:
+                self._check_spends(spends, self._now(clock.now()), quota)
+
+    def _check_spends(self, spends: Sequence[Spend], period: str, quota: Quota | None) -> None:
+        """Raise where these can't be paid together, inside a transaction."""
+        check_spends(spends, self._account.accountant)
+        self._agree()
+        self._check_open()
+        price = sum((spend.cost for spend in spends), self._account.filter.nothing)
+        if len(spends) > 1:  # what they are together can be less than the sum of what each is by itself (ZCDP-2)
+            price = replace(price, epsilon=min(price.epsilon, self._account.filter.shown(price).epsilon))
+        self._admit(price, period, quota)
 
     def give_back(self, receipts: Sequence[Receipt]) -> None:
         """Remove claims on which nobody works. Where that fails, or can't be done soon, others wait for one lease."""

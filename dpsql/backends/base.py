@@ -305,7 +305,9 @@ CAUSES = (
 def unread(reason: str = "") -> DataError:
     """What is said where columns that a query is the first to name couldn't be read in full, whatever the reason."""
     told = DataError(
-        "the engine failed while it read a column for the first time; nothing was charged", code="engine", hint=CAUSES
+        "the engine failed while it read a column for the first time; nothing was charged",
+        code="engine",
+        hint=f"{CAUSES}; for ten minutes it isn't read again for nothing, and after several failures for longer",
     )
     told.aside = reason
     return told

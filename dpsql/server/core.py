@@ -292,6 +292,7 @@ class Core:
             if fresh.stale is not None:
                 fresh.close()
                 return False
+            fresh.failed_readings = self.engine.failed_readings  # one that failed may be what ended the engine
             fresh.ledger.watch(self.audit.witness)
             with self._changing:
                 before, self.engine = self.engine, fresh

@@ -20,7 +20,7 @@ from support import duckdb_of
 
 import dpsql
 from dpsql.analyze.ownership import scan_facts
-from dpsql.backends import in_groups
+from dpsql.backends import failed_readings, in_groups
 from dpsql.backends.base import engine_failed, unread
 from dpsql.backends.duckdb import backend as backend_module
 from dpsql.backends.duckdb import scan
@@ -224,6 +224,7 @@ def test_why_a_column_could_not_be_read_is_told_to_nobody_who_asks(
     write(tmp_path)
     with dpsql.connect(policy(tmp_path), ledger=":memory:") as session:
         with monkeypatch.context() as patched:
+            patched.setattr(failed_readings, "REST", 0.0)
             patched.setattr(backend_module, "create_view" if "view" in reason else "prove", failing(REASONS[reason]))
             with pytest.raises(dpsql.DataError) as failed:
                 session.query(NAMED, epsilon=1)
@@ -232,6 +233,160 @@ def test_why_a_column_could_not_be_read_is_told_to_nobody_who_asks(
         assert session.budget.spent.epsilon == 0 and known(session) - {"other"} == {"id", "listed"}
         assert ("other" in known(session)) == ("view" in reason)
         assert session.query(NAMED, epsilon=EXACT).rows == [(40,)]
+
+
+SPENT = "SELECT AVG(listed) FROM t"
+
+
+def limited(folder: Path, **budget: Any) -> dpsql.Policy:
+    tables = {"t": {"source": "t.parquet", "unit": "id", "columns": {"listed": {"min": 0, "max": 9}}}}
+    whole = {"budget": {"epsilon": 10, **budget}, "privacy": {"max_rows": 1}, "tables": tables}
+    return dpsql.Policy.from_dict(whole, folder=folder)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 2}, {"analysts": {"ada": 2, "bob": 5}}], ids=["account", "quota"])
+def test_nothing_is_read_for_a_query_that_cannot_be_paid(
+    tmp_path: Path, budget: dict[str, Any], read: list[list[str]]
+) -> None:
+    """Else whoever has nothing left could have columns read for ever, and what is paid for would wait (attack 65)."""
+    write(tmp_path, third=not_utf8(100))
+    with dpsql.Engine.open(limited(tmp_path, **budget), ledger=":memory:") as engine:
+        session = engine.session("ada")
+        stored = session.query(SPENT, epsilon=1).rows
+        said = set()
+        for sql in (NAMED, "SELECT COUNT(third) FROM t"):
+            with pytest.raises(dpsql.BudgetError) as refused:
+                session.query(sql, epsilon=1.5)
+            said.add(str(refused.value))
+        assert len(said) == 1 and len(read) == 1 and session.budget.spent.epsilon == 1
+        assert session.query(SPENT, epsilon=1).rows == stored
+        session.query(NAMED, epsilon=1)  # what fits is read
+        assert read[1:] == [["other"]]
+
+
+@pytest.fixture
+def never_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """No late reading comes to its end, but for those of the third column; which were tried."""
+    real, tried = vars(backend_module)["prove"], list[list[str]]()
+
+    def prove(cursor: Any, one: Any, columns: Any) -> Any:
+        names = [column.name for column in columns]
+        if "id" in names or names == ["third"]:
+            return real(cursor, one, columns)
+        tried.append(names)
+        raise NoRoom("n77")
+
+    monkeypatch.setattr(backend_module, "prove", prove)
+    yield tried
+
+
+class Time:
+    """A clock that is put forward."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    made = Time()
+    monkeypatch.setattr(failed_readings, "monotonic", made)
+    return made
+
+
+def test_a_reading_that_failed_is_not_tried_again_by_anybody_for_some_minutes(
+    tmp_path: Path, never_read: list[list[str]], time: Time
+) -> None:
+    """The same words, at once; columns that didn't fail by themselves are read all the same."""
+    write(tmp_path, third=[1] * 100)
+    both = "SELECT COUNT(*) FROM t WHERE other > 5 AND third = 1"
+    with dpsql.Engine.open(limited(tmp_path), ledger=":memory:") as engine:
+        said = set()
+        for name, sql in (("ada", NAMED), ("ada", NAMED), ("bob", NAMED), ("bob", both)):
+            with pytest.raises(dpsql.DataError) as failed:
+                engine.session(name).query(sql, epsilon=1)
+            said.add(str(failed.value))
+        assert said == {str(unread())} and never_read == [["other"]]
+        assert engine.ledger.balance.spent.epsilon == 0
+        engine.session("ada").query("SELECT COUNT(third) FROM t", epsilon=1)
+        time.now = failed_readings.REST + 1
+        with pytest.raises(dpsql.DataError):
+            engine.session("bob").query(NAMED, epsilon=1)
+        assert never_read == [["other"], ["other"]]
+
+
+def test_columns_that_failed_together_are_not_refused_by_themselves(
+    tmp_path: Path, never_read: list[list[str]], time: Time
+) -> None:
+    """Else whoever names a good column beside a bad one could keep the good one from everybody."""
+    write(tmp_path, third=[1] * 100)
+    with dpsql.Engine.open(limited(tmp_path), ledger=":memory:") as engine:
+        with pytest.raises(dpsql.DataError):
+            engine.session("ada").query("SELECT COUNT(*) FROM t WHERE other > 5 AND third = 1", epsilon=1)
+        engine.session("bob").query("SELECT COUNT(third) FROM t", epsilon=1)
+        assert never_read == [["other", "third"]]
+
+
+def test_who_has_had_some_readings_fail_has_nothing_more_read_for_a_while(
+    tmp_path: Path, never_read: list[list[str]], time: Time
+) -> None:
+    """Other columns each time are no way around it. Nobody else is refused, and what was read is answered."""
+    many = {f"c{i}": [i] * 100 for i in range(failed_readings.MOST + 1)}
+    write(tmp_path, third=[1] * 100, **many)
+    with dpsql.Engine.open(limited(tmp_path), ledger=":memory:") as engine:
+        for name in [*many, "third"]:
+            with pytest.raises(dpsql.DataError) as failed:
+                engine.session("ada").query(f"SELECT COUNT({name}) FROM t", epsilon=1)
+            assert str(failed.value) == str(unread())
+        assert never_read == [[name] for name in many][: failed_readings.MOST]
+        engine.session("bob").query("SELECT COUNT(third) FROM t", epsilon=1)
+        engine.session("ada").query("SELECT COUNT(third) FROM t", epsilon=1)
+        time.now = failed_readings.SHARE * float(engine.settings.timeout.seconds) + failed_readings.REST
+        with pytest.raises(dpsql.DataError):
+            engine.session("ada").query("SELECT COUNT(other) FROM t", epsilon=1)
+        assert never_read[failed_readings.MOST :] == [["other"]]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, lambda: dpsql.DataError("it changed", code="data-changed")])
+def test_a_reading_that_was_stopped_or_is_of_other_data_has_not_failed(
+    tmp_path: Path, error: Callable[[], BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    with dpsql.connect(limited(tmp_path), ledger=":memory:") as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(backend_module, "prove", failing(error))
+            with pytest.raises((KeyboardInterrupt, dpsql.DataError)):
+                session.query(NAMED, epsilon=1)
+        session.query(NAMED, epsilon=1)
+
+
+def test_neighbours_agree_on_whether_a_reading_is_tried_again(
+    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it failed is all that counts: not how long it took, nor how much of it was read."""
+    tried = set()
+    for rows, seconds in ((100, 1.0), (99, 1000.0)):
+        folder, readings, asked = tmp_path / str(rows), list[float](), list[str]()
+        folder.mkdir()
+        pq.write_table(pa.table({name: range(rows) for name in ("id", "listed", "other")}), folder / "t.parquet")
+
+        def prove(cursor: Any, one: Any, columns: Any, took: float = seconds, ended: list[float] = readings) -> Any:
+            time.now += took
+            ended.append(time.now)
+            raise NoRoom("n77")
+
+        with dpsql.Engine.open(limited(folder), ledger=":memory:") as engine, monkeypatch.context() as patched:
+            patched.setattr(backend_module, "prove", prove)
+            for _ in range(2 * failed_readings.MOST):
+                with pytest.raises(dpsql.DataError) as failed:
+                    engine.session("ada").query(NAMED, epsilon=1)
+                asked.append(f"{len(readings)} {failed.value}")
+                time.now += failed_readings.REST + 1
+        tried.add(tuple(asked))
+    assert len(tried) == 1
 
 
 def test_whoever_waits_for_a_reading_of_others_waits_no_longer_than_a_query_may(tmp_path: Path) -> None:

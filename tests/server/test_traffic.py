@@ -139,6 +139,9 @@ def test_an_engine_that_a_query_has_ended_is_replaced(tmp_path: Path) -> None:
             assert bob.get("/readyz").status_code == 200
             assert bob.post("/v1/query", json={"sql": COUNT.format(3)}).json()["cost"]["epsilon"] == 0.5
             second: Any = found.core.engine.backend
+            # What ended the engine may be a reading that was free: it isn't tried again by the next one (attack 65).
+            assert found.core.engine is not found.engine
+            assert found.core.engine.failed_readings is found.engine.failed_readings
             second._health.failed = True
             assert bob.post("/v1/query", json={"sql": COUNT.format(4)}).json()["cost"]["epsilon"] == 0.5
             assert bob.get("/v1/budget").json()["spent"]["epsilon"] == 1

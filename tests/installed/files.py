@@ -6,6 +6,7 @@ A writer that has no such type writes nothing: that cell isn't there.
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from installed.spark_files import spark_files
 
 ROWS = 120
 TYPES: Mapping[str, str] = {  # as DuckDB computes it of a row's number i
@@ -48,6 +50,17 @@ class Written(NamedTuple):
     entry: dict[str, str]
     given: str
     types: str = ""  # of v, where the file has none
+
+    @property
+    def policy(self) -> str:
+        """The lines of a policy about the table's source and its columns."""
+        lines = [f"{key} = '{value}'" for key, value in self.entry.items()]
+        if self.types:
+            lines.append(f'columns = {{ person = {{ type = "BIGINT" }}, v = {{ type = "{self.types}" }} }}')
+        return "\n".join([*lines, ""])
+
+
+Writer = Callable[[str, Path], Written | None]
 
 
 def rows(kind: str) -> str:
@@ -139,7 +152,20 @@ def _iceberg(kind: str, folder: Path) -> Written:
     return Written({"source": "iceberg:lake.n.t"}, "iceberg:lake.n.t")
 
 
-Writer = Callable[[str, Path], Written]
+def _spark(ending: str) -> Writer:
+    """Writes files as Spark does: a folder of parts."""
+
+    def copied(kind: str, folder: Path) -> Written | None:
+        found = spark_files(kind, ending, ROWS)
+        if found is None:
+            return None
+        shutil.copytree(found, folder / "t")
+        types = "" if ending == "parquet" else OF_CSV.get(kind, kind)
+        return Written({"source": f"t/*.{ending}"}, f"t/*.{ending}", types)
+
+    return copied
+
+
 WRITERS: Mapping[str, tuple[Writer, str]] = {  # with the extra that reads such sources
     "parquet of DuckDB": (_duckdb_parquet, ""),
     "parquet of pyarrow": (_pyarrow_parquet, ""),
@@ -148,6 +174,9 @@ WRITERS: Mapping[str, tuple[Writer, str]] = {  # with the extra that reads such 
     "CSV of DuckDB": (_duckdb_csv, ""),
     "CSV of pandas": (_pandas_csv, ""),
     "gzip of pandas": (_gzip, ""),
+    "parquet of Spark": (_spark("parquet"), ""),
+    "CSV of Spark": (_spark("csv"), ""),
+    "gzip of Spark": (_spark("csv.gz"), ""),
     "database of DuckDB": (_database, ""),
     "Delta": (_delta, "delta"),
     "Iceberg": (_iceberg, "iceberg"),

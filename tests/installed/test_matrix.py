@@ -33,18 +33,11 @@ STARTED = ("TIMESTAMPTZ",)
 Record = Callable[[str, object], None]
 
 
-def policy(written: Written) -> str:
-    lines = [f"{key} = '{value}'" for key, value in written.entry.items()]
-    if written.types:
-        lines.append(f'columns = {{ person = {{ type = "BIGINT" }}, v = {{ type = "{written.types}" }} }}')
-    return POLICY + "\n".join(lines) + "\n"
-
-
 def asked(ask: Ask, script: Path, folder: Path, written: Written) -> Iterator[Cell]:
     """Every command over one source, in the order in which people come to them."""
     yield ask(script, folder, "init", written.given, "-o", "draft.toml")
     yield ask(script, folder, "init", written.given, "--steward", "-o", "drafted.toml")
-    (folder / "policy.toml").write_text(policy(written), encoding="utf-8")
+    (folder / "policy.toml").write_text(POLICY + written.policy, encoding="utf-8")
     yield ask(script, folder, "check")
     yield ask(script, folder, "check", "--steward")
     for format_, query in zip(("csv", "json", "table") * 3, QUERIES, strict=False):
@@ -92,7 +85,7 @@ def test_moments_with_a_zone_need_no_library_and_no_files_of_zones(
     """Neither pytz is there, nor the system's files of zones."""
     written = write(writer, "TIMESTAMPTZ", tmp_path)
     assert written is not None
-    (tmp_path / "policy.toml").write_text(policy(written), encoding="utf-8")
+    (tmp_path / "policy.toml").write_text(POLICY + written.policy, encoding="utf-8")
     script = installed().script
     cells = [ask(script, tmp_path, "init", written.given, "--steward", "-o", "drafted.toml", PYTHONTZPATH="")]
     cells += [ask(script, tmp_path, "query", query, "--epsilon", "100", PYTHONTZPATH="") for query in ZONED]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from installed.cells import ask, counted
+from installed.cells import Cell, ask, counted
 from installed.files import write
+from installed.spark_files import SPARK_TYPES
 from installed.venvs import installed
 from services import needs
 from spark_cluster import spark
@@ -22,7 +23,6 @@ query_epsilon = 1
 kind = "spark"
 url = "{url}"
 [tables.t]
-source = "t.parquet"
 unit = "person"
 """
 COUNT = "SELECT COUNT(*) AS n FROM t"
@@ -54,20 +54,54 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.mark.sample(5)
-@pytest.mark.parametrize(
-    "writer", ["parquet of pandas", "parquet of DuckDB", "parquet of pyarrow", "parquet of polars"]
-)
-@pytest.mark.parametrize("kind", ["TIMESTAMPTZ", "BIGINT", "DICTIONARY", "TIME", "STRUCT", "DECIMAL(38,2)"])
+CELLS = [
+    *((f"parquet of {writer}", kind)
+      for writer in ("pandas", "DuckDB", "pyarrow", "polars")
+      for kind in ("TIMESTAMPTZ", "BIGINT", "DICTIONARY", "TIME", "STRUCT", "DECIMAL(38,2)")),
+    *(("parquet of Spark", kind) for kind in SPARK_TYPES),
+]  # fmt: skip
+SIMPLE = ("BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "DICTIONARY")
+"""Types that both engines have, whoever wrote the file."""
+ELSEWHERE = {  # sources that are no parquet files, with what a refusal names
+    "CSV of DuckDB": "parquet",
+    "CSV of Spark": "parquet",
+    "gzip of Spark": "parquet",
+    "database of DuckDB": "parquet",
+    "Delta": "pip install 'dpsql[delta]'",
+    "Iceberg": "pip install 'dpsql[iceberg]'",
+}
+
+
+def asked(url: str, cache: str, writer: str, kind: str, folder: Path) -> dict[str, Cell]:
+    """Every command over one source, by its name."""
+    written = write(writer, kind, folder)
+    assert written is not None
+    (folder / "policy.toml").write_text(POLICY.format(url=url) + written.policy, encoding="utf-8")
+    here, home = installed("spark"), str(Path(needs("java")).resolve().parents[1])
+    said = {"JAVA_HOME": home, "XDG_CACHE_HOME": cache}
+    return {name: ask(here.script, folder, *words, stdin=f"{COUNT};\n", **said) for name, words in COMMANDS.items()}
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize(("writer", "kind"), CELLS)
 def test_every_command_answers_or_refuses_clearly(
     url: str, cache: str, writer: str, kind: str, tmp_path: Path, record_property: Record
 ) -> None:
-    assert write(writer, kind, tmp_path) is not None
-    (tmp_path / "policy.toml").write_text(POLICY.format(url=url), encoding="utf-8")
-    here, home = installed("spark"), str(Path(needs("java")).resolve().parents[1])
-    said = {"JAVA_HOME": home, "XDG_CACHE_HOME": cache}
-    cells = {name: ask(here.script, tmp_path, *words, stdin=f"{COUNT};\n", **said) for name, words in COMMANDS.items()}
+    cells = asked(url, cache, writer, kind, tmp_path)
     record_property("cells", counted(list(cells.values())))
     assert not [str(cell) for cell in cells.values() if cell.kind == "failure"]
-    if kind in ("TIMESTAMPTZ", "BIGINT", "DICTIONARY"):
+    if kind in SIMPLE:
         assert not [str(cells[name]) for name in CERTAIN if cells[name].kind != "answer"]
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("writer", ELSEWHERE)
+def test_a_source_that_spark_does_not_read_is_refused_with_what_to_do(
+    url: str, cache: str, writer: str, tmp_path: Path, record_property: Record
+) -> None:
+    """With the extra `spark` and nothing else: lakes need their own."""
+    cells = asked(url, cache, writer, "BIGINT", tmp_path)
+    record_property("cells", counted(list(cells.values())))
+    budget, *others = [cells.pop("budget"), *cells.values()]
+    assert budget.kind != "failure", str(budget)
+    assert not [str(cell) for cell in others if cell.kind != "refusal" or ELSEWHERE[writer] not in cell.stderr]

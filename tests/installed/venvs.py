@@ -62,7 +62,7 @@ def installed(extra: str = "", *, least: bool = False, pins: tuple[str, ...] = (
     """
     more = (re.sub(r"\W+", "_", word) for word in (*pins, later))
     name = "-".join(filter(None, (extra or "none", LEAST if least else "", *more)))
-    with _locked():
+    with locked():
         wheel = _wheel()
         key = _digest([PROJECT], _version(_python()))
         place = CACHE / key / name
@@ -133,7 +133,7 @@ def _digest(files: list[Path], more: str = "") -> str:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """Processes of one test run build one thing once."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as file:

@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import deltalake
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -617,6 +618,38 @@ def test_a_value_that_spark_reads_otherwise_makes_a_source_unreadable(url: str, 
     with pytest.raises(dpsql.DataError) as refused:
         dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}, x={}), ledger=":memory:")
     assert refused.value.code == "unreadable" and "a value of x" in str(refused.value)
+
+
+MOMENTS = (-62_135_596_800_000_000, -12_219_292_800_000_001, -1, 0, 1, 1_709_210_096_789_012, 253_402_300_799_999_999)
+
+
+def test_moments_as_spark_writes_them_are_the_same_on_both_engines(
+    connection: Connection, url: str, tmp_path: Path
+) -> None:
+    """INT96, its default: of a zone to Spark, of none to DuckDB."""
+    moments = pa.array([*MOMENTS, None], pa.timestamp("us"))
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"person": range(8), "moment": moments}), file, use_deprecated_int96_timestamps=True)
+    with duckdb.connect() as own:
+        ours = own.execute(f"SELECT epoch_us(moment) FROM '{file}' ORDER BY person").fetchall()
+    assert [value for (value,) in ours] == [*MOMENTS, None]
+    with dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}, moment={}), ledger=":memory:") as session:
+        engine: Any = session._engine
+        view = engine.backend._files["t"].table.view
+        text = f"SELECT typeof(moment) AS kind, unix_micros(CAST(moment AS TIMESTAMP)) AS v FROM {view} ORDER BY person"
+        theirs = engine.backend._connection.arrow(text, {})
+        assert theirs.column("v").to_pylist() == [*MOMENTS, None]
+        assert set(theirs.column("kind").to_pylist()) == {"timestamp_ntz"}
+        late = session.query("SELECT COUNT(*) FROM t WHERE moment >= TIMESTAMP '1970-01-01'", epsilon=EXACT, max_rows=1)
+        assert late.rows == [(4,)]
+    pq.write_table(
+        pa.table({"person": [1, 2], "moment": pa.array([0, 253_402_300_800_000_000], pa.timestamp("us"))}),
+        file,
+        use_deprecated_int96_timestamps=True,
+    )
+    with pytest.raises(dpsql.DataError) as refused:
+        dpsql.connect(policy(tmp_path, {"kind": "spark", "url": url}, moment={}), ledger=":memory:")
+    assert refused.value.code == "unreadable" and "a value of moment" in str(refused.value)
 
 
 # ---------------------------------------------------------------- columns that are read in groups, and when named

@@ -23,7 +23,7 @@ from dpsql.backends.spark.server import Connection
 from dpsql.backends.spark.values import Value, name_of, spark_type, value
 from dpsql.core.errors import DataError, PolicyError, SQLError
 from dpsql.core.frozen import dataclass
-from dpsql.core.types import Type
+from dpsql.core.types import TIMESTAMP, TIMESTAMPTZ, Type
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 FITS = "spark-fits"
@@ -73,15 +73,30 @@ class Column:
     kind: str
 
     @property
+    def is_usable(self) -> bool:
+        """Does Spark read the column as the type that stands for ours, or as one of which it is made value by value?"""
+        return self.kind.upper() == spark_type(self.type) or self._has_zone
+
+    @property
+    def _has_zone(self) -> bool:
+        """Are they moments of INT96, as Spark writes them? To Spark they have a zone, which is UTC (settings.py)."""
+        return self.kind == "timestamp" and self.type == TIMESTAMP
+
+    @property
+    def text(self) -> str:
+        """The column in Spark's type that stands for ours."""
+        name = name_of(self.name)
+        return f"CAST({name} AS {spark_type(self.type)})" if self._has_zone else name
+
+    @property
     def test(self) -> str | None:
         """The test that a value is one that the type can hold."""
-        return test_of(self.name, self.type)
+        return test_of(self.name, TIMESTAMPTZ if self._has_zone else self.type)
 
     @property
     def fitted(self) -> str:
         """The column, with NULL in the place of what its type can't hold."""
-        name = name_of(self.name)
-        return name if self.test is None else f"CASE WHEN {self.test} THEN {name} END"
+        return self.text if self.test is None else f"CASE WHEN {self.test} THEN {self.text} END"
 
 
 class Files:
@@ -102,11 +117,8 @@ class Files:
         kinds = self._kinds()
         known = [(name, Type.parse(text)) for name, text in schema if is_known(Type.parse(text))]
         # What Spark reads as something else is there for no query: writing a statement refuses it.
-        self.columns = {
-            name.lower(): Column(name, type_, kinds[name])
-            for name, type_ in known
-            if kinds.get(name, "").upper() == spark_type(type_)
-        }
+        found = [Column(name, type_, kinds[name]) for name, type_ in known if name in kinds]
+        self.columns = {column.name.lower(): column for column in found if column.is_usable}
         self._bucket_columns = [(name, kinds[name]) for name in reading.buckets.columns] if reading.buckets else []
         self._has_whole = False
         self._is_dealt_out: bool | None = None  # whether each row is in its bucket, once it is known
@@ -132,7 +144,7 @@ class Files:
         """
         self._is_dealt_out = is_dealt_out
         columns = [column for name, column in self.columns.items() if name in read]
-        texts = [name_of(column.name) for column in columns]
+        texts = [column.text for column in columns]
         self._name(self.table.view, columns, texts, bucketed=bool(is_dealt_out))
 
     def whole(self) -> Table:

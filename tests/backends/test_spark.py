@@ -655,13 +655,16 @@ def test_moments_as_spark_writes_them_are_the_same_on_both_engines(
 # ---------------------------------------------------------------- columns that are read in groups, and when named
 
 WIDE = 300
+ODD = ("a b", "a.b", "a`b", "x, y INT", "ü", "select", "日\n本")
+"""Names of columns that a list of names and types must not take apart."""
 OVER = "SELECT COUNT(*) FROM t WHERE c{} > 5"
 EXACT = 10**4
 
 
 def wide(folder: Path, url: str, **columns: Any) -> dpsql.Policy:
     """A table of many columns, of which the policy names three."""
-    numbers = {f"c{i}": [(i + row) % 10 for row in range(20)] for i in range(WIDE - 1)}
+    names = [*(f"c{i}" for i in range(WIDE - 1 - len(ODD))), *ODD]
+    numbers = {name: [(i + row) % 10 for row in range(20)] for i, name in enumerate(names)}
     pq.write_table(pa.table({"Person": range(20), **numbers, **columns}), folder / "t.parquet")
     listed: Any = {"C1": {"min": 0, "max": 9}, "c2": {"values": list(range(10))}}
     return policy(folder, {"kind": "spark", "url": url}, **listed)

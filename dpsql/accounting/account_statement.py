@@ -55,12 +55,13 @@ def statement(
     current = [e for e in entries if e.period == balance.period or not e.period or not balance.period]
     by_analyst = _grouped(current, lambda e: e.analyst)
     names = sorted({*by_analyst, *quotas} - {"*"})
-    analysts = [_line(account, n, by_analyst.get(n, []), quotas.get(n)) for n in names]
+    sums = Sums(account)
+    analysts = [sums.line(n, by_analyst.get(n, []), quotas.get(n)) for n in names]
     if "*" in quotas:
         others = [e for e in current if e.analyst not in quotas and e.analyst != STEWARD]
-        analysts.append(_line(account, "everybody else", others, quotas["*"]))
+        analysts.append(sums.line("everybody else", others, quotas["*"]))
     by_text = _grouped(current, lambda e: " ".join(str(e.note.get("sql", "")).split()))
-    queries = [_line(account, text, spends) for text, spends in by_text.items()]
+    queries = [sums.line(text, spends) for text, spends in by_text.items()]
     queries.sort(key=lambda line: float(line.total.rho or line.total.epsilon), reverse=True)
     named = tuple(analysts) if any(line.name for line in analysts) else ()
     pld, note = _pld(account, current)
@@ -100,16 +101,26 @@ def _grouped(entries: Sequence[Entry], key: Callable[[Entry], str]) -> dict[str,
     return found
 
 
-def _line(account: Account, name: str, entries: Sequence[Entry], quota: Fraction | None = None) -> Line:
-    return Line(name, _sum([e.cost for e in entries], account.filter.nothing), len(entries), account.filter, quota)
+class Sums:
+    """Plain sums of prices. A history has one object for each price: the same ones, as often each, are added once."""
 
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._known: dict[tuple[tuple[int, int], ...], Cost] = {}
 
-def _sum(costs: Sequence[Cost], nothing: Cost) -> Cost:
-    """The sum of all; the same ones at once (a history has one object for each), as exact sums are slow."""
-    if len(costs) == 1:
-        return costs[0]
-    each = {id(cost): cost for cost in costs}
-    return sum((each[one].times(times) for one, times in Counter(map(id, costs)).items()), nothing)
+    def of(self, entries: Sequence[Entry]) -> Cost:
+        """What these cost together; exact sums are slow. They outlive the sums, so that no two prices have one id."""
+        if len(entries) == 1:
+            return entries[0].cost
+        times = tuple(sorted(Counter(id(e.cost) for e in entries).items()))
+        if times not in self._known:
+            each = {id(e.cost): e.cost for e in entries}
+            self._known[times] = sum((each[one].times(n) for one, n in times), self._account.filter.nothing)
+        return self._known[times]
+
+    def line(self, name: str, entries: Sequence[Entry], quota: Fraction | None = None) -> Line:
+        """The line of these spends."""
+        return Line(name, self.of(entries), len(entries), self._account.filter, quota)
 
 
 def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]:
@@ -118,7 +129,7 @@ def _pld(account: Account, entries: Sequence[Entry]) -> tuple[float | None, str]
         return None, "PLD needs δ > 0"
     if not is_installed():
         return None, INSTALL
-    thresholds = _sum([e.cost for e in entries], account.filter.nothing).parts
+    thresholds = Sums(account).of(entries).parts
     if not isinstance(account.filter, Zcdp):
         thresholds = sum((Fraction(str(e.note.get("threshold", 0))) for e in entries), Fraction(0))
     found = composed([e.note for e in entries], account.delta - thresholds)

@@ -112,4 +112,5 @@ def _locale(folder: Path) -> dict[str, str]:
     command = ["localedef", "-i", LANGUAGE, "-f", "UTF-8", str(made)]
     with suppress(OSError):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    return {"LC_ALL": made.name, "LOCPATH": str(folder)} if made.is_dir() else {"LC_ALL": "C"}
+    whole = (made / "LC_CTYPE").is_file()  # without the sources of locales the folder alone is made
+    return {"LC_ALL": made.name, "LOCPATH": str(folder)} if whole else {"LC_ALL": "C"}

@@ -90,16 +90,22 @@ def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.quote.candidates.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
 
 
+SHARED: list[dpsql.Session] = []  # all that are to be closed
+
+
 @cache
 def shared(verified: bool, privacy: tuple[tuple[str, Any], ...]) -> dpsql.Session:
     """A session over empty tables: nothing in a quote may depend on rows."""
-    return opened({}, verified, **dict(privacy))
+    SHARED.append(opened({}, verified, **dict(privacy)))
+    return SHARED[-1]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def closed_at_the_end() -> Iterator[None]:
     yield
     shared.cache_clear()
+    while SHARED:
+        SHARED.pop().close()
 
 
 def measured(data: Data, sql: str, verified: bool, constants: list[Noisy], **options: Any) -> list[tuple[Any, Cells]]:

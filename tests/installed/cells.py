@@ -9,12 +9,14 @@ import atexit
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from time import monotonic, sleep
 
 import dpsql
 
@@ -51,6 +53,7 @@ class Cell:
         return f"dpsql {' '.join(self.words)}: {self.code}\n{self.stdout[-2000:]}\n{self.stderr[-2000:]}"
 
 
+STOPPED = -signal.SIGTERM, 128 + signal.SIGTERM
 Ask = Callable[..., Cell]
 """`ask`, or `ask_a_fork`, which is quicker."""
 
@@ -77,6 +80,33 @@ def ask_a_fork(script: Path, folder: Path, *words: str, stdin: str = "") -> Cell
         process.stdin.flush()
         code = int(process.stdout.readline())
         return Cell(words, code, *(path.read_text(encoding="utf-8") for path in streams[1:]))
+
+
+def ask_a_server(script: Path, folder: Path, token: str, *words: str) -> tuple[Cell, Cell]:
+    """Start `dpsql serve`, ask a command of it, and stop it: both cells. Where it refuses to begin, twice that."""
+    env = _bare(script, folder, {})
+    starting = (str(script), "serve", "--port", "0")
+    with (folder / "served").open("w+", encoding="utf-8") as said:
+        with subprocess.Popen(starting, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said) as on:
+            try:
+                address = _address(on, folder / "served")
+                asked = ask(script, folder, *words, "--server", address, DPSQL_TOKEN=token) if address else None
+            finally:
+                on.terminate()
+        said.seek(0)
+        code = 0 if asked is not None and on.returncode in STOPPED else on.returncode
+        served = Cell(("serve",), code, "", said.read())
+    return served, asked or served
+
+
+def _address(process: subprocess.Popen[bytes], said: Path) -> str | None:
+    """Where a server listens, once it says so; None where it ends instead."""
+    until = monotonic() + SECONDS
+    while process.poll() is None and monotonic() < until:
+        if found := re.search(r"serves .* at (http://\S+)", said.read_text(encoding="utf-8")):
+            return found[1]
+        sleep(0.1)
+    return None
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from installed.cells import Cell, ask, counted
+from installed.cells import Cell, ask, ask_a_server, counted
 from installed.venvs import Installed, declared, installed
 
 Record = Callable[[str, object], None]
@@ -35,14 +35,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {  # those that work on the small table, 
     "init": ("init", "t.parquet", "-o", "-"),
     "html": ("query", GROUPS, "-o", "out.html"), "png": ("query", GROUPS, "-o", "out.png"), "key": ("key",),
     "receipt": ("query", GROUPS, "-o", "signed.csv", "--receipt"), "run": ("run", "job"),
-    "verify": ("verify", "signed.csv"), "token": ("token", "add", "ann"), "serve": ("serve",),
+    "verify": ("verify", "signed.csv"), "token": ("token", "add", "ann"),
     "server": ("query", GROUPS, "--server", "http://127.0.0.1:9"),
     "delta": ("init", "delta:t"), "iceberg": ("init", "iceberg:a.b.c"), "demo": ("demo",),
 }  # fmt: skip
 NEEDS = {"plot": {"plot"}, "html": {"plot"}, "png": {"plot"}, "receipt": {"sign", "server"}, "run": {"sign", "server"},
-         "key": {"sign", "server"}}  # fmt: skip
+         "key": {"sign", "server"}, "serve": {"server"}, "served": {"server"}}  # fmt: skip
 """Commands that answer only where one of these extras is installed, and refuse with its name elsewhere."""
-REFUSED = {"server", "serve", "delta", "iceberg", "verify", "token"}
+REFUSED = {"server", "delta", "iceberg", "verify", "token"}
 """Commands that are asked for what isn't there (a server, a table), whatever is installed."""
 
 
@@ -55,7 +55,10 @@ def place(folder: Path) -> None:
 
 def all_commands(here: Installed, folder: Path) -> dict[str, Cell]:
     place(folder)
-    return {name: ask(here.script, folder, *words, stdin=f"{GROUPS};\n") for name, words in COMMANDS.items()}
+    cells = {name: ask(here.script, folder, *words, stdin=f"{GROUPS};\n") for name, words in COMMANDS.items()}
+    token = cells["token"].stdout.strip()
+    cells["serve"], cells["served"] = ask_a_server(here.script, folder, token, "query", GROUPS)
+    return cells
 
 
 def judge(cells: dict[str, Cell], extra: str, record: Record) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,8 +21,10 @@ from hypothesis import strategies as st
 from support import examples
 
 from dpsql.core.errors import PolicyError, PrivacyError
+from dpsql.policy.keys import from_environment
 from dpsql.policy.model import Budget, ColumnUnit, LinkedUnit, Policy, Reference, RowUnit, source_kind
 from dpsql.policy.reader import TYPES, column_type, parse_delta, parse_epsilon
+from dpsql.policy.settings import EngineSettings
 
 EXAMPLE = """
 [budget]
@@ -301,6 +306,23 @@ MISTAKES = [
     (PEOPLE + "[backend]\nskewed = true\n", "backend.skewed", "leave it out"),
     (PEOPLE + "[backend]\nkind = 'spark'\nurl = 'local[2]'\nskewed = 1\n", "backend.skewed", "write skewed = true"),
     (PEOPLE + "[backend]\nkind = 'spark'\n", "backend.url", "sc://"),
+    (PEOPLE + 'separator = ";"', "tables.people.separator", "leave it out"),
+    (BUDGET + NATION + '[tables.nation.columns]\nx = { bounds = "auto" }', "tables.nation.columns.x.bounds", "leave"),
+    (items('{ through = "orders", on = {} }'), "tables.items.unit.on", "columns of its key"),
+    (PEOPLE.replace("delta", 'analysts = { "(steward)" = 1 }\ndelta'), 'budget.analysts."(steward)"', "another one"),
+    (BUDGET + "[tables]", "tables", "name the data"),
+    (PEOPLE + "[privacy]\nmax_rows = 'x'", "privacy.max_rows", 'max_rows = "auto"'),
+    (PEOPLE + "[privacy]\nmax_rows = {}", "privacy.max_rows.most", "no more than so many"),
+    (PEOPLE + '[privacy]\n"" = 1', "privacy", "NUL"),
+    (PEOPLE.replace("delta", "share = 0.5\ndelta"), "budget.share", "leave it out"),
+    (column('type = "QQQQ"'), "tables.people.columns.x.type", "say, INTEGER"),
+    (column("min = 0001-01-01T00:00:00+05:00"), "tables.people.columns.x.min", "from 1 to 9999"),
+    (PEOPLE + "[backend]\nkind = 'spark'\nurl = 'x'", "backend.url", "sc://"),
+    (PEOPLE + "[engine]\ntimeout = 'x'", "engine.timeout", "10m"),
+    (PEOPLE + "[engine]\nmemory = 'x'", "engine.memory", "75%"),
+    (PEOPLE + "[engine]\nthreads = 0", "engine.threads", "threads = 4"),
+    (PEOPLE + "[engine]\nspill = 'x'", "engine.spill", "0GB"),
+    (PEOPLE + "[engine]\nfolder = 3", "engine.folder", "/var/tmp"),
 ]
 
 
@@ -311,6 +333,56 @@ def test_a_mistake_is_reported_once_with_its_key_path_and_what_to_do(toml: str, 
     assert caught.value.message.startswith(f"{path}: "), caught.value.message
     assert "\n" not in caught.value.message
     assert phrase in (caught.value.hint or "")
+
+
+ELSEWHERE: tuple[Callable[[], object], ...] = (
+    lambda: Policy.from_dict(5),  # type: ignore[arg-type]  # on purpose
+    lambda: Policy.from_dict({"budget": None, "tables": {"t": {"source": "t.csv", "unit": "u"}}}),
+    lambda: Policy.from_dict(
+        {"budget": {"epsilon": 1}, "tables": {"t": {"unit": "u", "columns": {"x": {"values": [0] * 1_000_001}}}}}
+    ),
+    lambda: read(PEOPLE, sources=("zzz",)),
+    lambda: from_environment(EngineSettings(), {"DPSQL_ENGINE_TIMEOUT": "x"}),
+)
+"""Mistakes that no file makes by itself."""
+WORDING = Path(__file__).parent / "golden" / "policy" / "refusals.txt"
+
+
+def wording() -> str:
+    """What is said of every mistake, word for word."""
+    lines = []
+    files: tuple[Callable[[], object], ...] = tuple(partial(read, toml) for toml, _, _ in MISTAKES)
+    for refused in files + ELSEWHERE:
+        with pytest.raises(PolicyError) as caught:
+            refused()
+        lines += [f"{caught.value.message} [{caught.value.code}]", f"    {caught.value.hint}"]
+    return "\n".join(lines) + "\n"
+
+
+def test_mistakes_are_refused_in_the_words_of_the_golden_file(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-golden"):
+        WORDING.write_text(wording(), encoding="utf-8")
+    assert WORDING.read_text(encoding="utf-8") == wording()
+
+
+@pytest.mark.parametrize("file", ["checks.py", "keys.py", "reader.py", "settings.py"])
+def test_no_sentence_of_a_refusal_is_missing_in_the_golden_file(file: str) -> None:
+    """Of every call that refuses something: the longest piece of what it says, and of what it proposes."""
+    golden = WORDING.read_text(encoding="utf-8")
+    tree = ast.parse((Path(__file__).parents[1] / "dpsql" / "policy" / file).read_text(encoding="utf-8"))
+    said: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in ("wrong", "note", "missing", "Unfit"):
+                said += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "hint")]
+        elif isinstance(node, ast.Assign) and {getattr(target, "id", "") for target in node.targets} & {"what", "hint"}:
+            said.append(node.value)
+    assert said
+    for expression in said:
+        pieces = [n.value for n in ast.walk(expression) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        longest = max(pieces, key=len, default="")
+        assert longest in golden, longest
 
 
 def test_keys_of_later_versions_are_refused_as_such() -> None:

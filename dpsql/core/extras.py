@@ -17,8 +17,8 @@ FLOORS = {
     "sqlglot": "30.30", "duckdb": "2.0", "numpy": "2.0", "pyarrow": "17", "click": "8.1.8",
     "pandas": "2.2.2", "polars": "1.3", "sqlalchemy": "2.0", "prompt_toolkit": "3.0.36", "pygments": "2.14",
     "cryptography": "42.0.4", "starlette": "0.49.1", "uvicorn": "0.23.2", "httpx": "0.25", "joserfc": "1.3.5",
-    "pyspark": "4.3", "deltalake": "0.22.3", "pyiceberg": "0.8.1", "plotext": "5.2.8", "altair": "5.2",
-    "vl_convert": "1.2",
+    "pyspark": "4.3", "deltalake": "0.22.3", "pyiceberg": "0.8.1", "plotext": "5.2.8", "altair": "5.4",
+    "vl_convert": "1.6",
 }  # fmt: skip
 """By module."""
 BEFORE = {"sqlglot": "31"}

@@ -70,6 +70,18 @@ def test_every_command_answers_or_refuses_clearly(
     assert cells[2].kind != "answer" or cells[4].kind == "answer"  # what `check` lets pass can be counted
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("writer", ["Delta", "Iceberg"])
+def test_tables_of_lakes_are_read_by_the_lowest_versions(writer: str, tmp_path: Path, record_property: Record) -> None:
+    written = write(writer, "BIGINT", tmp_path)
+    assert written is not None
+    pins = ("sqlalchemy",) if writer == "Iceberg" else ()
+    cells = list(asked(ask, installed(WRITERS[writer][1], least=True, pins=pins).script, tmp_path, written))
+    record_property("cells", counted(cells))
+    assert not [str(cell) for cell in cells if cell.kind == "failure"]
+    assert cells[2].kind == cells[4].kind == "answer", str(cells[4])
+
+
 CLIPPED = "CLIP(v, '2024-01-01', '2024-02-01')"
 ZONED = (
     f"SELECT MIN({CLIPPED}) FROM t",

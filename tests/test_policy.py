@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from support import examples
 
 from dpsql.core.errors import PolicyError, PrivacyError
+from dpsql.policy import model
 from dpsql.policy.keys import from_environment
 from dpsql.policy.model import Budget, ColumnUnit, LinkedUnit, Policy, Reference, RowUnit, source_kind
 from dpsql.policy.reader import TYPES, column_type, parse_delta, parse_epsilon
@@ -462,6 +463,13 @@ def test_no_epsilon_outside_its_range_gets_through(junk: object) -> None:
 def test_no_delta_outside_its_range_gets_through(junk: object) -> None:
     with pytest.raises(PolicyError, match=r"^error: --delta: δ must be"):
         parse_delta(junk, where="--delta")  # type: ignore[arg-type]
+
+
+def test_a_private_table_without_a_unit_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever reads units: without one, a table would count as public."""
+    monkeypatch.setattr(model, "ColumnUnit", lambda *_: None)
+    with pytest.raises(AssertionError, match="people: a table is public, or its rows have owners"):
+        read(PEOPLE)
 
 
 def test_names_are_found_in_any_case_and_keep_their_spelling() -> None:

@@ -24,39 +24,39 @@ class ReadWriteLock:
 
     def __init__(self) -> None:
         self._moved = threading.Condition()
-        self._inside = 0
-        self._closed = False
+        self._readers = 0
+        self._has_writer = False
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Be inside; wait while somebody is alone."""
+        """Have the lock together with other readers; wait while a writer has it."""
         with self._moved:
-            self._moved.wait_for(lambda: not self._closed)
-            self._inside += 1
+            self._moved.wait_for(lambda: not self._has_writer)
+            self._readers += 1
         try:
             yield
         finally:
             with self._moved:
-                self._inside -= 1
+                self._readers -= 1
                 self._moved.notify_all()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be alone: nobody else comes in, and whoever is inside has left."""
+        """Have the lock alone; wait until no reader and no other writer has it."""
         with self._moved:
-            self._moved.wait_for(lambda: not self._closed)
-            self._closed = True
+            self._moved.wait_for(lambda: not self._has_writer)
+            self._has_writer = True
             try:
-                self._moved.wait_for(lambda: not self._inside)
+                self._moved.wait_for(lambda: not self._readers)
             except BaseException:
-                self._closed = False
+                self._has_writer = False
                 self._moved.notify_all()
                 raise
         try:
             yield
         finally:
             with self._moved:
-                self._closed = False
+                self._has_writer = False
                 self._moved.notify_all()
 
 
@@ -68,9 +68,9 @@ class TooLate(Exception):
 
 
 class ReleaseTime:
-    """When a paid query is answered: so many seconds after it came, whatever it found and however long that took.
+    """The moment at which a paid query is answered: a fixed time after it came, whatever the rows hold.
 
-    seconds, limit: the time as a number and as it was written. It is public, and no function of private rows.
+    seconds, limit: the time as a number and as it was written. The moment is public, and no function of private rows.
     """
 
     def __init__(self, seconds: float, limit: str) -> None:
@@ -78,20 +78,21 @@ class ReleaseTime:
         self._begun = self.until = monotonic()
 
     def settle(self) -> None:
-        """Settle the moment, when all is paid and no row was read yet.
+        """Fix the moment, after the price is paid and before any row is read.
 
-        It is counted from the beginning; where planning, or waiting for somebody else, took more than half of the
-        time, from now.
+        The time is counted from when the query came; where planning, or waiting for another query, took more than half
+        of it, from now.
         """
         now = monotonic()
         first = self._begun + self.seconds
         self.until = first if first - now >= self.seconds / 2 else now + self.seconds
 
     def held(self, work: Iterable[T]) -> Iterator[T]:
-        """What `work` makes, all of it, when the moment has come; or what it failed with.
+        """Yield all that `work` yields, or raise what `work` raised, when the moment has come.
 
-        TooLate: it isn't done by then. Whatever else it made or will make is seen by nobody: how far it came would tell
-        more than whether it was done. It goes on in its thread until it finds that its time is up.
+        Raise TooLate where `work` isn't done by then. Then nobody sees what `work` has yielded or will yield: how far
+        it came would tell more than whether it was done. `work` goes on in its thread until it finds that its time is
+        up.
         """
         made: list[T] = []
         ended: list[BaseException | None] = []

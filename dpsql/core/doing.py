@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SAID: list[str] = []
+_TEXTS: list[str] = []
 
 
 @contextmanager
 def doing(text: str) -> Iterator[None]:
     """Let watchers see this text until the block ends."""
-    _SAID.append(text)
+    _TEXTS.append(text)
     try:
         yield
     finally:
-        _SAID.remove(text)
+        _TEXTS.remove(text)
 
 
 def done_now() -> str:
     """What is being done, from the outside in; nothing where nobody says."""
-    return ", ".join(list(_SAID))
+    return ", ".join(list(_TEXTS))

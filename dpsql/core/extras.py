@@ -28,7 +28,7 @@ NEEDED = ("sqlglot", "duckdb", "numpy", "pyarrow", "click")
 
 
 def too_old(module: str, version: str) -> ExtraError | None:
-    """What is said of this version of a module, where it is too old; None where it isn't."""
+    """The error for a module of this version; None where the version is new enough."""
     least = FLOORS.get(module)
     if least is None or _numbers(version) >= _numbers(least):
         return None
@@ -41,7 +41,7 @@ def too_old(module: str, version: str) -> ExtraError | None:
 
 
 def is_after(module: str, version: str) -> bool:
-    """Is this version one that nothing is known of?"""
+    """Is this version later than all that dpsql was tested with?"""
     return module in BEFORE and _numbers(version) >= _numbers(BEFORE[module])
 
 
@@ -55,7 +55,7 @@ def require(*modules: str) -> None:
 
 
 def blamed() -> ExtraError | None:
-    """A needed package that is too old, if any: what fails otherwise, fails for that. Looks at what is installed."""
+    """The error for a needed package that is missing, too old or too new; None if all fit."""
     from importlib.metadata import PackageNotFoundError, version
 
     for module in NEEDED:

@@ -82,7 +82,7 @@ else:
         return f"{type(self).__qualname__}({shown})"
 
     def _set_once(self, name, value):
-        """What fills an empty slot, as __post_init__ and copies do, may; whoever comes later may not."""
+        """Fill an empty slot, as __post_init__ and copies do; refuse to change one that is filled."""
         if hasattr(self, name):
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         object.__setattr__(self, name, value)

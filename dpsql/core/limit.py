@@ -11,7 +11,7 @@ AUTO = "auto"  # how policies and queries write a limit that is to be chosen
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """A limit that each query chooses for itself: of at most so much, where the steward says so."""
+    """A limit that each query chooses for itself. most: the largest that it may choose; None: any."""
 
     most: int | None = None
 

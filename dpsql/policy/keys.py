@@ -535,6 +535,9 @@ def read(policy: object, *, path: Path | None, base: Path | None, sources: Itera
         checks.tables(top, None if sources is None else {name.lower(): name for name in sources})
     if mistakes or loaded is None:
         raise _all(mistakes)
+    for table in loaded.tables.values():
+        if (table.unit is None) != table.public:
+            raise AssertionError(f"{table.name}: a table is public, or its rows have owners")
     return loaded
 
 

@@ -104,7 +104,7 @@ class Table:
         """How the source is read; None for an object passed from Python."""
         if self.source is None:
             return None
-        return source_kind(self.source) or ("catalog" if is_catalog_name(self.source) else None)
+        return "catalog" if is_catalog_name(self.source) else source_kind(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """The neighbour relation, and the limits of one unit's contribution: a missing one is chosen where it is needed."""
+    """The neighbour relation, and the limits of one unit's contribution. Where one is None, a query chooses it."""
 
     adjacency: Adjacency = "add_remove"
     max_rows: Limit | None = None
@@ -146,7 +146,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy without mistakes: what can be checked without the data has been checked."""
+    """What a policy file says, without mistakes as far as that can be checked without the data."""
 
     budget: Budget
     tables: Mapping[str, Table]

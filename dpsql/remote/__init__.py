@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpsql import session as on_files
 from dpsql.core.errors import ServerError
 from dpsql.policy.model import Policy
+from dpsql.session import Session
 
 
 def connect(
@@ -19,7 +19,7 @@ def connect(
     analyst: str | None = None,
     strict_engine: bool = False,
     token: str | None = None,
-) -> on_files.Session:
+) -> Session:
     """Open a policy: a path, or a Policy with the tables that it names passed as `sources`; or a server's address.
 
     strict_engine: refuse a DuckDB that dpsql was not tested with, whatever the policy says.
@@ -37,4 +37,6 @@ def connect(
         return RemoteSession(policy, token)
     if token is not None:
         raise ServerError("a token is for a server", code="not-remote", hint='dpsql.connect("https://…", token="…")')
-    return on_files.connect(policy, sources=sources, ledger=ledger, analyst=analyst, strict_engine=strict_engine)
+    from dpsql.session import connect as connect_to_files  # found at each call: a test may replace it
+
+    return connect_to_files(policy, sources=sources, ledger=ledger, analyst=analyst, strict_engine=strict_engine)

@@ -21,7 +21,7 @@ from dpsql.options import Number
 from dpsql.policy.reader import parse_epsilon
 from dpsql.quote.model import Ask, Quote
 from dpsql.quoting import Quoting
-from dpsql.refresh.act import follow
+from dpsql.refresh.refresh import follow
 from dpsql.run import Payer, measure
 
 LEARNED = "learned"  # in the ledger's note of a spend: which version of the data it learned of

@@ -29,7 +29,7 @@ from dpsql.quote.model import Known, Quote, Released, ResponseStep, Stage
 from dpsql.quote.spare import counted_units, with_spare_rows
 from dpsql.release import release, respond
 from dpsql.store.archive import pack_answer
-from dpsql.store.flight import claim_of
+from dpsql.store.claim_key import claim_of
 from dpsql.store.reuse import keep, look
 from dpsql.store.unit_index import Indexing
 

@@ -40,15 +40,14 @@ from dpsql.policy.model import Policy
 from dpsql.policy.reader import parse_epsilon
 from dpsql.quote.model import Quote
 from dpsql.quoting import Quoting
-from dpsql.refresh.act import Refreshed, follow, refresh, require_steward
-from dpsql.refresh.index import Indexed, index
+from dpsql.refresh.refresh import Indexed, Refreshed, follow, index, refresh, require_steward
 from dpsql.run import Payer, run, stored
 from dpsql.sql.inspection import DescribeQuery, DescribeTable, Inspection, ShowTables, inspection, table_named
 from dpsql.sql.parameters import spots
 from dpsql.sql.parse import parse
 from dpsql.sql.statements import statements
 from dpsql.store.archive import replays
-from dpsql.store.before import before
+from dpsql.store.reuse import before
 
 if TYPE_CHECKING:
     from dpsql.accounting.account_statement import Statement as AccountStatement
@@ -277,7 +276,7 @@ class Session:
 
         It isn't in the ledger, and its receipt has no id.
         """
-        from dpsql.explain.inspect import columns, outputs, tables  # queries that are only answered don't need it
+        from dpsql.explain.schema import columns, outputs, tables  # queries that are only answered don't need it
 
         catalog = self._engine.catalog()
         match about:

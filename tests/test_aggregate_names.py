@@ -29,7 +29,7 @@ STRINGS = {
     "backends/spark/aggregates.py": "how Spark writes what statements add up, and the range of that",
     "backends/spark/first.py": "the same, of FIRST and LAST",
     "sql/writer.py": "how sqlglot writes BOOL_AND and BOOL_OR, with casts that nobody wrote",
-    "explain/inspect.py": "words for people: what DESCRIBE says that may be asked of a column",
+    "explain/schema.py": "words for people: what DESCRIBE says that may be asked of a column",
 }
 NODES = {
     "analyze/widths.py": "how wide what is added up within a unit may be: a count of its rows, or a sum of them",

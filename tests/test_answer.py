@@ -20,7 +20,7 @@ from dpsql.answer.tables import CELL
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.release import release
-from dpsql.store.errors import pack_error
+from dpsql.store.plain import pack_error
 
 GROUPS = 100
 PER_GROUP = 100

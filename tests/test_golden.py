@@ -15,7 +15,7 @@ from golden_files import FOLDER, Case, golden
 
 import dpsql
 from dpsql.analyze.ownership import rows_promise
-from dpsql.explain.describe import described
+from dpsql.explain.relation_text import described
 from dpsql.plan.build import build
 from dpsql.plan.nodes import Expr, Plan
 from dpsql.sql.bind import bind

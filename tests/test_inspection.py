@@ -17,7 +17,7 @@ import dpsql
 import dpsql.dbapi
 from dpsql.analyze.domains import Domain
 from dpsql.cli.main import cli
-from dpsql.explain.inspect import keys_text
+from dpsql.explain.schema import keys_text
 from dpsql.sql.inspection import DescribeQuery, DescribeTable, ShowTables, inspection
 
 DAY, MOMENT = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)

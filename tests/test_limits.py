@@ -14,7 +14,7 @@ from support import Connect
 
 import dpsql
 from dpsql.core.errors import PrivacyError
-from dpsql.explain.show import as_dict
+from dpsql.explain.text import as_dict
 from dpsql.plan.nodes import Release
 from dpsql.quote import limits as chosen
 from dpsql.quote.limits import SEED_GROUPS, SEED_ROWS

@@ -232,7 +232,7 @@ def test_a_mechanism_for_numbers_changes_nothing(connect: Connect) -> None:
 
 
 def test_explain_and_prices_say_it_in_plain_values(connect: Connect) -> None:
-    from dpsql.explain.show import as_dict, show
+    from dpsql.explain.text import as_dict, show
 
     session = open_poll(connect)
     quote = session.explain(f"SELECT RR_FREQUENCY(x) FROM ({ROWS})", epsilon=2)

@@ -23,7 +23,7 @@ from dpsql.accounting.ledger import Ledger, Overtaken
 from dpsql.answer import finish as finishing
 from dpsql.backends.duckdb import backend
 from dpsql.options import Asked, Request
-from dpsql.store.flight import claim_of
+from dpsql.store.claim_key import claim_of
 
 N = 3_000
 RANDOM = np.random.default_rng(3)

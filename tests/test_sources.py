@@ -18,7 +18,7 @@ from support import Connect
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.refresh.act import refresh
+from dpsql.refresh.refresh import refresh
 from dpsql.steward.check import check
 
 EXACT = 10**6  # so much ε that the noise is 0

@@ -9,7 +9,7 @@ import pytest
 from support import Connect
 
 import dpsql
-from dpsql.explain.show import as_dict
+from dpsql.explain.text import as_dict
 
 VISITS = pa.table({"id": [1, 1, 2], "ward": ["a", "b", "a"]})
 NOTES = pa.table({"id": [1, 2, 2], "n": [1, 2, 3]})

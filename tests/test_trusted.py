@@ -83,7 +83,7 @@ ALLOWED = {
     ("dpsql.mechanisms.toolbox", "pick"): "noise for the caller's own numbers: no data of a policy",
     ("dpsql.answer.imitate", "draw"): "noise of simulations, from a seed: it is added to noisy values alone",
     ("dpsql.steward.init", "open_backend"): "`init --steward` reads the data in clear, for the person who holds it",
-    ("dpsql.steward.outside", "misread"): "`check --steward` counts values in clear, for the person who holds the data",
+    ("dpsql.steward.check", "misread"): "`check --steward` counts values in clear, for the person who holds the data",
     ("dpsql.steward.init", "examine"): "`init --steward` reads the data in clear, for the person who holds it",
 }
 """What is outside and has a hand all the same, with the reason. A line that nothing needs any more fails."""

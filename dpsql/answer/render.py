@@ -29,7 +29,7 @@ def guarantee(cost: Cost, *, up: bool) -> str:
 
 def range_lines(answer: Answer) -> list[str]:
     """The automatic bounds that an answer rests on."""
-    from dpsql.explain.show import range_text
+    from dpsql.explain.text import range_text
 
     lines = []
     for one in answer.ranges:
@@ -45,7 +45,7 @@ def range_lines(answer: Answer) -> list[str]:
 
 def _derived_line(one: Mapping[str, Any]) -> str:
     """The range of a value that the query computes."""
-    from dpsql.explain.show import range_text
+    from dpsql.explain.text import range_text
 
     text = range_text(one)
     if not one["found"]:

@@ -38,7 +38,7 @@ def explain(
     """
     text = read_sql(sql, file)
     from dpsql.answer.render import guarantee
-    from dpsql.explain.show import as_dict, show
+    from dpsql.explain.text import as_dict, show
     from dpsql.sql.statements import statements
 
     with opened(policy, analyst, strict=strict) as session:
@@ -72,7 +72,7 @@ def price(sql: str | None, file: str | None, policy: str, as_json: bool, analyst
     with opened(policy, analyst) as session:
         quotes = session.prices(text, **given(options))
         if as_json:
-            from dpsql.explain.expected import price_line
+            from dpsql.explain.text import price_line
 
             click.echo(json.dumps([price_line(q) for q in quotes], ensure_ascii=False, indent=2, allow_nan=False))
         else:
@@ -85,7 +85,7 @@ def lines(quotes: Sequence[Quote]) -> list[str]:
     """The table for people."""
     from dpsql.answer.render import printable
     from dpsql.core.cost import show_rounded
-    from dpsql.explain.expected import expected
+    from dpsql.explain.text import expected
 
     names = [one.name for one in expected(quotes[0])]
     deltas = any(q.price.delta for q in quotes)
@@ -107,7 +107,7 @@ def lines(quotes: Sequence[Quote]) -> list[str]:
 @policy_option
 def functions(policy: str) -> None:
     """List every aggregate and scalar function that is understood."""
-    from dpsql.explain.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
+    from dpsql.explain.schema import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
     from dpsql.sql.functions.lengths import LONGEST
 
     click.echo("Aggregates of private rows")

@@ -62,7 +62,7 @@ def init(
     from dpsql.policy.reader import parse_delta, parse_epsilon
     from dpsql.steward.draft import questions
     from dpsql.steward.init import EPSILON, Answers, draft, look_at
-    from dpsql.steward.learning import learning_line
+    from dpsql.steward.question_budget import learning_line
 
     target = None if policy == "-" else Path(policy)
     if target is not None and target.exists() and not force:
@@ -111,7 +111,7 @@ def ask(prospect: Prospect, answers: Answers, *, asked_epsilon: bool) -> Answers
 
     from dpsql.core.errors import PolicyError
     from dpsql.policy.reader import parse_epsilon
-    from dpsql.steward.guess import ROW
+    from dpsql.steward.unit_guess import ROW
 
     if answers.unit is None:
         for one in prospect.candidates:
@@ -178,7 +178,7 @@ def check(policy: str, steward: bool, as_json: bool, schema: bool, strict: bool)
     from dpsql.core.errors import DataError
     from dpsql.policy.model import Policy
     from dpsql.steward.check import check as run
-    from dpsql.steward.learning import learning_line
+    from dpsql.steward.question_budget import learning_line
 
     if steward:
         click.echo("this reads rows of private tables; what it prints is not private", err=True)

@@ -109,7 +109,7 @@ def query(
 def refuse_without_chart(session: Session, texts: Sequence[str], options: Mapping[str, Any]) -> None:
     """Refuse now, before anything is paid, a query whose answer has no chart whatever is measured."""
     from dpsql.answer.plot import NO_KEY, NO_NUMBERS
-    from dpsql.explain.show import as_dict
+    from dpsql.explain.text import as_dict
     from dpsql.quote.model import Quote
     from dpsql.sql.inspection import inspection
 

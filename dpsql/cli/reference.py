@@ -14,7 +14,7 @@ import click
 from dpsql.cli.main import __doc__ as exit_codes
 from dpsql.cli.main import cli
 from dpsql.core.frozen import dataclass
-from dpsql.explain.functions import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
+from dpsql.explain.schema import CHOSEN, GOOGLE_FORMS, ROWS, aggregates, scalars
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What `explain` tells of a quote: the facts (facts.py), and how they are shown to people (show.py)."""
+"""What `explain` tells of a quote: the facts (facts.py), and how they are shown to people (text.py)."""

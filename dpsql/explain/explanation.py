@@ -13,7 +13,7 @@ class Explanation(Quote):
     """Everything that a query will do and cost; print it to read it."""
 
     def __str__(self) -> str:
-        from dpsql.explain.show import show  # when it is read: queries that are only answered don't need it
+        from dpsql.explain.text import show  # when it is read: queries that are only answered don't need it
 
         return show(self)
 

@@ -21,8 +21,7 @@ from dpsql.backends.base import Backend
 from dpsql.bounds.bias import bias_of, cuts_of, hidden_lines, lines
 from dpsql.bounds.promised import reach_of_average, reach_of_cut
 from dpsql.core.cost import Cost, pure_rho
-from dpsql.explain.describe import described
-from dpsql.explain.responses import response_facts
+from dpsql.explain.relation_text import described, response_facts
 from dpsql.mechanisms.base import Pure
 from dpsql.mechanisms.error import half_width
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from dpsql.explain.facts import as_dict
-from dpsql.explain.responses import response_head, response_rows
-from dpsql.explain.show import LEFT, LEFT_RESPONSES, NO_OUTPUT, NOT_MEASURED, head, measured, outputs, release_head
+from dpsql.explain.relation_text import response_head, response_rows
+from dpsql.explain.text import LEFT, LEFT_RESPONSES, NO_OUTPUT, NOT_MEASURED, head, measured, outputs, release_head
 from dpsql.quote.model import Quote
 
 LABEL = 10  # columns of a text that a word at its beginning takes

@@ -19,8 +19,7 @@ from dpsql.answer.model import Answer
 from dpsql.core.cost import Cost
 from dpsql.core.parameters import Constant, Parameters
 from dpsql.store.archive import from_bytes, to_bytes
-from dpsql.store.errors import pack_error, unpack_error, with_numbers
-from dpsql.store.plain import from_json, to_json
+from dpsql.store.plain import from_json, pack_error, to_json, unpack_error, with_numbers
 
 MEDIA = "application/vnd.dpsql.answers"
 CONFIDENCE = 0.95

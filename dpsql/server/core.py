@@ -115,7 +115,7 @@ class Core:
 
     def functions(self) -> list[dict[str, str]]:
         """Every aggregate and scalar function that is understood."""
-        from dpsql.explain.functions import listed
+        from dpsql.explain.schema import listed
 
         return listed()
 

@@ -73,8 +73,8 @@ def cost_reply(cost: Cost) -> Json:
 
 def explain_reply(explained: Explanation, outlook: Outlook) -> Json:
     """What `dpsql explain --json` says, what it says to people, and what it would leave of the budget."""
-    from dpsql.explain.expected import expected
     from dpsql.explain.facts import as_dict
+    from dpsql.explain.text import expected
 
     after = outlook.left_after
     return {
@@ -88,7 +88,7 @@ def explain_reply(explained: Explanation, outlook: Outlook) -> Json:
 
 
 def prices_reply(quotes: Sequence[Explanation]) -> list[Json]:
-    from dpsql.explain.expected import price_line
+    from dpsql.explain.text import price_line
 
     return [price_line(quote) for quote in quotes]
 

@@ -1,10 +1,18 @@
-"""What a careful colleague would say about a policy that is valid: what it refuses, wastes or forgets."""
+"""What a careful colleague would say about a policy that is valid: what it refuses, wastes or forgets.
+
+Among it limits that the steward could declare. Trusted: they are read off the rows, and shown to the steward. Whoever
+reads a policy learns a limit that stands in it, at no ε. So a limit is offered only where so many units have so many
+rows that none of them is told apart by it: it rests on at least MANY_UNITS units.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import count
 
+from dpsql.analyze.domains import MAX_IMPLIED
+from dpsql.backends.base import Backend
 from dpsql.backends.choose import file_kind
 from dpsql.backends.lakes import is_lake
 from dpsql.core.cost import show_rounded
@@ -12,12 +20,10 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.limit import Choose, Limit
 from dpsql.core.types import Type
 from dpsql.engine import Shared
-from dpsql.policy.model import ColumnUnit, Policy, RowUnit, Table
-from dpsql.steward.declared_limits import declared_limit, ladder
-from dpsql.steward.guess import Subject, candidates, repeats_like_an_id
-from dpsql.steward.public_keys import public_keys
-from dpsql.steward.seen import MANY_UNITS, UnitRows, nulls_and_values, rows_beyond, unit_rows
-from dpsql.steward.words import CONTACTS
+from dpsql.policy.model import Column, ColumnUnit, Policy, RowUnit, Table
+from dpsql.policy.reader import Bound
+from dpsql.steward.data_profile import MANY_UNITS, UnitRows, nulls_and_values, rows_beyond, unit_rows, units_with_more
+from dpsql.steward.unit_guess import CONTACTS, Subject, candidates, repeats_like_an_id
 
 LITTLE = 10  # an ε above this protects little
 ROWS = "rows"  # a fact rather than advice
@@ -204,3 +210,75 @@ def _limit(policy: Policy, table: Table, name: str) -> Limit | None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+COUNT_EPSILON = Fraction(3, 10)
+"""The ε of the count for which a limit is compared where the policy says nothing of queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLimit:
+    """A limit that could be declared. units: have more rows than the step below it. cut: rows beyond the limit."""
+
+    max_rows: int
+    units: int
+    cut: int
+
+
+def ladder(most: int) -> list[int]:
+    """1, 2, 5, 10, 20, 50, …, up to the first that is at least `most`."""
+    steps: list[int] = []
+    for step in _steps():
+        steps.append(step)
+        if step >= most:
+            break
+    return steps
+
+
+def declared_limit(backend: Backend, policy: Policy, table: Table, most: int) -> DeclaredLimit | None:
+    """The limit of the ladder with which COUNT(*) is least wrong; None where none rests on enough units.
+
+    most: the greatest number of rows of one unit.
+    """
+    steps = ladder(most)
+    below = units_with_more(backend, policy, table, [0, *steps[:-1]])
+    cut = rows_beyond(backend, policy, table, steps)
+    offered = [
+        DeclaredLimit(step, units, rows)
+        for step, units, rows in zip(steps, below, cut, strict=True)
+        if units >= MANY_UNITS
+    ]
+    return least_wrong(offered, policy.budget.query_epsilon or COUNT_EPSILON)
+
+
+def least_wrong(offered: Sequence[DeclaredLimit], epsilon: Fraction) -> DeclaredLimit | None:
+    """The limit with the least sum of the rows that it cuts and of the noise that a count with it has."""
+    noise = Fraction(141, 100) / epsilon  # a standard deviation of Laplace noise, for one row
+    return min(offered, key=lambda limit: limit.cut + noise * limit.max_rows, default=None)
+
+
+def _steps() -> Iterator[int]:
+    for power in count():
+        yield from (factor * 10**power for factor in (1, 2, 5))
+
+
+def public_keys(name: str, type_: Type, said: Column | None) -> str | None:
+    """The public keys of a column, in words; None where keys are selected privately."""
+    if said is not None and said.private:
+        return None
+    if said is not None and said.values is not None:
+        return f"{name} ({len(said.values):,} values)"
+    if said is not None and said.references is not None:
+        return f"{name} (those of {said.references.table}.{said.references.column})"
+    if type_.is_boolean:
+        return f"{name} (true, false)"
+    if said is None or said.min is None or said.max is None:
+        return None
+    if (type_.is_integer or type_.is_date) and _span(said.min, said.max) < MAX_IMPLIED:
+        return f"{name} ({'each day' if type_.is_date else 'each whole number'} of its range)"
+    return None
+
+
+def _span(low: Bound, high: Bound) -> float:
+    gap = high - low  # type: ignore[operator]  # a policy's min and max are of one kind
+    return float(gap.days) if hasattr(gap, "days") else float(gap)

@@ -13,11 +13,10 @@ from typing import Any
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import ColumnUnit, LinkedUnit, RowUnit
-from dpsql.steward.guess import Guess
+from dpsql.steward.data_profile import MANY_UNITS, ColumnSeen, TableSeen, UnitRows
 from dpsql.steward.inputs import Input
 from dpsql.steward.question_budget import QuestionBudget
-from dpsql.steward.seen import MANY_UNITS, ColumnSeen, TableSeen, UnitRows
-from dpsql.steward.words import Meaning, is_code, meaning, prefix_of
+from dpsql.steward.unit_guess import Guess, Meaning, is_code, meaning, prefix_of
 
 ASK = "# ? "  # begins a question
 

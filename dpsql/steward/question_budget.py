@@ -1,11 +1,13 @@
-"""How much of a drafted budget one question takes, so that a policy isn't used up by the first ten."""
+"""How much of a drafted budget one question takes, so that a policy isn't used up by the first ten; and in one line,
+for the ends of `init` and `check`, when it is worth it to learn how many rows units have.
+"""
 
 from __future__ import annotations
 
 from decimal import ROUND_DOWN, Decimal
 
 from dpsql.core.frozen import dataclass
-from dpsql.steward.learning import LEARN_EPSILON
+from dpsql.policy.model import Policy, RowUnit
 
 QUESTIONS = 50
 """How many questions a drafted budget lasts for at least, after `dpsql learn`."""
@@ -41,3 +43,22 @@ def question_budget(total: str) -> QuestionBudget:
 
 def _to_learn(total: Decimal) -> Decimal:
     return min(LEARN_EPSILON, total * MOST_TO_LEARN)
+
+
+LEARN_EPSILON = Decimal("0.5")
+"""The ε that `dpsql learn --steward` takes once for a version of the data, where nobody names another."""
+
+
+def learning_line(policy: Policy) -> str | None:
+    """The line that says what `dpsql learn` does for this policy; None where no unit can have several rows."""
+    several = [
+        table
+        for table in policy.tables.values()
+        if not table.public and not isinstance(table.unit, RowUnit) and table.rows_per_unit != 1
+    ]
+    if not several:
+        return None
+    return (
+        "dpsql learn --steward buys each private table's histogram of rows per unit once; from then on limits are "
+        "chosen for free"
+    )

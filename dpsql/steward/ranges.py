@@ -1,7 +1,9 @@
 """Ranges to propose for a column: from its 99.9th percentile, since the greatest value may be one typing error.
 
 A range as wide as the worst typing error would make the noise of every sum that much larger. What lies outside is
-clipped by queries; how much it is, and how large, is for the steward's terminal and never for the policy.
+clipped by queries; how much it is, and how large, is for the steward's terminal and never for the policy. Ends are
+round: the fewer digits a number read off rows has, the less it tells of them. Questions about rows are trees, and are
+asked in one way. Trusted: what is found is not private.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.backends.base import Backend
+from dpsql.core.errors import DataError, EngineError
 from dpsql.core.frozen import dataclass
 from dpsql.core.types import Type
 from dpsql.policy.model import Table
-from dpsql.steward.look import call, count_if, literal, look, of, table_node
-from dpsql.steward.rounding import outwards
 
 SHARE_OUTSIDE = Fraction(1, 1000)
 """Of a column's values, what may lie beyond each end of its range."""
@@ -200,3 +201,112 @@ def _end(end: Any) -> exp.Expr:
     if isinstance(end, date):
         return exp.cast(exp.Literal.string(end.isoformat()), "DATE")
     return literal(end)
+
+
+def outwards(low: Any, high: Any, type_: Type, name: str = "") -> tuple[Any, Any]:
+    """A range that holds both, with round ends: the fewer digits, the less it tells of the rows."""
+    if isinstance(low, datetime) or isinstance(high, datetime):
+        first, last = _dates(low.date(), high.date())
+        return datetime(first.year, first.month, first.day), datetime(last.year, last.month, last.day, 23, 59, 59)
+    if isinstance(low, date):
+        return _dates(low, high)
+    if type_.is_integer and (known := _calendar(name)) and known[0] <= low and high <= known[1]:
+        return known
+    least, most = Decimal(str(low)), Decimal(str(high))
+    if least == most and not _is_year(name):
+        least, most = _around(least)
+    if type_.is_integer and most - least <= 10:
+        return int(least), int(most)
+    step = _step((most - least) or abs(most))
+    if type_.is_integer:
+        step = max(step, Decimal(1))
+    bottom, top = (least // step) * step, -((-most) // step) * step
+    if least < 0 and bottom > least:  # // rounds towards zero
+        bottom -= step
+    if most > 0 and top < most:
+        top += step
+    return _plain(bottom), _plain(top)
+
+
+def _step(span: Decimal) -> Decimal:
+    """1, 2 or 5 times a power of ten: the least that is a tenth of the span or more."""
+    if not span:
+        return Decimal(1)
+    rough = span / 10
+    power = Decimal(1).scaleb(rough.adjusted())
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+
+
+def _around(constant: Decimal) -> tuple[Decimal, Decimal]:
+    """A range for a column of one value: in a range of that value alone every answer would be the value."""
+    if not constant:
+        return Decimal(0), Decimal(1)
+    return min(constant, Decimal(0)), max(constant, Decimal(0))
+
+
+def _is_year(name: str) -> bool:
+    return name.lower().rpartition("_")[2] == "year"
+
+
+def _calendar(name: str) -> tuple[int, int] | None:
+    word = name.lower().rpartition("_")[2]
+    return {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59), "second": (0, 59)}.get(word)
+
+
+def _dates(low: date, high: date) -> tuple[date, date]:
+    if (high - low).days > 730:
+        return date(low.year, 1, 1), date(high.year, 12, 31)
+    following = date(high.year + high.month // 12, high.month % 12 + 1, 1) if high.year < 9999 else high
+    return date(low.year, low.month, 1), date.fromordinal(following.toordinal() - 1)
+
+
+def _plain(number: Decimal) -> int | Decimal:
+    return int(number) if number == number.to_integral_value() else number.normalize()
+
+
+def look(backend: Backend, query: exp.Select) -> tuple[Any, ...]:
+    """The one row of a question; the steward may see the engine's own words."""
+    try:
+        return backend.look(query)
+    except EngineError as error:
+        raise DataError(
+            f"the data can't be read: {error}", code="unreadable", hint="see the sources of the policy"
+        ) from None
+
+
+def table_node(table: Table) -> exp.Table:
+    """A table as the engine knows it."""
+    return exp.Table(this=exp.to_identifier(table.name.lower(), quoted=True))
+
+
+def column_node(name: str) -> exp.Column:
+    """A column by its name."""
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def literal(value: object) -> exp.Expr:
+    """A number as a literal; with a sign as the negation of one, as the engine's own parser writes it."""
+    text = f"{value:f}" if not isinstance(value, int | float) else repr(value)
+    if text.startswith("-"):
+        return exp.Neg(this=exp.Literal.number(text[1:]))
+    return exp.Literal.number(text)
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    """A function of the engine's."""
+    return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
+
+
+def not_null(value: exp.Expr) -> exp.Expr:
+    """The condition that there is a value."""
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+
+
+def count_if(condition: exp.Expr) -> exp.Expr:
+    """How many rows meet a condition."""
+    return of(exp.Count(this=exp.Star()), condition)
+
+
+def of(aggregate: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """An aggregate of the rows that meet a condition; None: of all."""
+    return aggregate if condition is None else exp.Filter(this=aggregate, expression=exp.Where(this=condition))

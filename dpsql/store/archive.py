@@ -35,10 +35,8 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.registry import read, written
 from dpsql.statistics.base import Clip, Quantity, Value
 from dpsql.statistics.strategy import Linear
-from dpsql.store.errors import pack_error, unpack_error, with_numbers
-from dpsql.store.plain import from_json, to_json
+from dpsql.store.plain import Json, from_json, pack_error, to_json, unpack_error, with_numbers
 
-Json = Any
 Arrow = Any
 
 RESPONSES = "responses"  # a fact of randomised rows (responses.py), which answer queries and have no intervals

@@ -18,9 +18,9 @@ from dpsql.analyze.bounding import Bounding, SizeLimit, SumScale, Typical
 from dpsql.analyze.checked import CheckedRelease
 from dpsql.quote.model import Stage
 from dpsql.quote.older import Chosen
-from dpsql.store.archive import LIMITS, Json
+from dpsql.store.archive import LIMITS
 from dpsql.store.canonical import Names, UnknownNode, named
-from dpsql.store.plain import from_json, to_json
+from dpsql.store.plain import Json, from_json, to_json
 
 FORMAT = "1"  # part of every key: limits that were stored in another format are not found
 

@@ -3,7 +3,8 @@
 A release is found again by what it measures, not by the text of the query: the relation below the statistics, the keys
 and their cells, the bounds on one unit, and the version of the data. Aliases, spacing, ORDER BY, LIMIT, HAVING and all
 other post-processing are not part of that. The stored noisy table answers a query when it has every quantity that the
-query needs, with no more noise than the query would get.
+query needs, with no more noise than the query would get. At which ε a query
+was asked before tells where to look first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import groupby
 
 from sqlglot import exp
 
@@ -23,6 +25,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, ReleaseFacts, Responded, StoredFacts
 from dpsql.analyze.checked import Argument, CheckedRelease
+from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import AnyStep, Released, ResponseStep, Stage, Step
@@ -402,3 +405,26 @@ def _measured(step: Step) -> Iterator[tuple[Quantity, Linear]]:
         for quantity, weights in measurement.statistic.quantities().items():
             whole = 1 if quantity.kind in UNWEIGHTED else 2**step.bits
             yield quantity, Linear.of({(index, column): w / whole for column, w in enumerate(weights)})
+
+
+MOST_EPSILONS = 4  # that a text was asked at, the largest
+
+
+def before(text: str, ledger: Releases) -> list[Fraction]:
+    """What was paid at once for this text, its ranges and limits included, as ε; the largest first.
+
+    A hint where to look, which decides nothing: notes aren't verified, and ρ isn't exactly the ε that was asked for.
+    """
+    wanted, filter_ = _plain(text), ledger.account.filter
+    found: set[Fraction] = set()
+    for _, entries in groupby(ledger.history(), key=lambda entry: entry.time):
+        together = list(entries)
+        if any(_plain(str(entry.note.get("sql", ""))) == wanted for entry in together):
+            total: Cost = sum((entry.cost for entry in together[1:]), together[0].cost)
+            exact = total.rho is None
+            found.add(total.epsilon if exact else filter_.shown(total).epsilon * Fraction(999, 1000))
+    return sorted((epsilon for epsilon in found if epsilon), reverse=True)[:MOST_EPSILONS]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

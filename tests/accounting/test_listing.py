@@ -23,7 +23,7 @@ from dpsql.accounting.listing import Entry, Listed, list_files
 from dpsql.backends.duckdb import backend
 from dpsql.backends.located import list_again, locate
 from dpsql.core.errors import DataError, LedgerError
-from dpsql.refresh.act import check_promises, refresh
+from dpsql.refresh.refresh import check_promises, refresh
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')
 OLD = Listed((Entry("a", 10, 1_000, "x"), Entry("b", 20, 2_000, "y")), "3")

@@ -6,8 +6,8 @@ import pytest
 from accuracy.cases import policy_of, shape_called
 
 import dpsql
-from dpsql.explain.expected import expected
 from dpsql.explain.facts import as_dict
+from dpsql.explain.text import expected
 
 SHAPES = ("survey", "orders", "meters", "signs", "tickets", "sessions", "contacts", "small")
 SQL = (

@@ -23,7 +23,7 @@ from dpsql.backends.duckdb.dialect import DUCKDB
 from dpsql.backends.located import Located, locate
 from dpsql.core.errors import DataError, EngineError, SQLError
 from dpsql.core.types import Type
-from dpsql.explain.show import show
+from dpsql.explain.text import show
 from dpsql.policy.settings import EngineSettings
 from dpsql.sql.functions.primitives import PRIMITIVES
 from dpsql.sql.parse import Tree, parse

@@ -50,7 +50,7 @@ from dpsql.backends.spark.sources import FITS, Files, uploaded
 from dpsql.backends.spark.sources import test_of as condition_of
 from dpsql.backends.spark.values import Value
 from dpsql.core.types import BIGINT, decimal
-from dpsql.explain.show import show
+from dpsql.explain.text import show
 from dpsql.plan.nodes import Statement
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step

@@ -86,7 +86,7 @@ def test_a_lone_counts_error_is_the_laplace_quantile(dpsql: Run) -> None:
 
 
 def test_the_error_that_explain_expects_is_the_width_that_the_answer_has(folder: Path) -> None:
-    from dpsql.explain.show import as_dict
+    from dpsql.explain.text import as_dict
 
     sql = "SELECT region, COUNT(*) AS n, SUM(income) AS total FROM people GROUP BY region"
     with package.connect(folder / "policy.toml") as session:

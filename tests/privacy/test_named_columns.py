@@ -30,7 +30,7 @@ from dpsql.core.doing import done_now
 from dpsql.core.types import Type
 from dpsql.refresh.promises import AT_ONCE
 from dpsql.server.replies import for_the_log, outward
-from dpsql.steward.seen import nulls_and_values
+from dpsql.steward.data_profile import nulls_and_values
 
 EXACT = 10**9
 NAMED = "SELECT COUNT(*) FROM t WHERE other > 5"

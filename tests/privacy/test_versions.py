@@ -20,7 +20,7 @@ import pytest
 import dpsql
 from dpsql.core.cost import Cost
 from dpsql.policy.model import Policy
-from dpsql.refresh import act, manifest, promises
+from dpsql.refresh import manifest, promises, refresh
 
 COUNT = "SELECT COUNT(*) FROM t"
 Ids = list[int]
@@ -187,7 +187,7 @@ def test_a_version_that_is_swapped_in_after_the_check_is_not_read_under_its_prom
 @pytest.mark.parametrize("by", ["steward", "policy"])
 @pytest.mark.parametrize("back", [False, True])
 def test_what_is_swapped_in_while_promises_are_verified_is_recorded_for_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: act.By, back: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: refresh.By, back: bool
 ) -> None:
     """Good rows are shown to the check, bad ones lie there before and perhaps afterwards; or the other way round."""
     file = tmp_path / "t.parquet"
@@ -200,10 +200,10 @@ def test_what_is_swapped_in_while_promises_are_verified_is_recorded_for_nothing(
         if back:
             write(file, [1, 1, 1])
 
-    monkeypatch.setattr(act, "verify", swapped)
+    monkeypatch.setattr(refresh, "verify", swapped)
     with dpsql.Engine.open(promised(file, "accept"), ledger=tmp_path / "l.sqlite") as engine:
         with pytest.raises(dpsql.Error) as refused:
-            act.refresh(engine, by=by)
+            refresh.refresh(engine, by=by)
         assert refused.value.code in ("data-changed", "source-busy")
         for known in engine.ledger._journal._state.versions["t"]:
             assert not any("rows_per_unit" in promise for promise in engine.ledger.findings("t", known))
@@ -226,7 +226,7 @@ def test_a_file_that_is_swapped_while_it_is_compared_is_not_accepted(
             write(file, [1, 1, 1])
             return same
 
-        monkeypatch.setattr("dpsql.refresh.act.same_rows", swapped)
+        monkeypatch.setattr("dpsql.refresh.refresh.same_rows", swapped)
         with pytest.raises(dpsql.DataError) as refused:
             engine.refresh(steward=True)
         assert refused.value.code == "source-busy"
@@ -271,6 +271,6 @@ def test_the_engines_words_in_a_check_that_ran_by_itself_are_told_to_nobody(
     def fails(*_: Any) -> Any:
         raise dpsql.DataError("the data can't be read: row n77", code="engine")
 
-    monkeypatch.setattr(act, "verify", fails)
+    monkeypatch.setattr(refresh, "verify", fails)
     kind, text = seen(promised(file, "accept"))
     assert kind is dpsql.DataError and "n77" not in str(text) and "a promise of the policy doesn't hold" in str(text)

@@ -19,7 +19,7 @@ import dpsql
 from dpsql.cli.main import cli
 from dpsql.core.concurrency import ReadWriteLock
 from dpsql.policy.model import Policy
-from dpsql.refresh import act
+from dpsql.refresh import refresh
 
 COUNT = "SELECT COUNT(*) FROM t"
 TABLE: dict[str, Any] = {"unit": "id", "rows_per_unit": 1, "columns": {"v": {"min": 0, "max": 9, "nullable": False}}}
@@ -60,7 +60,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         engine.close()
 
 
-def told(report: act.Refreshed) -> tuple[str, tuple[str, ...]]:
+def told(report: refresh.Refreshed) -> tuple[str, tuple[str, ...]]:
     (change,) = report.tables
     return change.version, change.lines
 
@@ -193,7 +193,7 @@ def test_a_refresh_that_is_cut_off_after_the_version_lets_queries_wait_and_goes_
     def killed(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(act, "check_promises", killed)
+    monkeypatch.setattr(refresh, "check_promises", killed)
     with pytest.raises(KeyboardInterrupt):
         opened().refresh(steward=True)
     monkeypatch.undo()

@@ -62,7 +62,7 @@ def test_whatever_breaks_at_an_address_is_told_as_a_constant_with_an_incident(
         (Logins, "enter"),
     ):
         monkeypatch.setattr(where, name, raises(error))
-    monkeypatch.setattr("dpsql.explain.functions.listed", raises(error))
+    monkeypatch.setattr("dpsql.explain.schema.listed", raises(error))
     told = {}
     with broken.client("steve") as client:
         for method, path, _ in ROUTES:

@@ -17,11 +17,10 @@ from click.testing import CliRunner, Result
 
 from dpsql.cli.main import cli
 from dpsql.policy.model import Policy
-from dpsql.steward.declared_limits import DeclaredLimit, ladder, least_wrong
+from dpsql.steward.advice import DeclaredLimit, ladder, least_wrong
+from dpsql.steward.data_profile import MANY_UNITS
 from dpsql.steward.init import Answers, Drafted, draft, look_at
-from dpsql.steward.learning import learning_line
-from dpsql.steward.question_budget import QUESTIONS, question_budget
-from dpsql.steward.seen import MANY_UNITS
+from dpsql.steward.question_budget import QUESTIONS, learning_line, question_budget
 
 Run = Callable[..., Result]
 

@@ -21,8 +21,8 @@ from dpsql.policy.model import Policy
 from dpsql.refresh.promises import AT_ONCE
 from dpsql.steward.check import check
 from dpsql.steward.init import Answers, Prospect, draft, look_at
-from dpsql.steward.rounding import outwards
-from dpsql.steward.words import entity_of, meaning
+from dpsql.steward.ranges import outwards
+from dpsql.steward.unit_guess import entity_of, meaning
 
 Write = Callable[..., None]
 

@@ -232,7 +232,7 @@ def _more(quote: Quote) -> str:
 def error_lines(quote: Quote) -> list[str]:
     """The errors to expect: of all groups at once, with 95%."""
     from dpsql.answer.render import printable
-    from dpsql.explain.expected import LATER, expected
+    from dpsql.explain.text import LATER, expected
 
     known, unknown, rows = [], [], 0
     for one in expected(quote):

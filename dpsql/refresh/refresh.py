@@ -1,12 +1,15 @@
-"""refresh: accept the data as they are now, verify their promises, say what changed. The one way to a new version.
+"""Accept the data as they are now, verify their promises, say what changed: the one way to a new version. Also: find
+heavy units once for the data as they are now, so that queries needn't (Theorem INDEX-1).
 
 A version begins with an event that looks at no row: a source was written, or a steward said so (Theorem VERSION-1).
 What was verified for one version is verified again for the next one before anything relies on it (Theorem PROMISE-1).
+Trusted: an index is read off the rows, names people, and what is said of it is not private.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from dpsql.accounting.versions import Sight
@@ -14,6 +17,9 @@ from dpsql.backends.located import file_marks
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
 from dpsql.engine import Shared
+from dpsql.plan.build import scan_of
+from dpsql.policy.model import Policy
+from dpsql.quote.indexed import Owned
 from dpsql.refresh.manifest import Manifest, differences, manifest_of, same_rows
 from dpsql.refresh.promises import Finding, verify
 
@@ -240,3 +246,65 @@ def require_steward(
         raise PolicyError(
             f"{why}: it is the steward's act", code="steward", hint=f"if that is you: engine.{act}(steward=True)"
         )
+
+
+ABOVE = 10
+"""Units with more rows are listed, unless the policy has a smaller limit: then those above that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What was found: from how many rows on units are listed, and of each table how many are; and the file."""
+
+    file: Path | None  # None: the ledger is in memory, and so is the index
+    above: int
+    tables: tuple[tuple[str, int | None], ...]  # None: no index lists them
+
+    def __str__(self) -> str:
+        lines = [] if self.file is None else [f"{'written':<9} {self.file}"]
+        lines.append(f"{'serves':<9} limits of {self.above:,} rows and more")
+        for name, units in self.tables:
+            what = "not indexed: only units that are whole numbers or text are, and on Spark no more than a million"
+            counted = what if units is None else ""
+            listed = f"{units:,} unit{'' if units == 1 else 's'} with more than {self.above:,} rows"
+            lines.append(f"{'table':<9} {name}: {counted or listed}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for programs."""
+        return {"file": None if self.file is None else str(self.file), "above": self.above, "tables": dict(self.tables)}
+
+
+def index(engine: Shared, above: int | None = None) -> Indexed:
+    """Look for heavy units in every table that has units, keep them, and write them beside the ledger."""
+    data = engine.data()
+    indexing = engine.indexing(data)
+    rows = _above(engine.policy) if above is None else above
+    owned = dict(_owned(engine))
+    with engine.backend.measuring(None) as measuring:
+        found = {name: indexing.look_for(of, rows, measuring) for name, of in owned.items()}
+    if engine.data() != data:
+        raise DataError(
+            "the data changed while they were read, and no index was made",
+            code="data-changed",
+            hint="wait until whatever writes them is done, then run this again",
+        )
+    file = indexing.keep(write=True)
+    return Indexed(file, rows, tuple((name, None if h is None else h.units.num_rows) for name, h in found.items()))
+
+
+def _above(policy: Policy) -> int:
+    """A small number, no larger than any limit that the policy names."""
+    limits = policy.privacy
+    named = [limits.max_rows, limits.max_rows_per_group, *(t.rows_per_unit for t in policy.tables.values())]
+    return min([ABOVE, *(limit for limit in named if isinstance(limit, int))])
+
+
+def _owned(engine: Shared) -> list[tuple[str, Owned]]:
+    """The tables whose rows have units, by their names as the policy writes them."""
+    found = []
+    for one in engine.guarded:
+        columns = tuple((name.lower(), name) for name, _ in engine.schema[one.name])
+        of = Owned.by(scan_of(engine.policy, one.table, columns))
+        found += [] if of is None else [(one.table.name, of)]
+    return found

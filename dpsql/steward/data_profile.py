@@ -18,9 +18,22 @@ from dpsql.plan.nodes import Scan
 from dpsql.policy.model import Policy, RowUnit, Table
 from dpsql.refresh.promises import AT_ONCE
 from dpsql.sql.dialect import data_type
-from dpsql.steward.guess import repeats_like_an_id
-from dpsql.steward.look import call, column_node, count_if, literal, look, not_null, of, table_node
-from dpsql.steward.ranges import Range, Ranged, finite, in_order, ranges
+from dpsql.steward.ranges import (
+    Range,
+    Ranged,
+    call,
+    column_node,
+    count_if,
+    finite,
+    in_order,
+    literal,
+    look,
+    not_null,
+    of,
+    ranges,
+    table_node,
+)
+from dpsql.steward.unit_guess import repeats_like_an_id
 
 MISSING = ("", "NA", "N/A", "#N/A", "NULL", "NAN", "NONE", "NIL", "-", "?", ".", "\\N")
 """Texts that stand for a value that isn't there, in upper case."""

@@ -87,7 +87,7 @@ RELATIONS = Suite(
 # ---------------------------------------------------------------- golden cases
 
 
-def _golden_tables() -> dict[str, pa.Table]:
+def golden_tables() -> dict[str, pa.Table]:
     """Some rows for tables that golden cases leave empty."""
     dice = Random(11)
 
@@ -125,7 +125,7 @@ def _golden_tables() -> dict[str, pa.Table]:
 @contextmanager
 def _golden(folder: Path, url: str) -> Iterator[Engines]:
     policy = {**tomllib.loads((FOLDER / "policy.toml").read_text(encoding="utf-8")), "budget": LARGE}
-    with engines(policy, _golden_tables(), folder, url) as opened:
+    with engines(policy, golden_tables(), folder, url) as opened:
         engine = opened.session._engine
         promise = str(rows_promise(engine.policy.tables["people"]))
         engine.ledger.record_promise("people", promise, engine.versions()["people"], True)

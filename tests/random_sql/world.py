@@ -7,11 +7,12 @@ since clipping is not what is compared here; NULL, NaN, infinity, rows of nobody
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -152,11 +153,18 @@ def arrow(name: str, rows: Sequence[Row]) -> pa.Table:
 
 
 def open_session(
-    world: World, *, adjacency: str = "add_remove", kind: str = "Arrow", folder: Path | None = None
+    world: World,
+    *,
+    adjacency: str = "add_remove",
+    kind: str = "Arrow",
+    folder: Path | None = None,
+    privacy: Mapping[str, Any] = MappingProxyType({"limits_share": 0}),
+    change: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
 ) -> dpsql.Session:
     """A session with as much budget as a policy can have, its promises verified as by `dpsql check --steward`.
 
-    kind: what private tables are kept as, in a new folder where they are files; public ones are Arrow tables.
+    kind: what private tables are kept as, in a new folder where they are files; public ones are Arrow tables. privacy:
+    the policy's section; change: makes other entries of its tables.
     """
     tables, sources = dict(TABLES), world.tables()
     for name in PROTECTED if folder is not None else ():
@@ -173,8 +181,8 @@ def open_session(
     policy = dpsql.Policy.from_dict(
         {
             "budget": {"epsilon": 10**12, "delta": 9e-4},
-            "privacy": {"limits_share": 0, "adjacency": adjacency},
-            "tables": tables,
+            "privacy": {"adjacency": adjacency, **privacy},
+            "tables": change(tables),
         }
     )
     session = dpsql.connect(policy, sources=sources, ledger=":memory:")

@@ -118,7 +118,7 @@ class Quoting:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
         engine = self._engine
         if not relying:
-            catalog = replace(catalog, promises={})
+            catalog = catalog.without_promises()
         goal = Goal.parse(request.accuracy, request.confidence)
         allowed = [asked(request, engine.policy, tree.options) for tree in trees]
         analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -17,14 +17,48 @@ from dpsql.analyze.widths import AUTOMATIC_WIDTH, span_of, width_of
 from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.core.types import Type
-from dpsql.plan.nodes import Expr, Relation
+from dpsql.plan.nodes import Expr, Filter, GroupUnits, Project, Relation
 from dpsql.plan.rows import plan_column
 from dpsql.policy.model import Column, Policy, Table
 from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Seed
 
+Made = TypeVar("Made")
 Ranges = Mapping[tuple[object, object], tuple[Fraction, Fraction] | None]
+
+
+class Memo:
+    """What the planning of one text has analyzed, by what it was made of: nothing is analyzed twice.
+
+    It lives as long as its catalog: what it holds rests on the policy, the schema, promises and public data of that.
+    """
+
+    __slots__ = ("_bases", "_made")
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+        self._bases: dict[int, Relation] = {}  # by their ids; they are kept, so nothing else has these
+
+    def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The value of this key; made when it is first asked for."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+    def add_base(self, rows: Relation) -> None:
+        """Remember the rows of a release: units are counted in these very rows."""
+        self._bases[id(rows)] = rows
+
+    def base_of(self, counted: Relation) -> Relation | None:
+        """The rows of a release, in which a relation counts units step by step; None: of no release."""
+        node: object = counted
+        while isinstance(node, Filter | Project | GroupUnits):
+            if id(node) in self._bases:
+                return node
+            node = node.input
+        return self._bases.get(id(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +75,7 @@ class Catalog:
     histograms: dict[object, Any] = field(default_factory=dict)  # of automatic bounds and of units, once analyzed
     totals: dict[int, list[tuple[Expr, Mapping[str, Scalar], Scalar]]] = field(default_factory=dict)
     """Conditions and keys by their ids, each with what was known of its columns: total forms, once made."""
+    memo: Memo = field(default_factory=Memo)
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range. Of wide values by `value_key`: the released range."""
@@ -59,6 +94,19 @@ class Catalog:
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The column names of each table."""
         return {table: tuple(name for name, _ in columns) for table, columns in self.schema.items()}
+
+    @property
+    def known_ranges(self) -> tuple[object, ...]:
+        """The ranges that are known, as a part of keys of the memo."""
+        return tuple(self.ranges.items())
+
+    def without_promises(self) -> Catalog:
+        """The catalog in which nothing was verified."""
+        return replace(self, promises={}, memo=Memo())
+
+    def with_policy(self, policy: Policy) -> Catalog:
+        """The catalog of another policy; nothing that was analyzed for this one is known there."""
+        return replace(self, policy=policy, memo=Memo())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +167,16 @@ def narrowed_columns(columns: Mapping[str, KeyColumn], condition: Expr | None) -
 
 def computed(
     name: str, e: Expr, columns: Mapping[str, KeyColumn], known: Mapping[str, Scalar], variables: Variables
-) -> KeyColumn:
-    """A new column: another one under a new name keeps all that the policy says of it."""
+) -> tuple[KeyColumn, Scalar]:
+    """A new column, and its value as it runs. Another column under a new name keeps all that the policy says of it."""
+    total = scalar(e, known)
     if isinstance(e, exp.Column):
         there = columns[e.name]
-        return replace(there, scalar=replace(there.scalar, sql=plan_column(name)))
-    value = replace(scalar(e, known), sql=plan_column(name))
+        return replace(there, scalar=replace(there.scalar, sql=plan_column(name))), total
+    value = replace(total, sql=plan_column(name))
     closed, made = closed_columns([e], columns), over_variables(e, columns)
     column = KeyColumn("", None, value, closed=closed, made=made, width=width_of(e, columns))
-    return column if column.made is not None else variables.add(column)
+    return column if column.made is not None else variables.add(column), total
 
 
 def closed_columns(expressions: Iterable[Expr], columns: Mapping[str, KeyColumn]) -> frozenset[str]:

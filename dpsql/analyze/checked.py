@@ -18,7 +18,7 @@ from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.cells import Lister
 from dpsql.analyze.combination import combination
 from dpsql.analyze.combine import Cells
-from dpsql.analyze.domains import MAX_CELLS
+from dpsql.analyze.domains import MAX_CELLS, implied
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.per_unit import is_narrow, own_aggregate
 from dpsql.analyze.refusals import (
@@ -34,7 +34,7 @@ from dpsql.analyze.refusals import (
     unlisted,
     written_argument,
 )
-from dpsql.analyze.relations import known_relation
+from dpsql.analyze.relations import counted_relation, known_relation
 from dpsql.analyze.responses import CheckedResponses, check_responses
 from dpsql.analyze.unit_totals import size_of_value, unit_total
 from dpsql.analyze.variables import facts_over_variables, over_variables
@@ -190,7 +190,8 @@ def analyze(plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog) -> 
     limits: for all releases, or of each.
     """
     each = [limits] * len(plan.releases) if isinstance(limits, Limits) else limits
-    releases = tuple(_release(r, one, catalog) for r, one in zip(plan.releases, each, strict=True))
+    pairs = zip(plan.releases, each, strict=True)
+    releases = tuple(analyzed_release(release, one, catalog).at(one) for release, one in pairs)
     return Checked(plan, releases, check_responses(plan, catalog))
 
 
@@ -198,19 +199,97 @@ def _shown(limit: Fraction) -> float:
     return int(limit) if limit.denominator == 1 and limit < 2**53 else float(limit)
 
 
-def _release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
-    filtered = _with_shared_filter(release, limits)
+@dataclass(frozen=True, slots=True)
+class NamedLimits:
+    """All that facts about a release rest on of its limits: what the policy or the query names."""
+
+    max_rows: int | None
+    min_units: int | None
+    public_keys: bool
+    one_vote: bool
+
+    @classmethod
+    def of(cls, limits: Limits) -> NamedLimits:
+        """The limits that somebody named. Theorem LIMITS-1: one that is chosen makes neither ranges nor keys."""
+        rows = None if "max_rows" in limits.chosen or limits.one_vote else limits.max_rows
+        return cls(rows, limits.min_units, limits.public_keys, limits.one_vote)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnalyzedRelease:
+    """A release with everything that no chosen limit decides; `at` bounds one unit's contribution.
+
+    per_group: what is measured per unit and group, if anything is. weighed: are rows weighed? sized: can one unit's
+    size be bounded in the place of its rows? own_keys: are all keys functions of the unit alone?
+    """
+
+    release: Release
+    rows: Known
+    keys: tuple[Scalar, ...]
+    listed: Cells | None
+    wider: Cells | None
+    arguments: tuple[Argument, ...]
+    unlisted: Unlisted | None
+    winners: Winners | None
+    min_units: int | None
+    per_group: PerGroup | None
+    weighed: bool
+    sized: bool
+    own_keys: bool
+    replace: bool  # is the neighbour relation replace_one?
+
+    def at(self, limits: Limits) -> CheckedRelease:
+        """The release with what these limits leave one unit. Refuses a limit that is needed and missing."""
+        owner = self.rows.owner
+        fits = limits.max_rows_per_group is None and self.sized
+        limits = limits if fits else replace(limits, size=None)
+        bounding = bound(
+            owner,
+            limits,
+            keyed=bool(self.release.keys),
+            own_keys=self.own_keys,
+            rows_counted=self.weighed and limits.size is None,
+            units_counted=self.per_group,
+            replace=self.replace,
+            table=scanned(self.release.input).node,
+        )
+        size, known = bounding.size, self.rows.scalars
+        return CheckedRelease(
+            self.release,
+            self.rows.relation,
+            self.keys,
+            self.listed,
+            self.arguments,
+            owner,
+            bounding,
+            self.min_units,
+            self.unlisted,
+            self.winners,
+            self.wider,
+            () if size is None else tuple(_unit_totals(size, self.arguments, known)),
+        )
+
+
+def analyzed_release(release: Release, limits: Limits, catalog: Catalog) -> AnalyzedRelease:
+    """Analyze a release, once for all limits that are chosen for it."""
+    named = NamedLimits.of(limits)
+    key = ("release", release, named, catalog.known_ranges)
+    return catalog.memo.kept(key, lambda: _release(release, named, catalog))
+
+
+def _release(release: Release, named: NamedLimits, catalog: Catalog) -> AnalyzedRelease:
+    filtered = _with_shared_filter(release, named)
     if filtered is None:
-        return _checked_release(release, limits, catalog)
+        return _analyzed(release, named, catalog)
     try:
-        checked = _checked_release(filtered, limits, catalog)
+        found = _analyzed(filtered, named, catalog)
     except Error:  # said of what was written: as a condition on rows it would be refused in other words
-        return _checked_release(release, limits, catalog)
+        return _analyzed(release, named, catalog)
     # Where keys are selected privately, units without such a row count for it, too.
-    return checked if checked.listed is not None else _checked_release(release, limits, catalog)
+    return found if found.listed is not None else _analyzed(release, named, catalog)
 
 
-def _with_shared_filter(release: Release, limits: Limits) -> Release | None:
+def _with_shared_filter(release: Release, named: NamedLimits) -> Release | None:
     """A release in which the FILTER that all aggregates share is a condition on its rows; None: they share none.
 
     The numbers are the same, and so are the groups: the condition doesn't narrow them. A unit then has only the rows
@@ -218,7 +297,7 @@ def _with_shared_filter(release: Release, limits: Limits) -> Release | None:
     """
     wheres = {a.where for a in release.aggregates}
     condition = next(iter(wheres), None)
-    if len(wheres) != 1 or condition is None or release.winners is not None or limits.min_units is not None:
+    if len(wheres) != 1 or condition is None or release.winners is not None or named.min_units is not None:
         return None
     if unit_of(release.input) is None or isinstance(release.input, GroupUnits):
         return None  # a unit has one row there, mostly: nothing would be chosen by it
@@ -226,9 +305,9 @@ def _with_shared_filter(release: Release, limits: Limits) -> Release | None:
     return replace(release, input=Filter(release.input, condition, narrows=False), aggregates=aggregates)
 
 
-def _checked_release(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
-    # Theorem LIMITS-1: a limit that is chosen makes neither ranges nor keys, which follow from what was named.
-    most = None if "max_rows" in limits.chosen or limits.one_vote else limits.max_rows
+def _analyzed(release: Release, named: NamedLimits, catalog: Catalog) -> AnalyzedRelease:
+    most = named.max_rows
+    catalog.memo.add_base(release.input)
     rows = known_relation(release.input, set(used_columns(release)), most, catalog)
     known, owner = rows.scalars, rows.owner
     # A released range never makes keys: their values follow from public ranges alone.
@@ -236,7 +315,7 @@ def _checked_release(release: Release, limits: Limits, catalog: Catalog) -> Chec
     if catalog.ranges and release.keys:
         public = known_relation(release.input, set(used_columns(release)), most, replace(catalog, ranges={}))
     held = units(ways(release.input, catalog.policy))
-    unnamed = _Unnamed(release, held, rows, catalog) if most is None and not limits.one_vote else None
+    unnamed = _Unnamed(release, held, rows, catalog) if most is None and not named.one_vote else None
     arguments = tuple(_ranged(a, held, rows, catalog, release.input, unnamed) for a in release.aggregates)
     listed, private = _cells(release, public, catalog)
     wider = None
@@ -244,36 +323,79 @@ def _checked_release(release: Release, limits: Limits, catalog: Catalog) -> Chec
         wider, _ = _cells(replace(release, kept=()), public, catalog)
     if private is not None and release.listed_for is not None:
         raise not_listed(private, release.listed_for)
-    if private is not None and limits.public_keys:
+    if private is not None and named.public_keys:
         raise not_public(private)
     if private is not None:  # units are counted anyway, to select the keys (Theorem KEY-1)
         arguments = tuple(replace(a, units=True) if a.recipe.tells_presence else a for a in arguments)
     keys = tuple(_key(k, catalog.total(k, known)) for k in release.keys)
-    min_units = limits.min_units if release.keys else None
+    min_units = named.min_units if release.keys else None
+    winners = _winners(release, arguments, listed, min_units)
+    return AnalyzedRelease(
+        release,
+        rows,
+        keys,
+        listed,
+        wider,
+        arguments,
+        private,
+        winners,
+        min_units,
+        # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
+        per_group=_per_group(release, arguments, private, min_units) if winners is None else None,
+        weighed=any(not a.units and a.clip is None for a in arguments),
+        sized=_is_sized(arguments, owner, private, winners),
+        own_keys=_own_keys(release, owner),
+        replace=catalog.policy.privacy.adjacency == "replace_one",
+    )
+
+
+def analyzed_count(release: Release, catalog: Catalog) -> CheckedRelease:
+    """Analyze a count of units: a histogram of what each has, by a bucket that this package has written, or one number.
+
+    Theorem LIMITS-1: each unit is one row of it. The cells of a bucket are all numbers in its range, and NULL: no list
+    of values, no condition and no limit of the query is part of them.
+    """
+    key = ("count", release, catalog.known_ranges)
+    return catalog.memo.kept(key, lambda: _analyzed_count(release, catalog))
+
+
+def _analyzed_count(release: Release, catalog: Catalog) -> CheckedRelease:
+    rows = counted_relation(release.input, set(used_columns(release)), catalog)
+    known = rows.scalars
+    arguments = tuple(_argument(call, frozenset(), rows) for call in release.aggregates)
+    _require_open(release.keys, rows)
+    keys = tuple(_key(k, catalog.total(k, known)) for k in release.keys)
+    domains = tuple(implied(key, [None]) for key in keys)
+    assert all(key.nullable for key in keys) and None not in domains, "a bucket is a whole number, or NULL"
+    cells = Cells.of(tuple(one for one in domains if one is not None))
+    analyzed = AnalyzedRelease(
+        release,
+        rows,
+        keys,
+        listed=cells,
+        wider=None,
+        arguments=arguments,
+        unlisted=None,
+        winners=None,
+        min_units=None,
+        per_group=None,
+        weighed=True,
+        sized=False,
+        own_keys=_own_keys(release, rows.owner),
+        replace=catalog.policy.privacy.adjacency == "replace_one",
+    )
+    return analyzed.at(Limits())
+
+
+def _winners(
+    release: Release, arguments: Sequence[Argument], listed: Cells | None, min_units: int | None
+) -> Winners | None:
+    """The winners of a release that can be chosen without a number of the others."""
     clipped = any(a.clip is not None for a in arguments)
     winners = release.winners if listed is not None and min_units is None and not clipped else None
-    if winners is not None and winners.shown:
-        winners = None
-    if winners is not None and winners.present and listed is not None and listed.holds_null:
-        winners = None
-    # Winners are chosen by single cells, however many of them a unit is in (Theorem CHOOSE-1).
-    counted = _per_group(release, arguments, private, min_units) if winners is None else None
-    fits = limits.max_rows_per_group is None and _is_sized(arguments, owner, private, winners)
-    limits = limits if fits else replace(limits, size=None)
-    weighed = any(not a.units and a.clip is None for a in arguments)
-    bounding = bound(
-        owner,
-        limits,
-        keyed=bool(release.keys),
-        own_keys=_own_keys(release, owner),
-        rows_counted=weighed and limits.size is None,
-        units_counted=counted,
-        replace=catalog.policy.privacy.adjacency == "replace_one",
-        table=scanned(release.input).node,
-    )
-    checked = CheckedRelease(release, rows.relation, keys, listed, arguments, owner, bounding, min_units, private)
-    totals = () if bounding.size is None else tuple(_unit_totals(bounding.size, arguments, known))
-    return replace(checked, winners=winners, wider=wider, unit_totals=totals)
+    if winners is None or winners.shown or (winners.present and listed is not None and listed.holds_null):
+        return None
+    return winners
 
 
 def _unit_totals(
@@ -544,12 +666,10 @@ def _is_total(condition: exp.Expr, known: Mapping[str, Scalar]) -> bool:
         return False
 
 
-def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | None, Unlisted | None]:
-    """The public cells; or why there are none, and the whole key is selected privately."""
-    if not release.keys:
-        return Cells((), ()), None
+def _require_open(keys: Sequence[exp.Expr], rows: Known) -> None:
+    """Refuse keys that are made of columns which the policy keeps out of keys."""
     columns = rows.columns
-    for key in release.keys:
+    for key in keys:
         closed = {name for c in nodes_of(key, exp.Column) if c.name in columns for name in columns[c.name].never_keys}
         if closed:
             raise refuse(
@@ -559,6 +679,14 @@ def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | Non
                 code="private-column",
                 hint="group by another column, or aggregate without it",
             )
+
+
+def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | None, Unlisted | None]:
+    """The public cells; or why there are none, and the whole key is selected privately."""
+    if not release.keys:
+        return Cells((), ()), None
+    columns = rows.columns
+    _require_open(release.keys, rows)
     for key in release.keys:
         catalog.total(key, rows.scalars)  # what is wrong with it is told where it stands
     kept = facts_over_variables([c for c in release.kept if _is_total(c, rows.scalars)], columns)

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.core.ranges import Range
 from dpsql.core.types import VARCHAR
+from dpsql.sql.dialect import cast
 from dpsql.sql.scalar import Scalar
 
 
@@ -27,8 +28,8 @@ def combination(parts: Sequence[Scalar]) -> Scalar:
 
 
 def _text(part: Scalar) -> exp.Expr:
-    plain = exp.cast(canonical(part).copy(), "VARCHAR")
-    length = exp.cast(exp.Length(this=plain.copy()), "VARCHAR")
+    plain = cast(canonical(part).copy(), "VARCHAR")
+    length = cast(exp.Length(this=plain.copy()), "VARCHAR")
     marked = exp.DPipe(this=length, expression=exp.Literal.string(":"), safe=True)
     missing = exp.If(
         this=exp.Is(this=exp.Paren(this=part.sql.copy()), expression=exp.Null()), true=exp.Literal.string("-")
@@ -46,4 +47,4 @@ def canonical(key: Scalar) -> exp.Expr:
 
 
 def _double(text: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(text), "DOUBLE")
+    return cast(exp.Literal.string(text), "DOUBLE")

@@ -40,6 +40,14 @@ class Cells:
     domains: tuple[Domain, ...]
     lists: tuple[Listed, ...]
 
+    @classmethod
+    def of(cls, domains: tuple[Domain, ...]) -> Cells:
+        """All combinations of these values."""
+        import numpy as np
+
+        every = (Listed((key,), (np.arange(len(one.values)),)) for key, one in enumerate(domains))
+        return cls(domains, tuple(every))
+
     @property
     def count(self) -> int:
         return prod(one.count for one in self.lists)

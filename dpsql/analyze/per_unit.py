@@ -122,7 +122,7 @@ class _Call:
                 )
             grid = choose_grid(DOUBLE, value.range, Fraction(0))
             whole = wrapped(exp.Sum(this=gridded(convert(value, DOUBLE).sql, grid)))
-            step = exp.cast(exp.Literal.string(repr(float(grid.step))), "DOUBLE")
+            step = cast(exp.Literal.string(repr(float(grid.step))), "DOUBLE")
             return Scalar(exp.Mul(this=cast(whole, "DOUBLE"), expression=step), DOUBLE, range_)
         value = _narrow(value, written)
         limits = value.type.limits
@@ -296,7 +296,7 @@ def canonical(value: Scalar) -> Expr:
 
 def cast_double(text: str) -> Expr:
     """A constant double."""
-    return exp.cast(exp.Literal.string(text), "DOUBLE")
+    return cast(exp.Literal.string(text), "DOUBLE")
 
 
 def ties(values: Sequence[Scalar]) -> list[exp.Expr]:

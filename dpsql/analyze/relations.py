@@ -73,6 +73,23 @@ def known_relation(relation: Relation, used: set[str], most: int | None, catalog
     return _Analyzer(used, taken, most, catalog, Variables()).relation(relation)
 
 
+def counted_relation(relation: Relation, used: set[str], catalog: Catalog) -> Known:
+    """Everything about a relation in which the units of a release are counted.
+
+    The rows of the release are analyzed once for all counts that look at the same of their columns.
+    """
+    base = catalog.memo.base_of(relation)
+    if base is None:
+        return known_relation(relation, used, None, catalog)
+    names = frozenset(name for part in parts_of(base) for name in columns_of(part))
+    looked = used & names
+    key = ("rows", id(base), frozenset(looked), catalog.known_ranges)
+    rows = catalog.memo.kept(key, lambda: known_relation(base, looked, None, catalog))
+    variables = rows.variables.copy()
+    analyzer = _Analyzer(used, names | used, None, catalog, variables, (base, replace(rows, variables=variables)))
+    return analyzer.relation(relation)
+
+
 @dataclass(frozen=True, slots=True)
 class _Analyzer:
     used: set[str]
@@ -80,6 +97,7 @@ class _Analyzer:
     most: int | None
     catalog: Catalog
     variables: Variables
+    known: tuple[Relation, Known] | None = None  # rows that are analyzed already
 
     @property
     def public(self) -> PublicFacts:
@@ -87,6 +105,8 @@ class _Analyzer:
         return PublicFacts(known.policy, known.schema, known.public, known.describe, known.given)
 
     def relation(self, node: Relation) -> Known:
+        if self.known is not None and node is self.known[0]:
+            return self.known[1]
         match node:
             case Scan():
                 return self.scan(node)
@@ -153,8 +173,8 @@ class _Analyzer:
         made: list[Named] = []
         columns: dict[str, KeyColumn] = {}
         for name, e in listed:
-            columns[name] = computed(name, e, below.columns, known, self.variables)
-            made.append((name, e.copy() if isinstance(e, exp.Column) else scalar(e, known).sql))
+            columns[name], total = computed(name, e, below.columns, known, self.variables)
+            made.append((name, e.copy() if isinstance(e, exp.Column) else total.sql))
         names = {e.name: n for n, e in reversed(listed) if isinstance(e, exp.Column)}
         owner = replace(
             below.owner,
@@ -354,8 +374,7 @@ class _Analyzer:
         columns = {node.unit: below.columns[node.unit]}
         keys: list[Named] = []
         for name, e in node.keys:
-            columns[name] = computed(name, e, below.columns, known, self.variables)
-            total = scalar(e, known)
+            columns[name], total = computed(name, e, below.columns, known, self.variables)
             if not total.type.is_key and not total.type.is_null:
                 raise refuse(
                     PrivacyError,

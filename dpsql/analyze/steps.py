@@ -29,7 +29,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.ranges import Range
 from dpsql.core.types import VARCHAR
 from dpsql.sql.as_sql import as_sql
-from dpsql.sql.dialect import DIALECT, data_type
+from dpsql.sql.dialect import DIALECT, cast, data_type
 from dpsql.sql.functions.clock import bucket_width
 from dpsql.sql.functions.constants import constant_integer
 from dpsql.sql.scalar import Scalar, scalar
@@ -110,10 +110,10 @@ def _series_of_numbers(column: Scalar) -> tuple[exp.Expr, int] | None:
     first, last = ends
     place = _unnested(exp.Literal.number(first), exp.Literal.number(last))
     if kind.is_date:
-        place = exp.Add(this=exp.cast(exp.Literal.string("0001-01-01"), "DATE"), expression=exp.cast(place, "INTEGER"))
+        place = exp.Add(this=cast(exp.Literal.string("0001-01-01"), "DATE"), expression=cast(place, "INTEGER"))
     elif kind.scale:
-        step = exp.cast(exp.Literal.string(f"1e-{kind.scale}"), f"DECIMAL(18, {kind.scale})")
-        place = exp.Mul(this=exp.cast(place, "DECIMAL(18, 0)"), expression=step)
+        step = cast(exp.Literal.string(f"1e-{kind.scale}"), f"DECIMAL(18, {kind.scale})")
+        place = exp.Mul(this=cast(place, "DECIMAL(18, 0)"), expression=step)
     return place, last - first + 1
 
 
@@ -168,7 +168,7 @@ def _corners(known: Mapping[str, Scalar], total: Scalar, public: PublicEngine) -
     table = pa.table({n: [p[i] for p in points] for i, n in enumerate(names)})
     columns = [exp.alias_(typed(identifier(n), known[n].type), n, quoted=True) for n in names]
     inner = exp.Subquery(this=exp.select(*columns).from_("corners"), alias=exp.TableAlias(this=quoted("q")))
-    value = exp.cast(total.sql.copy(), "DOUBLE")
+    value = cast(total.sql.copy(), "DOUBLE")
     query = exp.select(exp.alias_(value, "k")).from_(inner)
     found = public.table(query, {"corners": table}).column("k").to_pylist()
     return [Fraction(v) for v in found if v is not None and isfinite(v)]
@@ -208,7 +208,7 @@ def _names(e: exp.Expr, known: Mapping[str, Scalar], public: PublicEngine) -> Do
         return None
     moment = exp.column(quoted("moment"))
     named = type(e)(**{**e.args, "this": moment})
-    begin, nulls = exp.cast(exp.Literal.string("2000-01-01"), "TIMESTAMP"), scalar(e.this, known).range
+    begin, nulls = cast(exp.Literal.string("2000-01-01"), "TIMESTAMP"), scalar(e.this, known).range
     values = _listed(named, _unnested(begin, _timestamp(datetime(2000, 12, 31)), _interval("1", "DAY")))
     return Domain(distinct(values, {}, VARCHAR, _nulls(nulls), public), "all names")
 
@@ -273,7 +273,7 @@ def _interval(amount: str, unit: str) -> exp.Expr:
 
 
 def _timestamp(value: datetime) -> exp.Expr:
-    return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMP")
+    return cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMP")
 
 
 def _nulls(known: Range) -> Sequence[None]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.plan.nodes import Expr
+from dpsql.sql.dialect import cast
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
 
@@ -14,7 +15,7 @@ from dpsql.sql.trees import copied
 def size_of_value(written: Expr, value: Scalar) -> Expr:
     """|x| of a value that is clipped to its range, as a release clips it."""
     if value.type.is_boolean:
-        return exp.Abs(this=exp.cast(copied(written), "INTEGER"))
+        return exp.Abs(this=cast(copied(written), "INTEGER"))
     ends = [literal(value.range.low), literal(value.range.high)]
     return exp.Abs(this=exp.Anonymous(this="CLIP", expressions=[copied(written), *ends]))
 

@@ -82,6 +82,12 @@ class Variables:
         self.beside: dict[str, Beside] = {}  # by the variable
         self.marks: dict[str, tuple[Expr, ...]] = {}  # what holds (for some public row) where a mark is TRUE
 
+    def copy(self) -> Variables:
+        """The same variables, to which others are added than to these."""
+        made = Variables()
+        made.columns, made.beside, made.marks = dict(self.columns), dict(self.beside), dict(self.marks)
+        return made
+
     def add(self, column: KeyColumn) -> KeyColumn:
         """The column as a new variable."""
         name = f"v{len(self.columns)}"

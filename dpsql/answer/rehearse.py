@@ -21,7 +21,7 @@ from dpsql.answer.stand_ins import stand_ins
 from dpsql.answer.tables import noisy_table
 from dpsql.backends.base import Backend
 from dpsql.core.errors import DataError, EngineError, SQLError
-from dpsql.plan.nodes import Given, parts_of
+from dpsql.plan.nodes import Given, expressions_of, parts_of
 from dpsql.quote.goal import CONFIDENCE
 from dpsql.quote.model import Known, Quote, ResponseStep, Step
 from dpsql.sql.as_sql import as_sql
@@ -33,6 +33,7 @@ RENDERED = (("csv", "json", "parquet", "arrow", "notebook"), ("json", "table"), 
 SPARE = 150  # frames: more than lie between here and where a statement is written after payment
 MOST = 1_000  # shapes that are remembered
 SHALLOW = 12  # a tree of so few levels never comes near the stack's end
+SHALLOW_STEP = 24  # nor do so many nodes of a plan, with expressions of so many levels
 
 
 def rehearse(quote: Quote, backend: Backend, rehearsed: set[Hashable]) -> None:
@@ -76,9 +77,11 @@ def _with_less_stack(frames: int, work: Callable[[], None]) -> None:
 
 def _write(quote: Quote, backend: Backend) -> None:
     for step in (step for stage in quote.stages for step in stage.steps):
-        backend.written(step)
         if isinstance(step, ResponseStep):
+            backend.written(step)
             continue
+        if backend.refuses_statements or _is_deep_step(step):
+            backend.written(step)
         for one in (p for p in parts_of(step.checked.relation) if isinstance(p, Given)):
             _write_post(one.query)
     for part in quote.parts:
@@ -144,12 +147,26 @@ def _failed(text: str) -> SQLError:
 
 
 def _write_post(query: exp.Query) -> None:
-    if _is_deep(query):
+    if _is_deep(query, SHALLOW):
         as_sql(explicit(post(query.copy())), copy=False)
 
 
-def _is_deep(query: exp.Query) -> bool:
-    level: list[exp.Expr] = [query]
-    for _ in range(SHALLOW):
+def _is_deep_step(step: Step) -> bool:
+    """Could writing the statements of a step come near the stack's end?"""
+    checked = step.checked
+    if sum(1 for _ in parts_of(checked.relation)) > SHALLOW_STEP:
+        return True
+    looked = [*expressions_of(checked.relation), *(key.sql for key in checked.keys)]
+    for argument in checked.arguments:
+        looked += [value.sql for value in (*argument.values, argument.where) if value is not None]
+    return any(_is_deep(expression, SHALLOW_STEP) for expression in looked)
+
+
+def _is_deep(tree: exp.Expr, levels: int) -> bool:
+    """Has a tree more levels than these?"""
+    level: list[exp.Expr] = [tree]
+    for _ in range(levels):
         level = [child for node in level for child in node.iter_expressions()]
-    return bool(level)
+        if not level:
+            return False
+    return True

@@ -23,6 +23,7 @@ from dpsql.plan.nodes import Aggregate, Expr, Filter, GroupUnits, Relation, Rele
 from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.plan.unconditional import is_noisy, unconditional
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import cast
 from dpsql.sql.functions.constants import constant_number
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
@@ -221,7 +222,7 @@ def most_values(checked: CheckedRelease) -> int | None:
 
 def _bucket_of_whole(column: str) -> Expr:
     """The bucket of a whole number: ⌈2·log₂(n − 1/2)⌉ − 1. No n is near an end: rounding never decides."""
-    half = exp.Sub(this=exp.cast(plan_column(column), "DOUBLE"), expression=exp.Literal.number("0.5"))
+    half = exp.Sub(this=cast(plan_column(column), "DOUBLE"), expression=exp.Literal.number("0.5"))
     logarithm = exp.Log(this=exp.Literal.number(2), expression=exp.Paren(this=half))
     return _bucket(exp.Sub(this=_ceiling(logarithm), expression=exp.Literal.number(1)), ROWS)
 
@@ -240,7 +241,7 @@ def _by_size(each: GroupUnits, parts: Sequence[Expr]) -> Release:
 
 
 def _steps_of_size(size: Expr) -> Expr:
-    one = exp.cast(exp.Literal.number(1), "DOUBLE")
+    one = cast(exp.Literal.number(1), "DOUBLE")
     least = exp.Greatest(this=size, expressions=[one], ignore_nulls=True)
     return _ceiling(exp.Log(this=exp.Literal.number(2), expression=least))
 
@@ -251,7 +252,7 @@ def _ceiling(logarithm: Expr) -> Expr:
 
 def _bucket(place: Expr, ladder: Ladder) -> Expr:
     ends = [exp.Literal.number(0), exp.Literal.number(ladder.buckets - 1)]
-    return exp.cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
+    return cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
 
 
 def _count(where: Expr | None) -> Aggregate:
@@ -304,7 +305,7 @@ def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
         this=_times(total, 1 / scale.unit),
         expression=exp.Greatest(this=plan_column(values), expressions=[exp.Literal.number(1)], ignore_nulls=True),
     )
-    least = exp.cast(exp.Literal.number(repr(2.0**-OCTAVES)), "DOUBLE")
+    least = cast(exp.Literal.number(repr(2.0**-OCTAVES)), "DOUBLE")
     each = GroupUnits(rows, unit, (), named)
     part, up = fresh("unit mean", columns_of(each)), fresh("unit octaves", columns_of(each))
     means = with_column(each, part, exp.Coalesce(this=mean, expressions=[least.copy()]))
@@ -312,7 +313,7 @@ def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
     octaves = with_column(means, up, exp.Ceil(this=exp.Log(this=exp.Literal.number(2), expression=clear)))
     place = exp.Add(this=plan_column(up), expression=exp.Literal.number(OCTAVES))
     ends = [exp.Literal.number(0), exp.Literal.number(OCTAVES)]
-    bucket = exp.cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
+    bucket = cast(exp.Anonymous(this="CLIP", expressions=[place, *ends]), "INTEGER")
     return Release(octaves, (bucket,), (_count(None),))
 
 
@@ -358,7 +359,7 @@ def _identity(scale: SumScale) -> tuple[object, object, object]:
 
 def _times(name: str, factor: Fraction) -> Expr:
     """A unit's number of rows, or its total, in units of the smallest size; nothing is 0."""
-    number = exp.Coalesce(this=exp.cast(plan_column(name), "DOUBLE"), expressions=[exp.Literal.number(0)])
+    number = exp.Coalesce(this=cast(plan_column(name), "DOUBLE"), expressions=[exp.Literal.number(0)])
     return number if factor == 1 else exp.Mul(this=number, expression=literal(factor))
 
 
@@ -377,7 +378,7 @@ class _Clipped:
 
     def outside(self) -> Expr:
         """The test that a row's value lies outside of the range."""
-        x = exp.cast(copied(self.written), "DOUBLE", copy=False)
+        x = cast(copied(self.written), "DOUBLE")
         test: Expr = exp.And(
             this=exp.Anonymous(this="ISFINITE", expressions=[x]),
             expression=exp.Paren(

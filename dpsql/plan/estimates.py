@@ -16,7 +16,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.mechanisms.response import RandomizedResponse
 from dpsql.plan.nodes import Expr, Responses
 from dpsql.plan.refusals import no_response
-from dpsql.sql.dialect import data_type
+from dpsql.sql.dialect import cast, data_type
 from dpsql.sql.nodes import is_estimate
 from dpsql.sql.refuse import E, Place, offsets, refuse, shown
 from dpsql.sql.trees import nodes, nodes_of
@@ -135,7 +135,7 @@ def _formula(call: exp.Anonymous, noise: RandomizedResponse, kind: str) -> Expr:
     """Theorem RR-1: share·slope − offset, where share is that of the value among the randomised ones."""
     column, *given = call.expressions
     value = exp.TryCast(this=given[0].copy() if given else exp.true(), to=data_type(kind))
-    chosen = exp.cast(exp.EQ(this=column.copy(), expression=value), "INTEGER")
+    chosen = cast(exp.EQ(this=column.copy(), expression=value), "INTEGER")
     if call.name.upper() == "RR_FREQUENCY":
         scaled = exp.Mul(this=exp.Avg(this=chosen), expression=_double(noise.slope))
         return exp.Paren(this=exp.Sub(this=scaled, expression=_double(noise.offset)))
@@ -146,7 +146,7 @@ def _formula(call: exp.Anonymous, noise: RandomizedResponse, kind: str) -> Expr:
 
 
 def _double(x: float) -> Expr:
-    return exp.cast(exp.Literal.string(repr(x)), "DOUBLE")
+    return cast(exp.Literal.string(repr(x)), "DOUBLE")
 
 
 def _refuse(kind: type[E], message: str, place: Place, hint: str) -> E:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import SQLError
 from dpsql.plan.nodes import Expr
+from dpsql.sql.dialect import cast
 from dpsql.sql.refuse import refuse, shown
 
 TABLE = "grouping sets"  # the alias of the union
@@ -39,7 +40,7 @@ class Groupings:
             )
         place = tuple(self._number(e) for e in node.expressions)
         if not self._several:
-            return exp.cast(exp.Literal.number(0), "BIGINT")
+            return cast(exp.Literal.number(0), "BIGINT")
         if place not in self.calls:
             self.calls.append(place)
         return column(f"g{self.calls.index(place)}")
@@ -96,7 +97,7 @@ def _branch(place: KeyNumbers, table: str, answers: Sequence[str], groupings: Gr
     values += [(name, column(name)) for name in answers]
     for i, call in enumerate(groupings.calls):
         bits = sum((k not in place) << (len(call) - 1 - j) for j, k in enumerate(call))
-        values.append((f"g{i}", exp.cast(exp.Literal.number(bits), "BIGINT")))
+        values.append((f"g{i}", cast(exp.Literal.number(bits), "BIGINT")))
     # A set without keys and aggregates is one row that nothing is asked of.
     outputs = [exp.alias_(v, name, quoted=True) for name, v in values] or [exp.alias_(exp.Null(), "k0", quoted=True)]
     return exp.Select(expressions=outputs, from_=exp.From(this=exp.Table(this=exp.to_identifier(table, quoted=True))))

@@ -314,6 +314,14 @@ class Release:
     listed_for: str | None = None  # the aggregate for which all its keys must be public, if there is one
     every: bool = False  # are all its groups there, whatever rows they have? So public LEFT JOIN private says
     kept: tuple[Expr, ...] = ()  # conditions on keys alone: the query shows no group that doesn't meet them
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)  # counts of units are found by it
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            parts = (self.input, self.keys, self.aggregates, self.winners, self.listed_for, self.every, self.kept)
+            object.__setattr__(self, "_hash", hash(parts))
+        assert self._hash is not None
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

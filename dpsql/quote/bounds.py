@@ -133,7 +133,7 @@ def _histogram(column: Automatic, catalog: Catalog) -> Checked:
         named = f"automatic bounds of {column.table}.{column.column}"
         tree = replace(parse(sql), text=named, shown=named)
         plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
-        opened = replace(catalog, policy=_open(catalog.policy, column), ranges={column.key: None})
+        opened = replace(catalog.with_policy(_open(catalog.policy, column)), ranges={column.key: None})
         catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)
     checked: Checked = catalog.histograms[sql]
     return checked

@@ -19,6 +19,7 @@ from dpsql.core.grid import FINE_BITS, FINITE_PRESENCE, PRESENCE, Grid, choose_g
 from dpsql.core.sensitivity import Contribution
 from dpsql.plan.nodes import Named, Winners
 from dpsql.sql.as_sql import as_sql
+from dpsql.sql.dialect import cast
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
@@ -355,13 +356,13 @@ def _clip(argument: Argument, grid: Grid | None) -> Clip | None:
 
 def _number(value: Scalar) -> exp.Expr:
     """Booleans are summed as 0 and 1."""
-    return exp.cast(copied(value.sql), "INTEGER", copy=False) if value.type.is_boolean else value.sql
+    return cast(copied(value.sql), "INTEGER") if value.type.is_boolean else value.sql
 
 
 def _gridded_input(value: Scalar, grid: Grid) -> exp.Expr:
     """What goes on the grid: doubles on a binary grid, whatever the value's own type."""
     number, doubles = _number(value), grid.source == "float" and value.type.name != "DOUBLE"
-    return exp.cast(copied(number), "DOUBLE", copy=False) if doubles else number
+    return cast(copied(number), "DOUBLE") if doubles else number
 
 
 def _text(node: exp.Expr) -> str:

@@ -23,6 +23,7 @@ from dpsql.plan.nodes import Filter, Join, Plan, Relation, Release, columns_of, 
 from dpsql.plan.rows import fresh, plan_column, with_column
 from dpsql.plan.unconditional import is_noisy
 from dpsql.policy.model import Policy
+from dpsql.sql.dialect import cast
 from dpsql.sql.parse import parse
 from dpsql.sql.trees import copied
 from dpsql.statistics.bounds import OCTAVES_UP, AutomaticValue, Seed
@@ -105,12 +106,12 @@ def _analyzed(value: AutomaticValue, catalog: Catalog) -> Checked:
     """
     rows, written = value.rows, value.value
     assert isinstance(written, exp.Expr)
-    relation, bucket = _buckets(_relation(rows), exp.cast(copied(written), "DOUBLE", copy=False), value.seed)
+    relation, bucket = _buckets(_relation(rows), cast(copied(written), "DOUBLE"), value.seed)
     count = counted_rows(None, exp.Count(this=exp.Star()))
     release = Release(relation, (bucket,), (count,))
     post = parse(f"SELECT k0 AS bucket, a0 AS units FROM {_TABLE} ORDER BY k0 NULLS LAST").root
     plan = Plan(f"automatic range of {value.title}", (release,), (_TABLE,), post, frozenset())
-    opened = replace(catalog, policy=_open(catalog.policy), ranges={})
+    opened = replace(catalog.with_policy(_open(catalog.policy)), ranges={})
     return analyze(plan, Limits(max_rows=1, one_vote=True), opened)
 
 

@@ -21,7 +21,7 @@ from dpsql.aggregates import RECIPES
 from dpsql.aggregates.noisy import Noisy
 from dpsql.analyze.bounding import Limits, SizeLimit, SumScale
 from dpsql.analyze.catalog import Catalog
-from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, may_have_size
+from dpsql.analyze.checked import Argument, Checked, CheckedRelease, analyze, analyzed_count, may_have_size
 from dpsql.bounds.clipping import choose_limit, clipping_of
 from dpsql.bounds.histograms import (
     Kind,
@@ -46,7 +46,7 @@ from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.sampler import LARGEST_SCALE
 from dpsql.plan.nodes import Plan, Release, unit_of
 from dpsql.plan.unconditional import is_noisy
-from dpsql.quote.bounds import analyze_known
+from dpsql.quote.bounds import with_ranges
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.key_votes import Amounts, key_limits
 from dpsql.quote.learned import Lookup
@@ -200,6 +200,13 @@ def _sums(checked: CheckedRelease, limits: Limits, countable: Countable) -> list
     """
     if "max_rows" not in checked.bounding.chosen or limits.most("max_rows") is not None:
         return []
+    known: list[tuple[int, Argument]] | None = checked.once.get(_sums)
+    if known is None:
+        known = checked.once[_sums] = _sized_sums(checked, countable)
+    return known
+
+
+def _sized_sums(checked: CheckedRelease, countable: Countable) -> list[tuple[int, Argument]]:
     if not may_have_size(checked) or is_noisy(checked.release.input):
         return []
     sums: dict[object, tuple[int, Argument]] = {}
@@ -276,9 +283,7 @@ def limits_stage(counting: Counting, counts: Sequence[UnitCount], ask: Ask, cata
     if key not in catalog.histograms:
         names = tuple(f"h{i}" for i in range(len(releases)))
         plan = Plan(f"{NOTED}{counting.text}", releases, names, exp.Select(), counting.public)
-        checked = Checked(
-            plan, tuple(counted_release(release, counting.public, catalog, known) for release in releases)
-        )
+        checked = Checked(plan, tuple(counted_release(release, catalog, known) for release in releases))
         weights = [_weight(release) for release in releases]
         parts = tuple(weight / sum(weights) for weight in weights)
         catalog.histograms[key] = replace(calibrate(checked, ask, parts), kind="limits")
@@ -295,22 +300,27 @@ def _weight(release: Release) -> Fraction:
     return Fraction(1) if release.keys else OF_ONE
 
 
-def counted_release(
-    release: Release, public: frozenset[str], catalog: Catalog, ranges: tuple[Automatic, ...] = ()
-) -> CheckedRelease:
-    """Counts of units, analyzed: once for all that is asked about them when a query is planned."""
-    key = (release, ranges)
-    if key not in catalog.histograms:
-        plan = Plan("", (release,), ("h",), exp.Select(), public)
-        (catalog.histograms[key],) = analyze_known(plan, Limits(), catalog, ranges).releases  # gives way: AUTO-1
-    checked: CheckedRelease = catalog.histograms[key]
-    return checked
-
-
-def is_countable(histogram: Release, *, public: frozenset[str], catalog: Catalog) -> bool:
-    """Can units be counted so?"""
+def counted_release(release: Release, catalog: Catalog, ranges: tuple[Automatic, ...] = ()) -> CheckedRelease:
+    """Counts of units, analyzed. A range that would refuse them gives way to its seed (Theorem AUTO-1)."""
+    used = list(ranges)
     with suppress(Error):
-        counted_release(histogram, public, catalog)
+        return analyzed_count(release, with_ranges(catalog, used))
+    for place, one in enumerate(ranges):
+        try:
+            analyzed_count(release, with_ranges(catalog, used[: place + 1]))
+        except Error:
+            used[place] = one.seeded
+    return analyzed_count(release, with_ranges(catalog, used))
+
+
+def is_countable(histogram: Release, catalog: Catalog) -> bool:
+    """Can units be counted so?"""
+    return catalog.memo.kept(("countable", histogram), lambda: _is_countable(histogram, catalog))
+
+
+def _is_countable(histogram: Release, catalog: Catalog) -> bool:
+    with suppress(Error):
+        counted_release(histogram, catalog)
         return True
     return False
 

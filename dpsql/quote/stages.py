@@ -228,7 +228,7 @@ class _Choice:
 
     def _countable(self, histogram: Release) -> bool:
         """Can units be counted so?"""
-        return is_countable(histogram, public=self._public, catalog=self.catalog)
+        return is_countable(histogram, self.catalog)
 
     @property
     def _public(self) -> frozenset[str]:
@@ -473,8 +473,7 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
         return None
     automatic = tuple(dict.fromkeys(a for s in statements for a in s.checked.automatic))
     checked = [s.checked for s in statements]
-    public = frozenset().union(*(s.plan.public for s in statements))
-    means = tuple(_means(checked, statements, partial(is_countable, public=public, catalog=catalog)))
+    means = tuple(_means(checked, statements, partial(is_countable, catalog=catalog)))
     try:
         choice = _Choice(text.strip(), tuple(statements), means, catalog, ask, ask)
         counts = choice.counts(checked, {})

@@ -23,6 +23,18 @@ def data_type(text: str) -> exp.DataType:
     return copied(_data_type(text))
 
 
+def cast(e: exp.Expr, to: str) -> exp.Expr:
+    """CAST(e AS to); what is such a cast already stays as it is. Parsing the type each time would take most of it.
+
+    A node that is a part of another one is copied.
+    """
+    if isinstance(e, exp.Cast):
+        return exp.cast(e, data_type(to))
+    made = exp.Cast(this=e if e.parent is None else copied(e), to=data_type(to))
+    made.type = made.to
+    return made
+
+
 @lru_cache(maxsize=256)
 def _data_type(text: str) -> exp.DataType:
     return exp.DataType.build(text, dialect=DIALECT)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.ranges import Range, Value
 from dpsql.core.types import BIGINT
+from dpsql.sql.dialect import cast
 from dpsql.sql.functions.base import Scalar, call
 
 _EPOCH = datetime(1970, 1, 1)
@@ -18,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1)
 def as_number(value: Scalar) -> Scalar:
     """A date or time as a BIGINT, in days or microseconds, by total functions; what isn't finite becomes NULL."""
     if value.type.is_date:
-        start = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
+        start = cast(exp.Literal.string("1970-01-01"), "DATE")
         day = call("date_diff", exp.Literal.string("day"), start, value.sql)
         number: exp.Expr = day
     else:

@@ -128,7 +128,7 @@ def _drawn(first: int, options: Mapping[str, Any], count: int) -> dict[str, tupl
     return {str(n): (Grammar(f"baseline:{n}").query().sql, dict(options)) for n in range(first, first + count)}
 
 
-_NAMED = {name: value for name, value in LOOSE.items() if name != "fresh"}
+_NAMED = {**{name: value for name, value in LOOSE.items() if name != "fresh"}, "epsilon": 10**8}
 _THIRD = RANDOM_QUERIES // 3
 SUITES = (
     Suite(

@@ -103,6 +103,8 @@ class Steps:
 class DuckDB:
     """Two engines in memory: the private one, locked, and the public one with the twin. Each query takes a cursor."""
 
+    refuses_statements = False
+
     def __init__(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> None:
         self.located = located
         spill = make_spill(settings, folder)

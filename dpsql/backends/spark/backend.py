@@ -127,6 +127,8 @@ _CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process h
 class Spark:
     """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
 
+    refuses_statements = True
+
     def __init__(
         self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend, skewed: bool = False
     ) -> None:

@@ -32,7 +32,7 @@ from dpsql.policy.keys import from_environment
 from dpsql.policy.model import ColumnUnit, LinkedUnit, Policy
 from dpsql.quote.indexed import Owned
 from dpsql.quote.model import ResponseStep, Step
-from dpsql.quote.plan_cache import PlanCache
+from dpsql.quote.plan_cache import AnalysisCache, PlanCache
 from dpsql.store.unit_index import Indexing, UnitIndexes
 
 
@@ -128,6 +128,7 @@ class Shared:
         self._bad: dict[str, frozenset[str]] = {}  # those that can't be: nobody has them read once more, for nothing
         self.noted: set[str] = set()  # versions of which the ledger knows what they are made of
         self.recent = PlanCache()
+        self.analyses = AnalysisCache()
         self._recall: Recall | None = None
         self._rehearsed: tuple[object, set[Hashable]] | None = None
         try:

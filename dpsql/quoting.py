@@ -6,6 +6,7 @@ text --parse--> tree --bind--> Bound --build--> Plan --analyze--> Checked --cali
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 
@@ -27,7 +28,7 @@ from dpsql.quote.learned import Lookup
 from dpsql.quote.limits import analyze_seeded
 from dpsql.quote.model import Ask, Quote
 from dpsql.quote.notes import standing
-from dpsql.quote.plan_cache import Rests, key_of
+from dpsql.quote.plan_cache import Analyzed, Rests, key_of
 from dpsql.quote.stages import Learning, Statement, learning, quote_of, require_chosen, require_known
 from dpsql.sql.bind import Bound, bind
 from dpsql.sql.inspection import inspection
@@ -80,7 +81,7 @@ class Quoting:
             return known
         tree = parse(sql, spots(sql, request.params))
         stored = self._stored(versions)
-        quote = self._priced(tree.shown, [tree], request, engine.catalog(versions), stored, relying=relying)
+        quote = self._priced(tree.shown, [tree], request, versions, stored, relying=relying)
         rests = Rests(tuple(stored.keys), self._view.stored_at(tuple(stored.keys)))
         same = relying and (key, releases) == (
             key_of(sql, request, self._known(engine.versions())),
@@ -94,8 +95,8 @@ class Quoting:
         """How to learn the counts of units which these queries would buy, as far as they aren't stored."""
         catalog, stored = self._engine.catalog(), self._stored()
         trees = [parse(query) for query in queries]
-        statements = [self._statement(tree, Limits(), catalog, stored) for tree in trees]
-        return learning(text, statements, ask, catalog, stored)
+        analyzed = [Analyzed(self._statement(tree, Limits(), catalog), catalog) for tree in trees]
+        return learning(text, [_with_ranges(one, catalog, stored) for one in analyzed], ask, catalog, stored)
 
     def _known(self, versions: Mapping[str, str]) -> tuple[object, ...]:
         """All that a plan may rest on besides the query; and whose it is, where one analyst's plan isn't another's: it
@@ -109,39 +110,65 @@ class Quoting:
         values = spots(sql, request.params)
         queries = [text for text in statements(sql) if inspection(text) is None] or [sql]
         trees = [alone(parse(text, values)) for text in queries]
-        catalog, stored = self._engine.catalog(), self._stored()
-        return self._priced(written(sql, values), trees, request, catalog, stored, relying=relying)
+        stored = self._stored()
+        return self._priced(written(sql, values), trees, request, self._engine.versions(), stored, relying=relying)
 
     def _priced(
-        self, sql: str, trees: Sequence[Tree], request: Request, catalog: Catalog, stored: Lookup, *, relying: bool
+        self,
+        sql: str,
+        trees: Sequence[Tree],
+        request: Request,
+        versions: Mapping[str, str],
+        stored: Lookup,
+        *,
+        relying: bool,
     ) -> Quote:
         """bind, build and analyze each statement, then calibrate all of them; and rehearse what will be run."""
         engine = self._engine
-        if not relying:
-            catalog = catalog.without_promises()
         goal = Goal.parse(request.accuracy, request.confidence)
         allowed = [asked(request, engine.policy, tree.options) for tree in trees]
-        analyzed = [self._statement(t, limits, catalog, stored) for t, (_, limits) in zip(trees, allowed, strict=True)]
-        if goal is None:
-            ask, _ = allowed[0]
-            quote = quote_of(sql, analyzed, ask, catalog, stored, again=not request.fresh)
-        else:
-            quote = self._accurate(goal, sql, trees[0], analyzed, request, catalog, stored)
-        quote = replace(quote, notes=tuple(standing(part.plan, catalog) for part in quote.parts))
-        rehearse(quote, engine.backend, engine.rehearsed())
+        analyzed = [self._analyzed(t, lim, versions, relying) for t, (_, lim) in zip(trees, allowed, strict=True)]
+        catalog = analyzed[0].catalog
+        with ExitStack() as held:
+            for one in sorted(dict.fromkeys(analyzed), key=id):
+                held.enter_context(one.lock)
+            statements = [_with_ranges(one, catalog, stored) for one in analyzed]
+            if goal is None:
+                ask, _ = allowed[0]
+                quote = quote_of(sql, statements, ask, catalog, stored, again=not request.fresh)
+            else:
+                quote = self._accurate(goal, sql, trees[0], statements, request, catalog, stored)
+            quote = replace(quote, notes=tuple(one.notes for one in statements))
+            rehearse(quote, engine.backend, engine.rehearsed())
         require(*NEEDED)  # all that a query needs is loaded by now, and nothing is paid yet
         return quote
 
-    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog, stored: Lookup) -> Statement:
-        """The stages that know neither ε nor rows; and the answer's columns as DuckDB names and types them."""
+    def _analyzed(self, tree: Tree, limits: Limits, versions: Mapping[str, str], relying: bool) -> Analyzed:
+        """A statement analyzed with seed ranges: the stages that know neither ε, nor releases, nor rows.
+
+        It is made once for a text, its named limits, and the data and promises that it rests on.
+        """
+        engine = self._engine
+        key = (tree.text, tree.shown, repr(limits), relying, engine.known(versions))
+        if not tree.timed and (kept := engine.analyses.get(key)) is not None:
+            return kept
+        catalog = engine.catalog(versions)
+        if not relying:
+            catalog = catalog.without_promises()
+        found = Analyzed(self._statement(tree, limits, catalog), catalog)
+        if not tree.timed and key[-1] == engine.known(engine.versions()):  # else it may rest on other data
+            engine.analyses.put(key, found)
+        return found
+
+    def _statement(self, tree: Tree, limits: Limits, catalog: Catalog) -> Statement:
+        """bind, build and analyze; and the answer's columns as DuckDB names and types them."""
         engine = self._engine
         bound = bind(tree, catalog.columns, catalog.unlisted)
         limits = with_policy(limits, engine.policy, bound.tables & engine.policy.tables.keys())
-        seeded, limits = self._analyzed(bound, limits, catalog)
-        checked = with_automatic(seeded, limits, catalog, stored)
-        return Statement(checked, limits, engine.twin.describe(tree))
+        checked, limits = self._checked(bound, limits, catalog)
+        return Statement(checked, limits, engine.twin.describe(tree), standing(checked.plan, catalog))
 
-    def _analyzed(self, bound: Bound, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
+    def _checked(self, bound: Bound, limits: Limits, catalog: Catalog) -> tuple[Checked, Limits]:
         """The plan with everything known of it. Values of set operations that are only counted are not listed.
 
         A list has the values that many people share, so that its length says little. Which of the two it is follows
@@ -195,6 +222,12 @@ class Quoting:
         """Whether stored releases answer this query, so that it costs nothing."""
         known = look(quote.stages, self._engine.identities(), self._view)
         return len(known) == len(quote.stages)
+
+
+def _with_ranges(analyzed: Analyzed, catalog: Catalog, stored: Lookup) -> Statement:
+    """The statement with the released ranges of columns and values that have automatic ones."""
+    one = analyzed.statement
+    return replace(one, checked=with_automatic(one.checked, one.limits, catalog, stored))
 
 
 def _lists_values(release: CheckedRelease) -> bool:

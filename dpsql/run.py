@@ -8,6 +8,7 @@ stored release answers. What fails before that is lost, and paid again (Theorem 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -141,7 +142,8 @@ def _measure(stage: Stage, engine: Shared, until: Deadline, indexing: Indexing) 
             else:
                 tables = [one for one in noisy if isinstance(one, Noisy)]
                 given = publish(step, tables, engine.public)
-                noisy.append(release(step, rows.execute(step, given, indexing.of(step, rows))))
+                secret = secrets.randbits(64)  # Theorem CAP-1: of this run alone
+                noisy.append(release(step, rows.execute(step, given, secret, indexing.of(step, rows))))
     return tuple(noisy)
 
 

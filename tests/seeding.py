@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from dpsql import run
 from dpsql.accounting import journal
 from dpsql.mechanisms import sampler
-from dpsql.quote import candidates
 
 FRESH = "fresh"
-_TAKEN = ((sampler, "_random_bytes"), (candidates, "secrets"), (journal, "secrets"))
+_TAKEN = ((sampler, "_random_bytes"), (run, "secrets"), (journal, "secrets"))
 _TRUE = [getattr(module, name) for module, name in _TAKEN]
 
 

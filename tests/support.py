@@ -44,7 +44,9 @@ def cursor_of(session: dpsql.Session) -> Cursor:
     for one in engine.guarded:
         if columns := engine.backend.apart(one):
             engine._read(one, sorted(columns), engine.versions()[one.name])
-    return duckdb_of(session).cursor()
+    cursor = duckdb_of(session).cursor()
+    cursor.secret = 7  # the same for all statements of a test
+    return cursor
 
 
 def own_processes() -> ForkServerContext:

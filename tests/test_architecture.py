@@ -172,7 +172,7 @@ def walk() -> Iterator[Walk]:
     with dpsql.connect(policy, sources={"visits": table}, ledger=":memory:") as session:
         quote = session._quoting.quote(given["sql"], Request(epsilon=1))
         with session.backend.measuring(None) as rows:
-            exact = rows.execute(quote.steps[0], {})
+            exact = rows.execute(quote.steps[0], {}, 7)
         yield Walk(session, given["sql"], quote, exact)
 
 

@@ -24,6 +24,8 @@ from dpsql.sql.scalar import Scalar, scalar, tighten
 from dpsql.sql.trees import nodes_of
 from dpsql.statistics.bounds import Seed
 
+MAX_MEMO_VALUES = 1_000
+
 Made = TypeVar("Made")
 Ranges = Mapping[tuple[object, object], tuple[Fraction, Fraction] | None]
 
@@ -32,20 +34,35 @@ class Memo:
     """What the planning of one text has analyzed, by what it was made of: nothing is analyzed twice.
 
     It lives as long as its catalog: what it holds rests on the policy, the schema, promises and public data of that.
+    Each ε that a text is asked for at adds to it, so that it begins anew when it is full.
     """
 
-    __slots__ = ("_bases", "_made")
+    __slots__ = ("_bases", "_made", "_totals")
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._bases: dict[int, Relation] = {}  # by their ids; they are kept, so nothing else has these
+        self._totals: dict[int, list[tuple[Expr, Mapping[str, Scalar], Scalar]]] = {}  # by the ids of what was written
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The value of this key; made when it is first asked for."""
         if key not in self._made:
-            self._made[key] = make()
+            value = make()
+            if len(self._made) >= MAX_MEMO_VALUES:
+                self.__init__()  # type: ignore[misc]  # values that were given away stay as they are
+            self._made[key] = value
         made: Made = self._made[key]
         return made
+
+    def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
+        """The total form of a condition or a key: rows are analyzed for an answer, and for each count of units."""
+        seen = {c.name: known[c.name] for c in nodes_of(written, exp.Column) if c.name in known}
+        before = self._totals.setdefault(id(written), [])  # the node is kept, so nothing else has its id
+        for node, given, found in before:
+            if node is written and given == seen:
+                return found
+        before.append((written, seen, scalar(written, known)))
+        return before[-1][2]
 
     def add_base(self, rows: Relation) -> None:
         """Remember the rows of a release: units are counted in these very rows."""
@@ -72,23 +89,10 @@ class Catalog:
     describe: Describe
     unlisted: frozenset[str] = frozenset()  # tables of whose columns only those that the policy lists can be used
     given: dict[str, Any] = field(default_factory=dict)  # subqueries over public rows, once computed
-    histograms: dict[object, Any] = field(default_factory=dict)  # of automatic bounds and of units, once analyzed
-    totals: dict[int, list[tuple[Expr, Mapping[str, Scalar], Scalar]]] = field(default_factory=dict)
-    """Conditions and keys by their ids, each with what was known of its columns: total forms, once made."""
     memo: Memo = field(default_factory=Memo)
     ranges: Ranges = field(default_factory=dict)
     """Of columns with automatic bounds, by (table, column): the released range, or None to know of none. A column that
     isn't named has its public seed range. Of wide values by `value_key`: the released range."""
-
-    def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
-        """The total form of a condition or a key: rows are analyzed for an answer, and for each count of units."""
-        seen = {c.name: known[c.name] for c in nodes_of(written, exp.Column) if c.name in known}
-        before = self.totals.setdefault(id(written), [])  # the node is kept, so nothing else has its id
-        for node, given, found in before:
-            if node is written and given == seen:
-                return found
-        before.append((written, seen, scalar(written, known)))
-        return before[-1][2]
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:

@@ -191,8 +191,14 @@ def analyze(plan: Plan, limits: Limits | Sequence[Limits], catalog: Catalog) -> 
     """
     each = [limits] * len(plan.releases) if isinstance(limits, Limits) else limits
     pairs = zip(plan.releases, each, strict=True)
-    releases = tuple(analyzed_release(release, one, catalog).at(one) for release, one in pairs)
+    releases = tuple(_bounded(release, one, catalog) for release, one in pairs)
     return Checked(plan, releases, check_responses(plan, catalog))
+
+
+def _bounded(release: Release, limits: Limits, catalog: Catalog) -> CheckedRelease:
+    """A release under these limits: the same value for the same limits, in one planning."""
+    key = ("bounded", release, limits, catalog.known_ranges)
+    return catalog.memo.kept(key, lambda: analyzed_release(release, limits, catalog).at(limits))
 
 
 def _shown(limit: Fraction) -> float:
@@ -327,7 +333,7 @@ def _analyzed(release: Release, named: NamedLimits, catalog: Catalog) -> Analyze
         raise not_public(private)
     if private is not None:  # units are counted anyway, to select the keys (Theorem KEY-1)
         arguments = tuple(replace(a, units=True) if a.recipe.tells_presence else a for a in arguments)
-    keys = tuple(_key(k, catalog.total(k, known)) for k in release.keys)
+    keys = tuple(_key(k, catalog.memo.total(k, known)) for k in release.keys)
     min_units = named.min_units if release.keys else None
     winners = _winners(release, arguments, listed, min_units)
     return AnalyzedRelease(
@@ -364,7 +370,7 @@ def _analyzed_count(release: Release, catalog: Catalog) -> CheckedRelease:
     known = rows.scalars
     arguments = tuple(_argument(call, frozenset(), rows) for call in release.aggregates)
     _require_open(release.keys, rows)
-    keys = tuple(_key(k, catalog.total(k, known)) for k in release.keys)
+    keys = tuple(_key(k, catalog.memo.total(k, known)) for k in release.keys)
     domains = tuple(implied(key, [None]) for key in keys)
     assert all(key.nullable for key in keys) and None not in domains, "a bucket is a whole number, or NULL"
     cells = Cells.of(tuple(one for one in domains if one is not None))
@@ -688,7 +694,7 @@ def _cells(release: Release, rows: Known, catalog: Catalog) -> tuple[Cells | Non
     columns = rows.columns
     _require_open(release.keys, rows)
     for key in release.keys:
-        catalog.total(key, rows.scalars)  # what is wrong with it is told where it stands
+        catalog.memo.total(key, rows.scalars)  # what is wrong with it is told where it stands
     kept = facts_over_variables([c for c in release.kept if _is_total(c, rows.scalars)], columns)
     lister = Lister((*rows.facts, *kept), rows.variables, catalog.public)
     made = [over_variables(k, columns) for k in release.keys]

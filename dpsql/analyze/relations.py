@@ -149,7 +149,7 @@ class _Analyzer:
     def conditions(self, condition: Expr | None, known: Mapping[str, Scalar], clause: str) -> list[Scalar]:
         found = []
         for written in conjuncts(condition):
-            total = self.catalog.total(written, known)
+            total = self.catalog.memo.total(written, known)
             if not total.type.is_boolean:
                 raise no_condition(clause, written, total)
             found.append(total)

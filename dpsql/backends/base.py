@@ -43,6 +43,9 @@ Schema = Mapping[str, tuple[tuple[str, str], ...]]
 """Each table's columns and their types, as core/types.py writes them; a type that isn't there is any other text."""
 
 
+SECRET = "dpsql_secret"
+"""The parameter of statements with caps: under it units choose their groups (Theorem CAP-1)."""
+
 WHOLE_SOURCE = ""
 """The one part of a source that is read as a whole: it stands for all columns together."""
 
@@ -152,7 +155,7 @@ class Versions:
 class Measuring(Protocol):
     """A way to private rows, for the steps of one query. Whatever fails, fails with one and the same message."""
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], secret: int, heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """The exact integers of a step; given: public values that it takes as constants, by name.
 
         heavy: indexes by which the same integers may be found sooner (Theorem INDEX-1).

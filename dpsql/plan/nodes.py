@@ -414,11 +414,13 @@ class PerUnit:
 
 @dataclass(frozen=True, slots=True)
 class CapGroups:
-    """At most `limit` keys for each unit: those with the smallest hash under a fresh secret; ties go by key (CAP-1)."""
+    """At most `limit` keys for each unit: those with the smallest hash under a secret; ties go by key (CAP-1).
+
+    The secret is no part of a plan: each run of a statement has one of its own.
+    """
 
     input: PerUnit
     limit: int
-    secret: int
     by_unit: bool = True  # False: the hash is of the key alone, and prefers the same keys for all units
 
 
@@ -516,6 +518,5 @@ class Matching:
     tally: Tally
     mass: int | None
     peak: int | None
-    secret: int
     by_unit: bool = True  # False: the hash by which places are shared out is of the key alone
     every: ToGrid | None = None  # all rows, without their units: then the input is of listed units alone (INDEX-2)

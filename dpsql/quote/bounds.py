@@ -129,14 +129,15 @@ def _histogram(column: Automatic, catalog: Catalog) -> Checked:
         f"SELECT {bucket} AS bucket, COUNT(*) AS units FROM "
         f"(SELECT {octaves} AS {OCTAVES_UP} FROM {_quoted(column.table)} WHERE ISFINITE({value})) GROUP BY 1"
     )
-    if sql not in catalog.histograms:
-        named = f"automatic bounds of {column.table}.{column.column}"
-        tree = replace(parse(sql), text=named, shown=named)
-        plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
-        opened = replace(catalog.with_policy(_open(catalog.policy, column)), ranges={column.key: None})
-        catalog.histograms[sql] = analyze(plan, Limits(max_rows=1), opened)
-    checked: Checked = catalog.histograms[sql]
-    return checked
+    return catalog.memo.kept(("range", sql), lambda: _analyzed_range(column, sql, catalog))
+
+
+def _analyzed_range(column: Automatic, sql: str, catalog: Catalog) -> Checked:
+    named = f"automatic bounds of {column.table}.{column.column}"
+    tree = replace(parse(sql), text=named, shown=named)
+    plan = build(bind(tree, catalog.columns, catalog.unlisted), catalog.policy)
+    opened = replace(catalog.with_policy(_open(catalog.policy, column)), ranges={column.key: None})
+    return analyze(plan, Limits(max_rows=1), opened)
 
 
 def _open(policy: Policy, column: Automatic) -> Policy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
@@ -63,7 +62,6 @@ class Candidates:
     contrasts: tuple[tuple[Contrast, ...], ...]  # of each call: what its noise is judged by
     candidates: tuple[Strategy, ...]
     alone: tuple[Strategy, ...]  # each call by itself, and the units of a threshold, to compare candidates with
-    secret: int  # of the cap on groups; one for all statements of the release
     voting: Candidates | None = None  # the same where keys are found by votes (Theorem KEYW-1); None: they can't be
     once: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What others made of it and of nothing else: each mechanism is compared by the same numbers."""
@@ -158,8 +156,7 @@ def candidates_of(checked: CheckedRelease, epsilon: Fraction, *, compare: bool =
         tuple(tuple((q, float(share)) for q, share in one.items()) for one in RECIPES[c.function].contrasts(c))
         for c in calls
     )
-    secret = secrets.randbits(64)
-    found = Candidates(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone, secret)
+    found = Candidates(checked, bits, unit, tuple(columns), values, calls, contrasts, tuple(small), alone)
     # Where units are counted anyway, that count tells the keys, too: it is measured once.
     if any(UNITS in wanted for wanted in single) or (votes := _votes(checked, epsilon)) is None:
         return found

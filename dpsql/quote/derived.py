@@ -90,12 +90,13 @@ def _counted(value: AutomaticValue, catalog: Catalog) -> Checked | None:
     if is_noisy(_relation(value.rows)):
         return None
     key = ("value", value.key, value.seed.low < 0)
-    if key not in catalog.histograms:
-        catalog.histograms[key] = None
-        with suppress(Error):
-            catalog.histograms[key] = _analyzed(value, catalog)
-    found: Checked | None = catalog.histograms[key]
-    return found
+    return catalog.memo.kept(key, lambda: _analyzed_or_none(value, catalog))
+
+
+def _analyzed_or_none(value: AutomaticValue, catalog: Catalog) -> Checked | None:
+    with suppress(Error):
+        return _analyzed(value, catalog)
+    return None
 
 
 def _analyzed(value: AutomaticValue, catalog: Catalog) -> Checked:

@@ -279,16 +279,19 @@ def limits_stage(counting: Counting, counts: Sequence[UnitCount], ask: Ask, cata
     """The counts with their noise and price: equal shares of what is spent on limits, and OF_ONE for a single count."""
     releases = tuple(dict.fromkeys(count.histogram for count in counts))
     known = tuple(a for a in counting.ranges if a.range is not None)
-    key = (releases, known, ask)  # asked for to know what it would be, to look for it, and to measure it
-    if key not in catalog.histograms:
-        names = tuple(f"h{i}" for i in range(len(releases)))
-        plan = Plan(f"{NOTED}{counting.text}", releases, names, exp.Select(), counting.public)
-        checked = Checked(plan, tuple(counted_release(release, catalog, known) for release in releases))
-        weights = [_weight(release) for release in releases]
-        parts = tuple(weight / sum(weights) for weight in weights)
-        catalog.histograms[key] = replace(calibrate(checked, ask, parts), kind="limits")
-    stage: Stage = catalog.histograms[key]
-    return replace(stage, accepts=is_histogram)
+    key = ("limits", releases, known, ask)  # asked for to know what it would be, to look for it, and to measure it
+    return catalog.memo.kept(key, lambda: _limits_stage(counting, releases, known, ask, catalog))
+
+
+def _limits_stage(
+    counting: Counting, releases: tuple[Release, ...], known: tuple[Automatic, ...], ask: Ask, catalog: Catalog
+) -> Stage:
+    names = tuple(f"h{i}" for i in range(len(releases)))
+    plan = Plan(f"{NOTED}{counting.text}", releases, names, exp.Select(), counting.public)
+    checked = Checked(plan, tuple(counted_release(release, catalog, known) for release in releases))
+    weights = [_weight(release) for release in releases]
+    parts = tuple(weight / sum(weights) for weight in weights)
+    return replace(calibrate(checked, ask, parts), kind="limits", accepts=is_histogram)
 
 
 def part_of(count: UnitCount) -> Fraction:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import field
 
+from dpsql.analyze.catalog import Catalog
 from dpsql.core.frozen import dataclass
 from dpsql.quote.model import Quote
+from dpsql.quote.stages import Statement
 
 MOST = 128
 LARGEST = 10_000  # cells: more of them would take memory, and their query takes its time anyway
@@ -28,6 +31,43 @@ class Rests:
 
     keys: tuple[bytes, ...] = ()
     places: Places = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analyzed:
+    """A statement that was parsed and analyzed with seed ranges: where the quotes of every ε and every analyst start.
+
+    lock: held while a quote is made of it. Quotes are made of the same trees, whose nodes know one parent each.
+    """
+
+    statement: Statement
+    catalog: Catalog
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class AnalysisCache:
+    """The last statements that were analyzed, by text, named limits, and all that is known of data. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, Analyzed] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Analyzed | None:
+        """The statement that was kept for this."""
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is not None:
+                self._kept[key] = found  # the last to go
+            return found
+
+    def put(self, key: Key, analyzed: Analyzed) -> None:
+        """Keep it, unless it has so many cells that they would take memory."""
+        if sum(release.cells or 0 for release in analyzed.statement.checked.releases) > LARGEST:
+            return
+        with self._lock:
+            self._kept[key] = analyzed
+            if len(self._kept) > MOST:
+                del self._kept[next(iter(self._kept))]
 
 
 class PlanCache:
@@ -48,11 +88,10 @@ class PlanCache:
         return quote if not rests.keys or at(rests.keys) == rests.places else None
 
     def put(self, key: Key, quote: Quote, rests: Rests) -> None:
-        """Keep it, unless it holds a secret of one query."""
+        """Keep it."""
         steps = [step for stage in quote.stages for step in stage.releases]
         cells = sum(step.cells.num_rows for step in steps if step.cells is not None)
-        secret = any(step.checked.bounding.cap is not None or step.matchings for step in steps)
-        if secret or cells > LARGEST:
+        if cells > LARGEST:
             return
         with self._lock:
             self._quotes.pop(key, None)

@@ -59,6 +59,7 @@ class Statement:
     checked: Checked
     limits: Limits  # fixed public ones in the place of those that are chosen
     result: Result
+    notes: tuple[str, ...]  # what SQL and policy alone say of what its answer leaves out
 
     @property
     def plan(self) -> Plan:
@@ -142,10 +143,10 @@ def _quote(
         if older is not None:
             main = replace(older, automatic=automatic, asked=asked)
         elif pending or (choice is not None and choice.open):
-            main = replace(_calibrated(together, rest), automatic=automatic, asked=asked)
+            main = replace(_calibrated(together, rest, catalog), automatic=automatic, asked=asked)
             main = _unsettled(main, text, statements, ranges, choice, rest, first, catalog)
         else:
-            main = replace(_settled(together, choice, rest, first), automatic=automatic, asked=asked)
+            main = replace(_settled(together, choice, rest, first, catalog), automatic=automatic, asked=asked)
         stages.append(main)
     counts = {} if choice is None else choice.tables
     learned = choice is not None and choice.chooses and bool(choice.learned) and not missing
@@ -153,12 +154,12 @@ def _quote(
     return Quote(text, tuple(stages), parts, ask.epsilon, counts=counts, counted=counted, learned=learned)
 
 
-def _settled(together: Together, choice: _Choice | None, rest: Ask, first: Ask | None) -> Stage:
+def _settled(together: Together, choice: _Choice | None, rest: Ask, first: Ask | None, catalog: Catalog) -> Stage:
     """The main stage where nothing is open: all stored counts together choose the limits."""
     if choice is not None and choice.chooses:
         automatic = tuple(dict.fromkeys(a for s in choice.statements for a in s.checked.automatic))
         together = merge(together.checked.plan.text, choice.settled(automatic, choice.tables))
-    return replace(_calibrated(together, rest), enough=_enough(together, first))
+    return replace(_calibrated(together, rest, catalog), enough=_enough(together, first, catalog))
 
 
 def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tuple[_Choice, Stage] | None:
@@ -180,10 +181,11 @@ def _older(together: Together, choice: _Choice, stored: Lookup, ask: Ask) -> tup
             with suppress(Error, ArithmeticError):
                 checked = choice.limited(limits, automatic)
                 merged = merge(choice.text, checked)
-                main = replace(_calibrated(merged, rest), enough=_enough(merged, first))
+                main = replace(_calibrated(merged, rest, choice.catalog), enough=_enough(merged, first, choice.catalog))
                 found = stored.answering(main)
                 if found is None and epsilon >= (first or rest).epsilon:
-                    main = replace(main, enough=_enough(merged, replace(first or rest, epsilon=epsilon)))
+                    asked = replace(first or rest, epsilon=epsilon)
+                    main = replace(main, enough=_enough(merged, asked, choice.catalog))
                     found = stored.answering(main)
                 if found is not None and (best is None or noise_beside(found, main) < best[0]):
                     best = noise_beside(found, main), checked, main
@@ -408,7 +410,7 @@ class _Choice:
         with suppress(Error):
             chosen = [self._chosen(i, automatic, tables) for i in range(len(self.statements))]
             # Theorem LIMITS-1: no refusal rests on a released value, together neither
-            _calibrated(merge(self.text, chosen), self.rest)
+            _calibrated(merge(self.text, chosen), self.rest, self.catalog)
             return chosen
         return [self._seeded(i, automatic) for i in range(len(self.statements))]
 
@@ -431,7 +433,7 @@ class _Choice:
         with suppress(Error, ArithmeticError):  # estimates are floats, and ranges may be near the ends of those
             limits = self._limits(statement, seeded, used, tables)
             checked = analyze_known(statement.plan, limits, self.catalog, used)
-            calibrate(checked, self.rest)  # Theorem LIMITS-1: no refusal rests on a released value
+            calibrated(checked, self.rest, self.catalog)  # Theorem LIMITS-1: no refusal rests on a released value
             return checked
         return seeded
 
@@ -450,7 +452,7 @@ class _Choice:
         """How a release would be measured with these limits."""
         each = [limits if i == place else statement.limits for i in range(len(statement.plan.releases))]
         checked = analyze_known(statement.plan, each, self.catalog, used)
-        return calibrate(checked, self.rest).releases[place]
+        return calibrated(checked, self.rest, self.catalog).releases[place]
 
 
 def _chooses(statements: Sequence[Statement]) -> bool:
@@ -483,7 +485,10 @@ def _choice(text: str, statements: Sequence[Statement], catalog: Catalog, ask: A
             share *= min(Fraction(1), sum(part_of(count) for count in counts))
         first, rest = shares(_without(ask, automatic), [share])
         choice = replace(choice, first=first, rest=rest, share=share)
-        choice._stage(counts, first, automatic)  # refused here, if it is
+        of_means, of_counts = choice._divided(first)
+        for wanted, mine in ((means, of_means), (counts, of_counts)):  # refused here, if they are
+            if wanted:
+                choice._stage(wanted, mine, automatic)
         return choice
     except PrivacyError:
         if _chooses(statements):
@@ -547,10 +552,10 @@ def _first(
     return None, None
 
 
-def _enough(together: Together, first: Ask | None) -> tuple[AnyStep, ...] | None:
+def _enough(together: Together, first: Ask | None, catalog: Catalog) -> tuple[AnyStep, ...] | None:
     """The steps of a release with so little to spend; None where nobody has as little."""
     with suppress(PrivacyError):
-        return None if first is None else _calibrated(together, first).steps
+        return None if first is None else _calibrated(together, first, catalog).steps
     return None
 
 
@@ -644,9 +649,17 @@ def _rows(together: Together, ask: Ask) -> tuple[Stage, Ask]:
     return replace(calibrate_rows(checked, mine), views=together.rows), rest
 
 
-def _calibrated(together: Together, ask: Ask) -> Stage:
-    stage = replace(calibrate(together.checked, ask), views=together.views)
+def _calibrated(together: Together, ask: Ask, catalog: Catalog) -> Stage:
+    stage = replace(calibrated(together.checked, ask, catalog), views=together.views)
     return share(stage) if together.several else stage
+
+
+def calibrated(checked: Checked, ask: Ask, catalog: Catalog) -> Stage:
+    """calibrate; for the same releases and the same ask it is done once in one planning."""
+    key = ("calibrated", *map(id, checked.releases), checked.plan.text, checked.plan.tables, ask)
+    releases, stage = catalog.memo.kept(key, lambda: (checked.releases, calibrate(checked, ask)))
+    assert all(one is other for one, other in zip(releases, checked.releases, strict=True))  # they keep their ids
+    return stage
 
 
 def _whole(ask: Ask, own: Cost, delta: Fraction) -> Cost:
@@ -693,7 +706,7 @@ def _unsettled(
         used = {a.key: a for one in again for a in one.automatic}
         together = merge(text, again)
         try:
-            settled = replace(_calibrated(together, fixed), enough=_enough(together, less))
+            settled = replace(_calibrated(together, fixed, catalog), enough=_enough(together, less, catalog))
         except PrivacyError:  # Theorem AUTO-1: no released range refuses what its seed range admits
             given_way = [keys[a.key].seeded if a.range is None else a for a in main.automatic]
             return replace(main, automatic=tuple(given_way))

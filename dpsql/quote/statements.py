@@ -103,9 +103,9 @@ def matching_of(release: Candidates, tally: Tally) -> Matching:
     rows = _rows(release)
     source: Gridded | WeightRows = rows
     if bounding.cap is not None:
-        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, release.secret, by_unit))
+        source = WeightRows(rows, CapGroups(PerUnit(Again(), keys, ()), bounding.cap, by_unit))
     most = bounding.mass if bounding.values is None else bounding.values  # as the sensitivity has it: DISTINCT-1
-    return Matching(source, keys, _types(checked), tally, most, bounding.peak, release.secret, by_unit)
+    return Matching(source, keys, _types(checked), tally, most, bounding.peak, by_unit)
 
 
 def histogram_of(release: Candidates, spectrum: Spectrum) -> Histogram:
@@ -161,9 +161,7 @@ def _whole_units(release: Candidates, per_unit: PerUnit) -> PerUnit | CapGroups 
     """
     bounding = release.checked.bounding
     capped: PerUnit | CapGroups = (
-        per_unit
-        if bounding.cap is None
-        else CapGroups(per_unit, bounding.cap, release.secret, not release.checked.owner.numbered)
+        per_unit if bounding.cap is None else CapGroups(per_unit, bounding.cap, not release.checked.owner.numbered)
     )
     voted = any(tally.kind == "votes" for _, tally in per_unit.tallies)
     units: PerUnit | CapGroups | SpreadVotes = SpreadVotes(capped) if voted else capped

@@ -263,7 +263,7 @@ def planned(opened: Engines, sql: str, limits: dict[str, Any], *, indexed: bool 
             needs = [need for use in rows.uses(step) for need in use.needs] if indexed else []
             lists = [HeavyUnits(need.of, need.limit, one, False, 1000) for need in needs]
             with pytest.raises(_Planned):
-                rows.execute(step, {}, lists)
+                rows.execute(step, {}, 7, lists)
     return found
 
 
@@ -355,17 +355,17 @@ def test_with_an_index_one_unit_moves_integers_by_its_claim_and_no_more(
             (use,) = way.uses(step)
             lists = [one for n in use.needs if (one := way.heavy_units(n.of, n.limit, n.by)) is not None]
             assert len(lists) == len(use.needs) and lists[0].total == len([r for r in crowd(name) if r[0] is not None])
-            found.append(indexes.columns(step, way.execute(step, {}, lists)))
+            found.append(indexes.columns(step, way.execute(step, {}, 7, lists)))
             assert found[-1] == indexes.columns(step, duckdb_execute(step, cursor))
             if name == "with":
                 cut = [replace(one, units=one.units.slice(1)) for one in lists]
-                short.append(indexes.columns(step, way.execute(step, {}, cut)))
+                short.append(indexes.columns(step, way.execute(step, {}, 7, cut)))
         with monkeypatch.context() as patch:
             patch.setattr("dpsql.backends.spark.run.uploaded", partial(_uploaded, uploaded))
-            assert indexes.columns(step, way.execute(step, {}, lists)) == found[-1]
+            assert indexes.columns(step, way.execute(step, {}, 7, lists)) == found[-1]
         monkeypatch.setattr("dpsql.backends.spark.heavy_units.UNITS", -1)
         assert way.heavy_units(use.needs[0].of, use.needs[0].limit) is None
-        assert indexes.columns(step, way.execute(step, {}, lists)) == found[-1]
+        assert indexes.columns(step, way.execute(step, {}, 7, lists)) == found[-1]
     assert Fraction(9, 10) < indexes.share(step, *found) <= 1 < indexes.share(step, short[0], found[1])
 
 
@@ -1107,7 +1107,8 @@ def test_over_every_kind_of_table_one_unit_moves_integers_by_its_claim_and_no_mo
         with spark_backend.measuring(None) as way:
             one, other = (
                 seen_of(
-                    session.explain(NEIGHBOURS.format(name), epsilon=1, max_rows=3), lambda step: way.execute(step, {})
+                    session.explain(NEIGHBOURS.format(name), epsilon=1, max_rows=3),
+                    lambda step: way.execute(step, {}, 7),
                 )
                 for name in neighbours
             )

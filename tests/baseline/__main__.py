@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parents[1]))  # as pytest finds what tests share
 
-from baseline.compare import FILE, digest_of, line_of, read
 from baseline.cases import SUITES
+from baseline.compare import FILE, digest_of, line_of, read
 from baseline.record import recorded
 
 

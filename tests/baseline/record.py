@@ -1,7 +1,8 @@
 """What becomes of one query, as text: its stages with prices, noise, canonical texts and statements, and the exact
 integers that its statements return; explained, asked, and asked again.
 
-Words for people are no part of it. Noise comes from a generator of the case's own, and the secret of caps is a constant, so that all of it is repeatable.
+Words for people are no part of it. Noise comes from a generator of the case's own, and the secret of caps is a
+constant, so that all of it is repeatable.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import pytest
 from two_engines import shown
 
 import dpsql
+from dpsql import run
 from dpsql.backends.base import Exact
 from dpsql.backends.duckdb import backend as duckdb_backend
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms import sampler
 from dpsql.plan.nodes import Given, parts_of
-from dpsql.quote import candidates
 from dpsql.quote.model import Quote, Stage, Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.store import reuse
@@ -59,9 +60,7 @@ def _repeatable(title: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampler, "_random_bytes", Random(title).randbytes)
         constant = SimpleNamespace(randbits=lambda bits: SECRET)
-        for module in (candidates, duckdb_backend):
-            if hasattr(module, "secrets"):
-                patch.setattr(module, "secrets", constant)
+        patch.setattr(run, "secrets", constant)
         yield
 
 
@@ -111,13 +110,14 @@ def _of_step(step: Step) -> Iterator[str]:
     except (reuse.UnknownNode, KeyError) as error:
         yield f"no canonical text: {error!r}"
     for call, one in zip(step.calls, step.checked.arguments, strict=True):
-        yield f"call {call} {[(str(v.range.low), str(v.range.high), v.range.nullable, v.range.why) for v in one.values]}"
+        ranges = [(str(v.range.low), str(v.range.high), v.range.nullable, v.range.why) for v in one.values]
+        yield f"call {call} {ranges}"
     for m in step.measurements:
         yield f"measured {m.statistic.title} {m.sensitivity} {m.noise}"
     yield f"estimates {sorted((str(q), str(linear)) for q, linear in step.estimates.items())}"
     yield f"{step.selection} {_shown(step.checked.bounding)} {_shown(step.checked.owner)}"
     for text in duckdb_backend.DuckDB.written(None, step):  # type: ignore[arg-type]  # it needs no open engine
-        yield text.replace(str(SECRET), "secret")
+        yield text.replace("$dpsql_secret", "secret")
 
 
 def _shown(value: Any) -> str:

@@ -79,8 +79,9 @@ class Steps:
     cursor: Cursor
     again: frozenset[str]  # tables that are cheap to read more than once
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], secret: int, heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements."""
+        self.cursor.secret = secret
         return execute(step, self.cursor, given, heavy, self.again)
 
     def uses(self, step: Step) -> tuple[Use, ...]:

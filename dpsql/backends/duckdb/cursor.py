@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from dpsql.backends.base import Deadline, engine_failed, timed_out
+from dpsql.backends.base import SECRET, Deadline, engine_failed, timed_out
 from dpsql.core.concurrency import TimeUp, stoppable
 from dpsql.core.errors import DataError
 
@@ -43,6 +43,11 @@ class Cursor:
         self._connection = connection
         self._health = health or Health()
         self.until: Deadline | None = None
+        self.secret: int | None = None
+        """What statements with caps take as a parameter (Theorem CAP-1). Without it they fail."""
+
+    def _parameters(self, text: str) -> dict[str, int] | None:
+        return {SECRET: self.secret} if self.secret is not None and f"${SECRET}" in text else None
 
     @property
     def ended(self) -> bool:
@@ -51,7 +56,7 @@ class Cursor:
 
     def execute(self, text: str) -> Cursor:
         """Run a statement; its rows are there to fetch."""
-        self._stoppable(lambda: self._connection.execute(text))
+        self._stoppable(lambda: self._connection.execute(text, self._parameters(text)))
         return self
 
     def fetchall(self) -> list[Any]:
@@ -66,14 +71,14 @@ class Cursor:
         """A statement's column names and rows."""
 
         def run() -> tuple[list[str], list[tuple[Any, ...]]]:
-            found = self._connection.execute(text).fetchall()
+            found = self._connection.execute(text, self._parameters(text)).fetchall()
             return [name for name, *_ in self._connection.description or ()], found
 
         return self._stoppable(run)
 
     def arrow(self, text: str) -> Any:
         """A statement's result as an Arrow table."""
-        return self._stoppable(lambda: self._connection.sql(text).to_arrow_table())
+        return self._stoppable(lambda: self._connection.sql(text, params=self._parameters(text)).to_arrow_table())
 
     def typed(self, text: str) -> tuple[Any, list[str]]:
         """A statement's result as an Arrow table, and the DuckDB type of each column."""

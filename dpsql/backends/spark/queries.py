@@ -12,6 +12,7 @@ from textwrap import indent
 
 from sqlglot import exp
 
+from dpsql.backends.base import SECRET
 from dpsql.backends.spark.aggregates import aggregate, window
 from dpsql.backends.spark.expressions import Expressions
 from dpsql.backends.spark.moments import MOMENTS
@@ -253,11 +254,13 @@ class _Writer:
         """The keyed hash of caps: the secret is mixed in before either round (Theorem CAP-1 holds for any).
 
         As a text: numbers stand in the code that Spark makes of a plan, which it would compile anew for each secret.
+        It is a parameter, whose value `Steps` has.
         """
         (mixed,) = node.expressions
         inner, secret = mixed.expressions
         assert str(mixed.this).lower() == XOR and str(inner.this).lower() == HASH
-        key = f"'{int(secret.this.this)}'"
+        assert isinstance(secret.this, exp.Parameter)
+        key = f":{SECRET}"
         hashed = ", ".join(writer(e).text for e in inner.expressions)
         return Value(f"XXHASH64({key}, XXHASH64({key}, {hashed}))", BIGINT)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.backends.base import Codes, Deadline, Exact
+from dpsql.backends.base import SECRET, Codes, Deadline, Exact
 from dpsql.backends.listed import HeavyUnits, listed_for
 from dpsql.backends.spark.forms import form_of
 from dpsql.backends.spark.heavy_units import heavy_units, is_short, unit_type
@@ -123,9 +123,13 @@ class Steps:
     connection: Connection
     tables: Tables
     until: Deadline | None
+    secret: int | None = None  # of caps (Theorem CAP-1)
 
-    def execute(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits] = ()) -> Exact:
+    def execute(self, step: Step, given: Mapping[str, Any], secret: int, heavy: Sequence[HeavyUnits] = ()) -> Exact:
         """Run a step's statements; the main one by way of listed units, where indexes serve all that it needs."""
+        return replace(self, secret=secret)._executed(step, given, heavy)
+
+    def _executed(self, step: Step, given: Mapping[str, Any], heavy: Sequence[HeavyUnits]) -> Exact:
         named = {name: (given[name], of) for name, of in _givens(step).items()}
         with self._given(named) as tables:
             exact = self._main(step, tables, heavy) if step.tallies else Exact({})
@@ -209,7 +213,8 @@ class Steps:
             return self._run(write(_tree(node, known), known))
 
     def _run(self, text: Text) -> Any:
-        return self.connection.arrow(text.sql, text.parameters, self.until)
+        own = {SECRET: str(self.secret)} if f":{SECRET}" in text.sql else {}
+        return self.connection.arrow(text.sql, {**text.parameters, **own}, self.until)
 
     @contextmanager
     def _cells(self, cells: Any, keys: tuple[str, ...], types: tuple[str, ...], tables: Tables) -> Iterator[Tables]:

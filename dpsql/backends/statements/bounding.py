@@ -7,6 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpsql.backends.base import SECRET
 from dpsql.backends.statements.pieces import (
     alias,
     column,
@@ -175,11 +176,11 @@ def _broadcast(name: str) -> exp.Hint:
 def _cap(node: CapGroups, form: Form) -> exp.Select:
     """Theorem CAP-1. Units with more keys keep those with the smallest hash, ties broken by the keys themselves."""
     inner = node.input
-    secret = keyed_hash(UNIT if node.by_unit else None, inner.keys, node.secret)
+    hashed = keyed_hash(UNIT if node.by_unit else None, inner.keys)
     ranked = exp.Window(
         this=exp.RowNumber(),
         partition_by=[column(UNIT)],
-        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (secret, *map(column, inner.keys))]),
+        order=exp.Order(expressions=[exp.Ordered(this=e) for e in (hashed, *map(column, inner.keys))]),
     )
     first = exp.Qualify(this=exp.LTE(this=ranked, expression=number(node.limit)))
     if form is not Form.JOINS:
@@ -258,13 +259,15 @@ def _owned() -> exp.Select:
     return select([every(OWNED)], table(OWNED))
 
 
-def keyed_hash(unit: str | None, keys: tuple[str, ...], secret: int) -> exp.Expr:
+def keyed_hash(unit: str | None, keys: tuple[str, ...]) -> exp.Expr:
     """A hash of unit and keys under a secret, which is mixed in before the last round of hashing.
+
+    Theorem CAP-1: the secret is a parameter of the statement, drawn anew for each step that is run.
 
     Of the keys alone where rows are only numbered: another row would change everybody's number.
     """
     inner = exp.Anonymous(this="hash", expressions=[column(c) for c in (*((unit,) if unit else ()), *keys)])
-    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(number(secret), "UBIGINT")])
+    mixed = exp.Anonymous(this="xor", expressions=[inner, cast(exp.Parameter(this=exp.Var(this=SECRET)), "UBIGINT")])
     return exp.Anonymous(this="hash", expressions=[mixed])
 
 

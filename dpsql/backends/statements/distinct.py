@@ -123,7 +123,7 @@ def _heavy(node: Matching) -> exp.Select:
 def _shares(node: Matching, mass: int) -> exp.Select:
     """⌊mass · p / s⌋ in each cell; the places that are left go to the unit's cells one by one, by a keyed hash."""
     own = exp.select(f"{OWNED}.*", "s").from_(OWNED).join(OVER, on=_equal(OWNED, OVER, UNIT))
-    order = [keyed_hash(UNIT if node.by_unit else None, node.keys, node.secret), *map(exp.column, node.keys)]
+    order = [keyed_hash(UNIT if node.by_unit else None, node.keys), *map(exp.column, node.keys)]
     turn = exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column(UNIT)],

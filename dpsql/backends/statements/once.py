@@ -56,7 +56,7 @@ def _capacities(node: Matching, edges: exp.Select) -> exp.Select:
         return exp.select("*", f"{c} AS c").from_(owned.subquery("p"))
     mass = node.mass
     within = "1" if node.peak is None else f"CASE WHEN r <= {node.peak} THEN 1 END"
-    order = [keyed_hash(UNIT if node.by_unit else None, node.keys, node.secret), *map(exp.column, node.keys)]
+    order = [keyed_hash(UNIT if node.by_unit else None, node.keys), *map(exp.column, node.keys)]
     turn = exp.Window(
         this=exp.DenseRank(),
         partition_by=[exp.column(UNIT)],

@@ -182,7 +182,7 @@ class Ranked:
         return row_tally(name, tally) if self.weight is None else weighted_tally(name, tally)
 
     def _hash(self) -> exp.Expr:
-        return keyed_hash(UNIT if self.cap.by_unit else None, self.group.keys, self.cap.secret)
+        return keyed_hash(UNIT if self.cap.by_unit else None, self.group.keys)
 
 
 def _over(function: exp.Expr, order: Sequence[exp.Expr]) -> exp.Expr:

@@ -216,12 +216,12 @@ def keep_exact() -> None:
     known: dict[tuple[str, ...], Any] = {}
     plain = engine.Steps.execute
 
-    def execute(self: Any, step: Any, given: Any, heavy: Any = None) -> Any:
+    def execute(self: Any, step: Any, given: Any, secret: int, heavy: Any = ()) -> Any:
         if given or step.histograms or step.matchings:
-            return plain(self, step, given, heavy)
+            return plain(self, step, given, secret, heavy)
         key = (statement_text(step), str(step.tallies), "" if step.cells is None else str(step.cells.to_pydict()))
         if key not in known:
-            known[key] = plain(self, step, given, heavy)
+            known[key] = plain(self, step, given, secret, heavy)
         return known[key]
 
     engine.Steps.execute = execute  # type: ignore[method-assign]  # of this process alone

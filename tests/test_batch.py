@@ -62,7 +62,7 @@ def session(connect: Connect) -> dpsql.Session:
 
 def checked(session: dpsql.Session, text: str, limits: Limits) -> Checked:
     quoting = session._quoting
-    return quoting._statement(parse(text), limits, session._engine.catalog(), quoting._stored()).checked
+    return quoting._statement(parse(text), limits, session._engine.catalog()).checked
 
 
 def quoted(session: dpsql.Session, text: str, **options: Any) -> Stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from support import Connect
 import dpsql
 from dpsql import run as loop
 from dpsql.analyze.ownership import rows_promise
+from dpsql.backends.duckdb.backend import Steps
+from dpsql.backends.duckdb.run import statement_text
 from dpsql.options import Request
 from dpsql.quote import plan_cache
 from dpsql.quote.model import Quote
@@ -196,13 +199,25 @@ def test_a_quote_that_is_kept_tells_nobody_of_other_peoples_spends(first: str, t
     assert sorted(map(bool, told.values())) == [False, False, True]  # nor when others spent
 
 
-def test_a_secret_is_of_one_query(connect: Connect) -> None:
+def test_each_run_of_a_kept_quote_has_a_secret_of_its_own(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Theorem CAP-1: the groups that a unit keeps are chosen anew, though the plan is the same one."""
     session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
     sql = "SELECT v, COUNT(DISTINCT u) FROM t GROUP BY v"
-    options = {"epsilon": 1, "max_rows": 5, "max_groups": 2}
+    options: dict[str, Any] = {"epsilon": 1, "max_rows": 5, "max_groups": 2}
     first, second = planned(session, sql, **options), planned(session, sql, **options)
-    assert first.steps[0].checked.bounding.cap == 2
-    assert first.steps[0].statement != second.steps[0].statement
+    assert first is second and first.steps[0].checked.bounding.cap == 2
+    drawn: list[int] = []
+    execute = Steps.execute
+
+    def noted(self: Steps, step: Any, given: Any, secret: int, heavy: Any = ()) -> Any:
+        drawn.append(secret)
+        assert not any(int(number) >= 2**32 for number in re.findall(r"\d+", statement_text(step)))
+        return execute(self, step, given, secret, heavy)
+
+    monkeypatch.setattr(Steps, "execute", noted)
+    for _ in range(2):
+        session.query(sql, fresh=True, **options)
+    assert len(set(drawn)) == len(drawn) >= 2
 
 
 def test_a_step_that_is_changed_writes_its_own_statement(session: dpsql.Session) -> None:

@@ -95,7 +95,7 @@ def session(connect: Connect, by_size: Callable[[SizeOf], None]) -> dpsql.Sessio
 def of_size(session: dpsql.Session, sql: str, size: SizeOf) -> Step:
     """The one step of a query whose size is bounded."""
     catalog = session._engine.catalog()
-    statement = session._quoting._statement(parse(sql), Limits(), catalog, session._quoting._stored())
+    statement = session._quoting._statement(parse(sql), Limits(), catalog)
     checked = analyze(statement.plan, sized(statement, size), catalog)
     (step,) = calibrate(checked, Ask(Fraction(1), Fraction(1, 10**6), "laplace", conversion=None)).releases
     return step
@@ -197,7 +197,7 @@ def test_all_that_weighs_rows_is_one_statistic_and_shares_no_budget(connect: Con
 def test_sizes_are_for_counts_sums_and_averages_by_public_keys(sql: str, may: bool, connect: Connect) -> None:
     session = connect({"t": TABLE}, {"privacy": {"max_rows": 3, "max_groups": 2}, **POLICY}, epsilon=10, delta=1e-4)
     catalog = session._engine.catalog()
-    (one,) = session._quoting._statement(parse(sql), Limits(), catalog, session._quoting._stored()).checked.releases
+    (one,) = session._quoting._statement(parse(sql), Limits(), catalog).checked.releases
     assert may_have_size(one) == may
 
 
@@ -205,7 +205,7 @@ def test_a_size_that_a_release_cannot_have_leaves_the_limit_on_rows(connect: Con
     session = connect({"t": TABLE}, NAMED, epsilon=10)
     catalog = session._engine.catalog()
     sql = "SELECT STDDEV(x) FROM t"
-    statement = session._quoting._statement(parse(sql), Limits(), catalog, session._quoting._stored())
+    statement = session._quoting._statement(parse(sql), Limits(), catalog)
     limits = replace(statement.limits, size=SizeLimit(Fraction(20), ()))
     (one,) = analyze(statement.plan, limits, catalog).releases
     assert one.bounding.size is None and one.bounding.mass == 3

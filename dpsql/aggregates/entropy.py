@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from dpsql.aggregates.count import Count
 from dpsql.aggregates.form import ByValue, Clips
-from dpsql.sql.dialect import cast
 
 
 class Entropy(ByValue, Count):
@@ -37,7 +36,7 @@ class Entropy(ByValue, Count):
 
     def over(self, value: exp.Expr, count: exp.Expr) -> exp.Select:
         zero = exp.Literal.number("0.0")
-        rows = cast(exp.Greatest(this=count, expressions=[exp.Literal.number(0)], ignore_nulls=True), "DOUBLE")
+        rows = exp.cast(exp.Greatest(this=count, expressions=[exp.Literal.number(0)], ignore_nulls=True), "DOUBLE")
         total = exp.Sum(this=rows)
         # log₂ n − Σ c·log₂ c / n. Post-processing makes LN(0) NULL, which SUM passes over: 0·log 0 is 0.
         inner = exp.Div(

@@ -236,8 +236,9 @@ class Backend(Protocol):
     def measuring(self, until: Deadline | None) -> AbstractContextManager[Measuring]:
         """A way to private rows that ends with the context; its statements are stopped at the deadline."""
 
-    refuses_statements: bool
-    """Can it refuse a step's statement? Then each is written before it is paid for."""
+    @property
+    def refuses_statements(self) -> bool:
+        """Can it refuse a step's statement? Then each is written before it is paid for."""
 
     def written(self, step: Step | ResponseStep, *, pretty: bool = False) -> tuple[str, ...]:
         """A step's statements as text, for people and to see that they can be written. Reads no row.

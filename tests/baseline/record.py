@@ -28,6 +28,7 @@ from dpsql.plan.nodes import Given, parts_of
 from dpsql.quote.model import Quote, Stage, Step
 from dpsql.sql.as_sql import as_sql
 from dpsql.store import reuse
+from dpsql.store.canonical import UnknownNode, named
 
 SECRET = 7_777_777_777_777
 TIMES = ("explain", "first", "second")
@@ -35,7 +36,8 @@ TIMES = ("explain", "first", "second")
 
 def recorded(session: dpsql.Session, title: str, sql: str, options: Mapping[str, Any]) -> dict[str, str]:
     """What explaining and asking twice makes of a query, for an analyst who sees no others' releases."""
-    own = session._engine.session(blake2b(title.encode(), digest_size=8).hexdigest(), share="own")
+    engine: Any = session._engine
+    own = engine.session(blake2b(title.encode(), digest_size=8).hexdigest(), share="own")
     found = {}
     with _repeatable(title), _measured() as exact:
         for time in TIMES:
@@ -105,9 +107,9 @@ def _of_step(step: Step) -> Iterator[str]:
     earlier = {t.name: "earlier" for g in _givens(step) for t in _tables(g)}
     yield f"step {step.name} {reuse.release_key(step, _Versions(), earlier).hex()} cells {step.count}"
     try:
-        names, rows = reuse.named(step.checked, earlier)
+        names, rows = named(step.checked, earlier)
         yield json.dumps([rows, [names.argument(a) for a in step.checked.arguments]])
-    except (reuse.UnknownNode, KeyError) as error:
+    except (UnknownNode, KeyError) as error:
         yield f"no canonical text: {error!r}"
     for call, one in zip(step.calls, step.checked.arguments, strict=True):
         ranges = [(str(v.range.low), str(v.range.high), v.range.nullable, v.range.why) for v in one.values]

@@ -87,7 +87,7 @@ def quoted(kind: str, adjacency: str, sql: str) -> tuple[Step, ...]:
         return session(kind, adjacency).explain(sql, epsilon=1, delta="1e-6").steps
     opened = session(kind, adjacency)
     catalog = opened._engine.catalog()
-    statement = opened._quoting._statement(parse(sql), Limits(), catalog, opened._quoting._stored())
+    statement = opened._quoting._statement(parse(sql), Limits(), catalog)
     limits = replace(statement.limits, max_values=VALUES[kind])
     ask = Ask(Fraction(1), Fraction(1, 10**6), "laplace", conversion=None)
     steps = calibrate(analyze(statement.plan, limits, catalog), ask).releases

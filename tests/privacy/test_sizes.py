@@ -166,7 +166,7 @@ def stage_of(
 ) -> Stage:
     """The release with one unit's size bounded in the place of its rows."""
     catalog = session._engine.catalog()
-    statement = session._quoting._statement(parse(sql), Limits(), catalog, session._quoting._stored())
+    statement = session._quoting._statement(parse(sql), Limits(), catalog)
     summed = [a.call for one in statement.checked.releases for a in one.arguments if a.recipe.summed]
     scales = [SumScale(c.argument, c.where, c.bounds, unit) for c in summed if c.argument is not None]
     assert all(may_have_size(one) for one in statement.checked.releases)

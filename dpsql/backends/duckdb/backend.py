@@ -17,7 +17,7 @@ from dpsql.backends.duckdb.codes import encode
 from dpsql.backends.duckdb.contents import contents
 from dpsql.backends.duckdb.csv_files import LONGEST
 from dpsql.backends.duckdb.cursor import Cursor, EngineEnded, Health, NoRoom, one_message
-from dpsql.backends.duckdb.dialect import DUCKDB, text_of
+from dpsql.backends.duckdb.dialect import DUCKDB, lacks_primitives, text_of
 from dpsql.backends.duckdb.digests import digests, look_inside, types
 from dpsql.backends.duckdb.heavy_units import all_units, heavy_units
 from dpsql.backends.duckdb.public import PublicDatabase, TwinDatabase
@@ -103,8 +103,6 @@ class Steps:
 
 class DuckDB:
     """Two engines in memory: the private one, locked, and the public one with the twin. Each query takes a cursor."""
-
-    refuses_statements = False
 
     def __init__(self, located: tuple[Located, ...], settings: EngineSettings, folder: Path) -> None:
         self.located = located
@@ -241,6 +239,11 @@ class DuckDB:
         first = [main_text(step, pretty=True) if pretty else statement_text(step)]
         more = [render_histogram(h) for h in step.histograms] + [render_matching(m) for m in step.matchings]
         return (*(first if step.tallies else ()), *(text_of(query, pretty=pretty) for query in more))
+
+    @property
+    def refuses_statements(self) -> bool:
+        """Only where there is a primitive without a word for it."""
+        return lacks_primitives()
 
     def check_running(self) -> None:
         """Refuse what can't be measured, or not be answered, any more."""

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.backends.dialect import AS_IS, Dialect
 from dpsql.backends.duckdb.intervals import kept_apart
+from dpsql.sql.functions.primitives import PRIMITIVES
 
 NUMBERS = (
     "abs", "sign", "round", "trunc", "floor", "ceil", "even", "round_even", "sqrt", "cbrt", "exp", "ln", "log2",
@@ -30,6 +31,11 @@ MOMENTS = (
 )  # fmt: skip
 
 DUCKDB = Dialect("DuckDB", "duckdb", dict.fromkeys((*NUMBERS, *TEXTS, *MOMENTS), AS_IS))
+
+
+def lacks_primitives() -> bool:
+    """Is there a primitive that can't be written? Then statements are refused where they are written."""
+    return not DUCKDB.spellings.keys() >= PRIMITIVES.keys()
 
 
 def text_of(query: exp.Query, *, pretty: bool = False) -> str:

@@ -127,8 +127,6 @@ _CONFORMED: set[tuple[str, str, str]] = set()  # the servers that this process h
 class Spark:
     """A session on a Spark Connect server, and the local engine for what is public and for the steward."""
 
-    refuses_statements = True
-
     def __init__(
         self, url: str, connection: Connection, located: tuple[Located, ...], beside: Backend, skewed: bool = False
     ) -> None:
@@ -254,6 +252,11 @@ class Spark:
             said = [f"-- :{name} is {value!r}" for name, value in text.parameters.items()]
             found.append("\n".join([text.sql, *said]))
         return tuple(found)
+
+    @property
+    def refuses_statements(self) -> bool:
+        """It has no word for some primitives, and there are forms that it can't compute."""
+        return True
 
     def check_running(self) -> None:
         """Refuse what can't be measured any more."""

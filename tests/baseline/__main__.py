@@ -1,4 +1,4 @@
-"""python -m tests.baseline: compare all cases with the baseline; --update writes it anew, --dump FOLDER whole texts."""
+"""python -m tests.baseline: compare all cases with the baseline; --update writes them anew, --dump FOLDER whole texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 sys.path.append(str(Path(__file__).parents[1]))  # as pytest finds what tests share
 
 from baseline.cases import SUITES
-from baseline.compare import FILE, digest_of, line_of, read
+from baseline.compare import digest_of, line_of, read, write
 from baseline.record import recorded
 
 
@@ -42,7 +42,7 @@ def main() -> int:
                     different.append(name)
                     print("different:", name, digest_of(name), flush=True)
     if asked.update:
-        FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write(lines)
     print(f"{len(lines)} cases, {len(different)} different")
     return 1 if different else 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -25,3 +25,12 @@ def read() -> dict[str, tuple[str, ...]]:
         *digests, name = line.split(" ", 3)
         found[name] = tuple(digests)
     return found
+
+
+def write(lines: Sequence[str]) -> None:
+    """Put these lines in the places of those of the same cases; others follow."""
+    kept = (
+        {line.split(" ", 3)[3]: line for line in FILE.read_text(encoding="utf-8").splitlines()} if FILE.exists() else {}
+    )
+    kept |= {line.split(" ", 3)[3]: line for line in lines}
+    FILE.write_text("\n".join(kept.values()) + "\n", encoding="utf-8")

@@ -17,9 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, assert_never
 
 from dpsql.accounting.account import Balance, Receipt
-from dpsql.accounting.clock import now
-from dpsql.accounting.filters import SMALLEST_EPSILON
-from dpsql.accounting.fitting import fitting
+from dpsql.accounting.durable import now
+from dpsql.accounting.filters import SMALLEST_EPSILON, fitting
 from dpsql.accounting.opening import quota
 from dpsql.accounting.signing import Signer
 from dpsql.accounting.view import Share

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from support import Connect
 
 import dpsql
-from dpsql.accounting.pld import recorded
+from dpsql.accounting.filters import recorded
 from dpsql.cli.main import cli
 from dpsql.core.errors import BudgetError, PolicyError, PrivacyError
 from dpsql.core.types import Type

@@ -167,7 +167,7 @@ def test_automatic_bounds_come_first_and_the_rest_is_discrete(connect: Connect) 
 
 
 def test_there_is_no_pld_figure_rather_than_one_that_leaves_it_out(connect: Connect) -> None:
-    from dpsql.accounting.pld import composed, recorded
+    from dpsql.accounting.filters import composed, recorded
 
     session = connect({"t": TABLE}, BY_ROW, epsilon=10, delta=1e-5)
     size = session.explain(QUERIES["one count"], epsilon=1, mechanism="discrete_gaussian").measured

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import dpsql
-from dpsql.statistics.count import Count
+from dpsql.statistics.counts import Count
 
 N = 4_000
 RNG = np.random.default_rng(8)

@@ -37,8 +37,8 @@ LAYERS = {
             "core.sensitivity", "core.grid", "core.arrays",
         ),
         (
-            "mechanisms.toolbox", "mechanisms.binomial_noise", "mechanisms.truncated_geometric_noise",
-            "accounting.account_statement", "accounting.backup", "accounting.other_ledgers",
+            "mechanisms.toolbox", "mechanisms.toolbox_noises", "mechanisms.toolbox_noises",
+            "accounting.account_statement", "accounting.backup", "accounting.backup",
         ),
     ),
     "stages": Layer(
@@ -50,8 +50,8 @@ LAYERS = {
     OUTSIDE_ALL: Layer(
         (
             "", "__main__", "answer", "explain", "remote", "dbapi", "jobs", "steward", "server", "cli",
-            "mechanisms.toolbox", "mechanisms.binomial_noise", "mechanisms.truncated_geometric_noise",
-            "accounting.account_statement", "accounting.backup", "accounting.other_ledgers",
+            "mechanisms.toolbox", "mechanisms.toolbox_noises", "mechanisms.toolbox_noises",
+            "accounting.account_statement", "accounting.backup", "accounting.backup",
         ),
     ),
 }  # fmt: skip
@@ -59,7 +59,7 @@ LAYERS = {
 
 GUARDED = (
     "dpsql.backends.duckdb", "dpsql.backends.spark",  # open the private engine
-    "dpsql.mechanisms.sampler", "dpsql.mechanisms.integers", "dpsql.release",  # draw noise
+    "dpsql.mechanisms.sampler", "dpsql.mechanisms.sampler", "dpsql.release",  # draw noise
     "dpsql.accounting.journal", "dpsql.accounting.claims", "dpsql.run",  # write spends
 )  # fmt: skip
 HANDS = {
@@ -72,12 +72,11 @@ HANDS = {
 ALLOWED = {
     ("dpsql.accounting.backup", "dpsql.accounting.journal"): "restores a copy whole, under the lock; adds no spend",
     ("dpsql.accounting.backup", "writing"): "notes that a copy was made",
-    ("dpsql.mechanisms.binomial_noise", "dpsql.mechanisms.sampler"): "of the toolbox: no query uses it",
-    ("dpsql.mechanisms.truncated_geometric_noise", "dpsql.mechanisms.sampler"): "of the toolbox: no query uses it",
-    ("dpsql.mechanisms.truncated_geometric_noise", "draw"): "of the toolbox: no query uses it",
+    ("dpsql.mechanisms.toolbox_noises", "dpsql.mechanisms.sampler"): "of the toolbox: no query uses it",
+    ("dpsql.mechanisms.toolbox_noises", "draw"): "of the toolbox: no query uses it",
     (
         "dpsql.mechanisms.toolbox",
-        "dpsql.mechanisms.integers",
+        "dpsql.mechanisms.sampler",
     ): "noise for the caller's own numbers: no data of a policy",
     ("dpsql.mechanisms.toolbox", "draw"): "noise for the caller's own numbers: no data of a policy",
     ("dpsql.mechanisms.toolbox", "pick"): "noise for the caller's own numbers: no data of a policy",

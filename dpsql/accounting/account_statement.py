@@ -8,8 +8,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from dpsql.accounting.account import Account, Balance, Entry
-from dpsql.accounting.filters import Filter, Zcdp
-from dpsql.accounting.pld import INSTALL, composed, is_installed
+from dpsql.accounting.filters import INSTALL, Filter, Zcdp, composed, is_installed
 from dpsql.core import STEWARD
 from dpsql.core.cost import Cost
 from dpsql.core.frozen import dataclass

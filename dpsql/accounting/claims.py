@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from dpsql.accounting import clock
+from dpsql.accounting import durable
 from dpsql.accounting.store import Store
 from dpsql.core.errors import LedgerError
 
@@ -46,10 +46,10 @@ class Claims:
     def take(self, db: sqlite3.Connection, claimed: Sequence[tuple[bytes, str]]) -> None:
         """Claim these keys, each for its receipt, from whoever had them; what has run out is cleared away."""
         if claimed:
-            db.execute("DELETE FROM claim WHERE lease_end <= ?", (clock.after(0),))
+            db.execute("DELETE FROM claim WHERE lease_end <= ?", (durable.after(0),))
             db.executemany(
                 "INSERT OR REPLACE INTO claim (key, owner, receipt, lease_end) VALUES (?, ?, ?, ?)",
-                [(key, self._owner, receipt, clock.after(LEASE)) for key, receipt in claimed],
+                [(key, self._owner, receipt, durable.after(LEASE)) for key, receipt in claimed],
             )
 
     def settle(self, db: sqlite3.Connection, receipt: str, time: str) -> bool:
@@ -73,7 +73,7 @@ class Claims:
     def renew(self, receipts: Iterable[str]) -> list[str]:
         """Begin a new lease for each of these; those that have one. What has run out stays lost."""
         with self._store.transaction(log_only=True) as db:
-            now, end = clock.after(0), clock.after(LEASE)
+            now, end = durable.after(0), durable.after(LEASE)
             ask = "UPDATE claim SET lease_end = ? WHERE receipt = ? AND owner = ? AND lease_end > ?"
             return [r for r in receipts if db.execute(ask, (end, r, self._owner, now)).rowcount]
 
@@ -146,7 +146,7 @@ class Watch:
     def _held(self, db: sqlite3.Connection, key: bytes) -> bool:
         # As bytes: what somebody wrote there needn't be text.
         ask = "SELECT CAST(owner AS BLOB), CAST(receipt AS BLOB), CAST(lease_end AS BLOB), lease_end > ? FROM claim"
-        row = db.execute(f"{ask} WHERE key = ?", (clock.after(0), key)).fetchone()
+        row = db.execute(f"{ask} WHERE key = ?", (durable.after(0), key)).fetchone()
         if row is None:
             return False
         *said, ahead = row

@@ -1,17 +1,28 @@
-"""Admission: may this price still be paid? One class for each accountant.
+"""Admission: may this price still be paid? One class for each accountant. Also how often a query fits, and the tightest
+figure for what was released.
 
 Analysts choose the next query and its ε after they have seen answers, so the rule must be a privacy
 filter (valid under full adaptivity), not just a composition theorem for prices fixed beforehand.
+
+The tightest figure, by numerical composition of privacy loss distributions, is for display only. Composing everything
+and then deciding is not a filter: it holds for queries that were fixed beforehand, not for ones chosen after earlier
+answers (THEORY, COMP-2). So no admission ever looks at it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Protocol
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from dpsql.core.cost import ZERO, ZERO_RHO, Conversion, Cost, rounded, show_rounded, split_delta
 from dpsql.core.errors import BudgetError
 from dpsql.core.frozen import dataclass
+from dpsql.core.sensitivity import Sensitivity
+from dpsql.mechanisms.base import Event, Mechanism, Pure
+from dpsql.mechanisms.budget import together
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """No query can ask for less, so less than this is nothing."""
@@ -213,3 +224,120 @@ def _figures(cost: Cost, delta: Fraction, *, with_delta: bool, up: bool) -> str:
     if not with_delta:
         return text
     return f"{text}, delta = {show_rounded(delta, up=up)}" + (" for thresholds" if cost.rho is not None else "")
+
+
+Measured = tuple[Sensitivity, Mechanism]
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """How many more such queries what is left can pay, and how many a whole account holds under each accountant.
+
+    None: any number of them, because they cost nothing (or, for an accountant: it can't pay for this at all).
+    """
+
+    more: int | None
+    whole: dict[str, int | None]
+
+
+def fitting(account: Filter, left: Cost, price: Cost, measured: Sequence[Measured]) -> Fits:
+    """Count how often this price, and this very noise under the other accountant, can be paid."""
+    total = account.total
+    threshold = price.parts if price.rho is not None else price.delta - _own_delta(price, measured)
+    whole: dict[str, int | None] = {}
+    basic = Basic(total.epsilon, total.delta)
+    own = account.times(total, price)
+    if isinstance(account, Zcdp):
+        whole["basic"] = basic.times(basic.total, basic_price(basic, measured, threshold)) if own is not None else None
+        whole["zcdp"] = own
+    else:
+        whole["basic"] = own
+        if total.delta:
+            zcdp = Zcdp(total.epsilon, total.delta)
+            whole["zcdp"] = zcdp.times(zcdp.total, zcdp_price(measured, threshold))
+    return Fits(account.times(left, price), whole)
+
+
+def zcdp_price(measured: Sequence[Measured], threshold: Fraction) -> Cost:
+    """What these noises subtract from a zcdp account (Theorems ZCDP-1, GAUSS-1)."""
+    rho = sum((rounded(event.rho, up=True) for event in _events(measured)), Fraction(0))
+    return Cost(Fraction(0), threshold, rho, threshold)
+
+
+def basic_price(account: Basic, measured: Sequence[Measured], threshold: Fraction) -> Cost:
+    """What these noises subtract from a basic account; those that need δ where it is the share that their ε has."""
+    events = _events(measured)
+    pure = sum((event.epsilon for event in events if isinstance(event, Pure)), Fraction(0))
+    vector = together(events)
+    if vector is None or not vector.rho:
+        return Cost(pure, threshold)
+    low, high = Fraction(1, 10**9), Fraction(1)
+    # Theorem GAUSS-2 (or that of the noise at hand): the least ε, nearly, whose δ is no more than its share.
+    while vector.delta(high) > account.share(high) and high < 10**13:
+        high *= 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if vector.delta(middle) <= account.share(middle) else (middle, high)
+    return Cost(pure + high, account.share(high) + threshold)
+
+
+def _own_delta(price: Cost, measured: Sequence[Measured]) -> Fraction:
+    """What of a basic price's δ is the noise's own."""
+    vector = together(_events(measured))
+    return Fraction(0) if vector is None or not vector.rho else min(price.delta, vector.delta(price.epsilon))
+
+
+def _events(measured: Sequence[Measured]) -> list[Event]:
+    return [noise.event(sensitivity) for sensitivity, noise in measured]
+
+
+INSTALL = "install dpsql[accounting] for the tightest figure (PLD)"
+KINDS = ("laplace", "gaussian")
+SLOWEST = 200  # different mechanisms: more would keep people waiting
+
+
+def recorded(measured: Sequence[tuple[Sensitivity, Mechanism]]) -> list[list[str]]:
+    """The noises of a release as a ledger notes them: Laplace with its ε, Gaussian with (Δ₂/σ)²."""
+    return [noise.event(sensitivity).note for sensitivity, noise in measured]
+
+
+def is_installed() -> bool:
+    """Whether dp-accounting is there; it is imported only when a figure is asked for."""
+    return find_spec("dp_accounting") is not None
+
+
+def composed(notes: Sequence[Mapping[str, object]], delta: Fraction) -> float | None:
+    """ε of all these releases together at this δ; None where a release lacks what is needed, or there are too many."""
+    events = _composed(notes)
+    if events is None or delta <= 0 or len(events) > SLOWEST:
+        return None
+    if not events:
+        return 0.0
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    whole: Any = None
+    for (kind, size), times in events.items():
+        if kind == "laplace":
+            # Randomized response dominates every mechanism that is ε-DP.
+            one = privacy_loss_distribution.from_privacy_parameters(
+                common.DifferentialPrivacyParameters(float(size), 0.0)
+            )
+        else:
+            one = privacy_loss_distribution.from_gaussian_mechanism(standard_deviation=float(size) ** -0.5)
+        several = one.self_compose(times) if times > 1 else one
+        whole = several if whole is None else whole.compose(several)
+    return float(whole.get_epsilon_for_delta(float(delta)))
+
+
+def _composed(notes: Sequence[Mapping[str, object]]) -> Counter[tuple[str, Fraction]] | None:
+    events: Counter[tuple[str, Fraction]] = Counter()
+    for note in notes:
+        noises = note.get("noises")
+        if not isinstance(noises, list):
+            return None
+        for kind, size in noises:
+            if kind not in KINDS:
+                return None  # unsupported, never nothing
+            if Fraction(size):
+                events[kind, Fraction(size)] += 1
+    return events

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from dpsql.accounting import checkpoint, clock
+from dpsql.accounting import checkpoint, durable
 from dpsql.accounting.account import Account
 from dpsql.accounting.anchor import Anchor, Note
 from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
@@ -317,7 +317,7 @@ class Journal:
                     writer.mark(path, stamp, digest)
             writer.db.execute("DELETE FROM secret")
             wrap(writer.db, new, self.state.id, self._secret)
-            writer.add(Event("key", clock.now(), {}))
+            writer.add(Event("key", durable.now(), {}))
 
     def _fill(self, db: sqlite3.Connection, account: Account, anew: bool) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""
@@ -460,14 +460,14 @@ def account_event(
         "closed": closed,
         "forgets": forgets,
     }
-    return Event("account", time or clock.now(), body)
+    return Event("account", time or durable.now(), body)
 
 
 def begin(db: sqlite3.Connection, key: bytes, secret: bytes, events: Sequence[Event]) -> Note:
     """Write the beginning of a ledger into empty tables."""
     id = secrets.token_hex(16)
     writer = Writer(db, key)
-    writer.add(Event("ledger", clock.now(), {"id": id}))
+    writer.add(Event("ledger", durable.now(), {"id": id}))
     for event in events:
         writer.add(event)
     wrap(db, key, id, secret)

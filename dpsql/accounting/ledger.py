@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from dpsql.accounting import clock, stored, versions
+from dpsql.accounting import durable, stored, versions
 from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, State, check_account, check_spends
 from dpsql.accounting.anchor import Anchor
 from dpsql.accounting.chain import SIZE, agrees, tag
@@ -183,7 +183,7 @@ class Ledger:
         """Record spends and their claims, in a transaction; none: there is nothing to pay."""
         if not spends:
             return []
-        time = clock.now()
+        time = durable.now()
         period = self._now(time)
         self._check_spends(spends, period, quota)
         receipts = [Receipt(secrets.token_hex(16), time, spend.cost, "reserved") for spend in spends]
@@ -203,7 +203,7 @@ class Ledger:
         """Refuse spends as `reserve` would if it came to pay for them now. Nothing is recorded."""
         with self._journal.looking():
             if spends:
-                self._check_spends(spends, self._now(clock.now()), quota)
+                self._check_spends(spends, self._now(durable.now()), quota)
 
     def _check_spends(self, spends: Sequence[Spend], period: str, quota: Quota | None) -> None:
         """Raise where these can't be paid together, inside a transaction."""
@@ -264,7 +264,7 @@ class Ledger:
         measured may be shown. What is spent stays the same either way.
         """
         assert all(item.kind == "release" for item in kept), "answers are stored by `answered`"
-        asked = clock.after(0)  # a wait for the file is nobody's fault
+        asked = durable.after(0)  # a wait for the file is nobody's fault
         with self._journal.writing(log_only=True) as writer:  # nothing is spent
             state = self._journal.state
             if receipt.id not in state.spends or receipt.id in state.released:
@@ -272,7 +272,7 @@ class Ledger:
             # Theorem FLIGHT-1: that there must be a claim is said by the chain, not by the claims.
             if receipt.id in state.claimed and not self._claims.settle(writer.db, receipt.id, asked):
                 raise Overtaken
-            stored.record(writer, len(state.stored) + 1, "released", clock.now(), receipt.id, kept)
+            stored.record(writer, len(state.stored) + 1, "released", durable.now(), receipt.id, kept)
         return replace(receipt, state="released")
 
     def answered(self, receipt: Receipt, kept: Sequence[Kept]) -> None:
@@ -286,7 +286,7 @@ class Ledger:
             if receipt.id not in state.released or receipt.id in state.answered:
                 raise _unknown_receipt(f"no recorded release {receipt.id} without its answers", "answered")
             beside = kept if receipt.id in state.stored_by_receipt else []
-            stored.record(writer, len(state.stored) + 1, "answered", clock.now(), receipt.id, beside)
+            stored.record(writer, len(state.stored) + 1, "answered", durable.now(), receipt.id, beside)
 
     def stored(self, key: bytes, owner: str | None = None) -> list[tuple[str, Kept]]:
         """What was released under this key, the newest first, each with the id of the spend that paid for it.
@@ -362,7 +362,7 @@ class Ledger:
         first = self._account.filter.nothing if price is None else price
         with self._journal.looking():  # one for both: they are of the same moment
             self._agree()
-            period = self._now(clock.now())
+            period = self._now(durable.now())
             left = self._account.filter.remaining(self._sum(period) + first)
             if quota is None:
                 return left
@@ -380,7 +380,7 @@ class Ledger:
     def _balance(self) -> Balance:
         """The balance, inside a transaction."""
         self._agree()
-        period = self._now(clock.now())
+        period = self._now(durable.now())
         filter_, spent = self._account.filter, self._sum(period)
         sums: dict[str, Cost] = {}
         for (when, analyst), cost in self._journal.state.spent().items():

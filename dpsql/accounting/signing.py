@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsql.accounting import clock, durable
+from dpsql.accounting import durable
 from dpsql.accounting.keys import OTHERS, owners_of
 from dpsql.core.errors import DataError, LedgerError
 from dpsql.core.extras import extra
@@ -73,7 +73,7 @@ class Signer:
                 code="signing-key",
                 hint=f"set {VARIABLE} to another one: 64 hexadecimal digits",
             )
-        old = [f"{self.public} replaced {clock.now()[:10]}", *self.retired]
+        old = [f"{self.public} replaced {durable.now()[:10]}", *self.retired]
         durable.write(self.file, "\n".join([secrets.token_hex(SIZE), *old, ""]).encode())
         return self.public
 

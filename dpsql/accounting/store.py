@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TypeVar
 
 from dpsql.accounting import durable
-from dpsql.accounting.file_locks import are_missing, without_locks
+from dpsql.accounting.durable import are_missing, without_locks
 from dpsql.core.errors import LedgerError
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import secrets
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from dpsql.accounting import clock
+from dpsql.accounting import durable
 from dpsql.accounting.chain import agrees
 from dpsql.accounting.events import Event, Seen
 from dpsql.accounting.fingerprint import FileMark, Look, Source, fingerprint
@@ -134,7 +134,7 @@ def record_promise(journal: Journal, table: str, promise: str, version: str, hol
                 f"the ledger has no such version of table {table}", code="version-unknown", hint="run the check again"
             )
         body = {"table": table, "version": version, "promise": promise, "holds": bool(holds)}
-        writer.add(Event("promise", clock.now(), body))
+        writer.add(Event("promise", durable.now(), body))
 
 
 def findings(journal: Journal, table: str, version: str) -> dict[str, bool]:
@@ -207,7 +207,7 @@ def _record(
     told: dict[str, object] = {"digest": seen.digest.hex(), "stamp": seen.stamp.hex()}
     if forgets:
         told["forgets"] = True
-    writer.add(Event("source", clock.now(), {"table": name, "version": version, **told}))
+    writer.add(Event("source", durable.now(), {"table": name, "version": version, **told}))
     return version, seen
 
 

@@ -22,7 +22,7 @@ from dpsql.sql.functions.casts import as_number_hint
 from dpsql.sql.google import Bounds
 from dpsql.sql.refuse import Place, ends_to_name, refuse, shown
 from dpsql.sql.scalar import Scalar, scalar
-from dpsql.statistics.clipped import own_step
+from dpsql.statistics.sums import own_step
 
 Known = Mapping[str, Scalar]
 LONGEST = 200

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from dpsql.core.arrays import Places, positions
 from dpsql.core.errors import DataError, PolicyError
 from dpsql.core.frozen import dataclass
-from dpsql.statistics.base import Integers
-from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.base import Integers, Spectrum, Tally
 
 if TYPE_CHECKING:
     from sqlglot import exp

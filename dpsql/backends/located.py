@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpsql.accounting.fingerprint import Source
-from dpsql.accounting.listing import Listed, Listing, list_files
+from dpsql.accounting.fingerprint import Listed, Listing, Source, list_files
 from dpsql.backends.lakes import is_lake, resolve
 from dpsql.backends.objects import Arrow, to_arrow
 from dpsql.core.errors import DataError, PolicyError, nearest

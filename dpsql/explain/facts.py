@@ -36,16 +36,13 @@ from dpsql.quote.notes import groups_left_out
 from dpsql.sql.as_sql import as_sql
 from dpsql.sql.scalar import Scalar
 from dpsql.statistics.base import Choice, Quantity
-from dpsql.statistics.clipped import Clipped
+from dpsql.statistics.counts import Units, Votes
 from dpsql.statistics.distinct import Distinct
-from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.sized import Sized
 from dpsql.statistics.strategy import Linear
+from dpsql.statistics.sums import Clipped, Joint, Sum
 from dpsql.statistics.top import SCORES, Top
-from dpsql.statistics.total import Sum
-from dpsql.statistics.units import Units
-from dpsql.statistics.votes import Votes
 
 EXAMPLE_LIMITS = (1, 10, 100)
 EXAMPLE_ROWS = 1000  # an average's error depends on how many rows a group has

@@ -14,7 +14,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import sampler
 from dpsql.mechanisms.base import Pure
-from dpsql.mechanisms.integers import Scores, added
+from dpsql.mechanisms.sampler import Scores, added
 
 
 @dataclass(frozen=True, slots=True)

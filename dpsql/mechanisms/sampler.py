@@ -4,16 +4,19 @@ A uniform is an interval [k, k+1)/2^bits of random bits. Its outcome is computed
 everything that may be wrong with it; where that leaves one integer, the lane is settled. The few other lanes are
 looked at again in long double (where a scale is so large that float64 is too coarse), and if that isn't enough, bits
 are appended to the same interval (a fresh draw would favour outcomes that settle early) and `decimal` settles it.
+
+Integers of any size as arrays, and noise added to them without wrapping around.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -276,3 +279,35 @@ def _pi(bits: int) -> Decimal:
         return total
 
     return Decimal(4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))) / one
+
+
+Scores = npt.NDArray[np.int64] | npt.NDArray[np.object_]
+
+_SAFE = 2**61  # numbers and noise below this add up within 64 bits
+
+
+def integers(values: Sequence[int] | npt.NDArray[Any], what: str) -> Scores:
+    """A list of integers as an array: of 64 bits, or of Python's own where that is too narrow."""
+    numbers = np.asarray(values)
+    if numbers.dtype == np.float64 and not isinstance(values, np.ndarray):
+        # Which numpy also makes of integers of both signs where one needs all 64 bits.
+        numbers = np.asarray(values, dtype=object)
+    if numbers.ndim != 1 or not len(numbers):
+        raise ValueError(f"a list of at least one of the {what} is needed")
+    wrong = TypeError(f"{what} are integers: put them on a grid, and the sensitivity with them")
+    if numbers.dtype == np.uint64 or numbers.dtype == object:
+        try:
+            return np.array([index(n) for n in numbers], dtype=object)
+        except TypeError:
+            raise wrong from None
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise wrong
+    return numbers.astype(np.int64)
+
+
+def added(numbers: Scores, noise: npt.NDArray[np.int64]) -> Scores:
+    """Their sums, exactly."""
+    ends = (int(end) for part in (numbers, noise) if len(part) for end in (part.max(), part.min()))
+    if numbers.dtype == object or max(map(abs, ends), default=0) >= _SAFE:
+        return np.asarray(numbers.astype(object) + noise.astype(object))
+    return np.asarray(numbers + noise)

@@ -21,14 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms.binomial_noise import Binomial
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian
 from dpsql.mechanisms.gaussian_noise import Gaussian
-from dpsql.mechanisms.integers import Scores, added, integers
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.mechanisms.noisy_max import NoisyMax
 from dpsql.mechanisms.response import RandomizedResponse
-from dpsql.mechanisms.truncated_geometric_noise import TruncatedGeometric
+from dpsql.mechanisms.sampler import Scores, added, integers
+from dpsql.mechanisms.toolbox_noises import Binomial, TruncatedGeometric
 
 Number = int | str | Fraction | Decimal
 Integers = Sequence[int] | npt.NDArray[Any]

@@ -19,8 +19,8 @@ from dpsql.aggregates.present import PRESENT
 from dpsql.core.frozen import dataclass
 from dpsql.core.grid import Grid
 from dpsql.sql.google import Bounds
+from dpsql.statistics.base import Size, Spectrum, Tally
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Size, Spectrum, Tally
 
 Expr = exp.Expr
 Named = tuple[str, Expr]

@@ -32,10 +32,10 @@ from dpsql.quote.responses import share_out
 from dpsql.quote.splits import splits_of
 from dpsql.quote.statements import cells_of, histogram_of, is_plain, matching_of, statement_of
 from dpsql.statistics.base import Choice
+from dpsql.statistics.counts import Votes
 from dpsql.statistics.moments import Moments
 from dpsql.statistics.sized import Sized
 from dpsql.statistics.strategy import Strategy
-from dpsql.statistics.votes import Votes
 
 SAME = 1 + 1e-9  # variances that differ by less are equal
 

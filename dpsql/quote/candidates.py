@@ -22,15 +22,13 @@ from dpsql.sql.dialect import cast
 from dpsql.sql.google import Bounds
 from dpsql.sql.scalar import Scalar
 from dpsql.sql.trees import copied
-from dpsql.statistics.base import Clip, Quantity, Value
-from dpsql.statistics.clipped import on_grid, row_grid
+from dpsql.statistics.base import Clip, Quantity, Tally, Value
+from dpsql.statistics.counts import Units, Votes
 from dpsql.statistics.moments import MAX_SPAN, RESOLUTION_BITS
 from dpsql.statistics.sized import Sizing, sized
 from dpsql.statistics.strategy import SIZED, Fine, Linear, Strategy, one_by_one, strategies
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.sums import on_grid, row_grid
 from dpsql.statistics.top import SCORES, Top
-from dpsql.statistics.units import Units
-from dpsql.statistics.votes import Votes
 
 Contrast = tuple[tuple[Quantity, float], ...]
 UNIT = "unit"  # the statement's column of units

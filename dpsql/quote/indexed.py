@@ -43,7 +43,7 @@ from dpsql.plan.nodes import (
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.model import Step
 from dpsql.quote.table_columns import over_table
-from dpsql.statistics.tally import Size, Tally
+from dpsql.statistics.base import Size, Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from dpsql.quote.losses import deviations, keys_of, relative, selecting, sides, 
 from dpsql.quote.model import Ask
 from dpsql.quote.splits import splits_of
 from dpsql.statistics.base import Choice
+from dpsql.statistics.counts import Votes
 from dpsql.statistics.strategy import Strategy
-from dpsql.statistics.votes import Votes
 
 SHARES = tuple(Fraction(i, 20) for i in range(1, 20))  # of ε (of the squared norm, of ρ), for finding keys
 SMALLER = 4  # a sum's noise is that of the largest value, and values are smaller: by so much is usual

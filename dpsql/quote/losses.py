@@ -9,9 +9,8 @@ from math import inf
 from dpsql.mechanisms.budget import Split
 from dpsql.quote.candidates import Candidates
 from dpsql.statistics.base import Quantity
+from dpsql.statistics.counts import Units, Votes
 from dpsql.statistics.strategy import Strategy
-from dpsql.statistics.units import Units
-from dpsql.statistics.votes import Votes
 
 Floats = Mapping[Quantity, Sequence[tuple[tuple[int, int], float]]]
 

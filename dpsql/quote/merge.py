@@ -20,11 +20,9 @@ from dpsql.mechanisms.budget import Split
 from dpsql.plan.nodes import Given, Plan, counted_groups, counts_rows, parts_of
 from dpsql.quote.model import Measurement, Stage, Step, View
 from dpsql.statistics.base import Statistic
-from dpsql.statistics.count import Count
+from dpsql.statistics.counts import Count, Units
 from dpsql.statistics.distinct import Distinct
-from dpsql.statistics.joint import Joint
-from dpsql.statistics.total import Sum
-from dpsql.statistics.units import Units
+from dpsql.statistics.sums import Joint, Sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from dpsql.accounting.account import Receipt
-from dpsql.accounting.fitting import Fits
-from dpsql.accounting.pld import recorded
+from dpsql.accounting.filters import Fits, recorded
 from dpsql.aggregates.base import Call
 from dpsql.aggregates.noisy import Noisy, Responded
 from dpsql.analyze.checked import CheckedRelease
@@ -40,13 +39,12 @@ from dpsql.plan.nodes import (
     Statement,
     parts_of,
 )
-from dpsql.statistics.base import Quantity, Statistic
+from dpsql.statistics.base import Quantity, Statistic, Tally
 from dpsql.statistics.bounds import Automatic
+from dpsql.statistics.counts import Units
 from dpsql.statistics.strategy import Linear
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.sums import Sum
 from dpsql.statistics.top import Top
-from dpsql.statistics.total import Sum
-from dpsql.statistics.units import Units
 
 Result = tuple[tuple[str, str], ...]
 """The columns of an answer: names and types."""

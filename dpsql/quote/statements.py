@@ -37,8 +37,8 @@ from dpsql.plan.nodes import (
     WeightUnits,
 )
 from dpsql.quote.candidates import Candidates
+from dpsql.statistics.base import Size, Spectrum, Tally, UnitTotal
 from dpsql.statistics.moments import Moments
-from dpsql.statistics.tally import Size, Spectrum, Tally, UnitTotal
 
 FEW = 2  # tallies of a unit
 

@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from dpsql.accounting.backup import LINE, line_of
-from dpsql.accounting.clock import now
+from dpsql.accounting.durable import now
 from dpsql.accounting.events import Row
 from dpsql.core.errors import LedgerError
 

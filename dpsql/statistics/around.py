@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpsql.core.arrays import Places, top
 from dpsql.core.frozen import dataclass
-from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.sampler import Scores
 
 ENDS_SHARE = Fraction(1, 3)  # of the ε of a choice: for the ends of its interval; the rest is the value's own
 MISS = 0.05  # how often an interval fails to hold the exact value, at most

@@ -10,11 +10,10 @@ import numpy as np
 from dpsql.core.arrays import Places
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
-from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
-from dpsql.statistics.base import Integers, Making, Quantity, Value
+from dpsql.mechanisms.sampler import Scores
+from dpsql.statistics.base import Integers, Making, Quantity, Spectrum, Tally, Value
 from dpsql.statistics.ranks import below_each, rank_distance
-from dpsql.statistics.tally import Spectrum, Tally
 
 _HALF = Fraction(1, 2)
 

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
-from dpsql.statistics.base import Integers, Quantity, Value
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Integers, Quantity, Tally, Value
 
 
 @dataclass(frozen=True, slots=True)

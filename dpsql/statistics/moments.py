@@ -10,8 +10,7 @@ from math import comb, prod
 
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
-from dpsql.statistics.base import Integers, Quantity, Value, power_sum
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Integers, Quantity, Tally, Value, power_sum
 
 RESOLUTION_BITS = 30  # at most: a row's parts add up to 2^bits
 MAX_SPAN = 2**62  # of the value's own integers: x − L fits BIGINT

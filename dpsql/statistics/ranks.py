@@ -10,11 +10,10 @@ import numpy as np
 from dpsql.core.arrays import Places, positions, top
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
-from dpsql.mechanisms.integers import Scores
 from dpsql.mechanisms.noisy_max import NoisyMax
+from dpsql.mechanisms.sampler import Scores
 from dpsql.statistics.around import ENDS_SHARE, MISS, Around
-from dpsql.statistics.base import Integers, Making, Quantity, Value
-from dpsql.statistics.tally import Spectrum, Tally
+from dpsql.statistics.base import Integers, Making, Quantity, Spectrum, Tally, Value
 
 _SAFE = 2**61
 MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it

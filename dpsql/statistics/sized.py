@@ -10,8 +10,7 @@ from math import floor
 from dpsql.core.arrays import minus, times
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity, bounded_size
-from dpsql.statistics.base import Integers, Quantity, Value
-from dpsql.statistics.tally import Size, SizePart, Tally
+from dpsql.statistics.base import Integers, Quantity, Size, SizePart, Tally, Value
 
 LEAST_FACTOR = 16  # of a sum: rounding it to a whole number changes how much of the sum is a row by at most 1/32
 MOST_FACTOR = 2**46  # of a row

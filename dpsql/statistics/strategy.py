@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution
-from dpsql.statistics.base import Choice, Making, Quantity, Statistic, Value, power_sum
+from dpsql.statistics.base import Choice, Making, Quantity, Spectrum, Statistic, Value, power_sum
 from dpsql.statistics.choices import UNWEIGHTED, choices
-from dpsql.statistics.clipped import Clipped
-from dpsql.statistics.count import Count
+from dpsql.statistics.counts import Count, Units
 from dpsql.statistics.distinct import Distinct
-from dpsql.statistics.joint import Joint
 from dpsql.statistics.moments import MAX_CELLS, MAX_SPAN, Ask, Axis, Moments, asked, moments
 from dpsql.statistics.sized import Sized, Sizing, sized
-from dpsql.statistics.tally import Spectrum
-from dpsql.statistics.total import Sum
-from dpsql.statistics.units import Units
+from dpsql.statistics.sums import Clipped, Joint, Sum
 
 NoisyColumn = tuple[int, int]  # (statistic, column)
 MAX_PARTS = 2**10  # into which the rows of one value are cut where several quantiles meet in it

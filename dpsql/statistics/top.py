@@ -8,12 +8,10 @@ from fractions import Fraction
 from dpsql.core.arrays import times
 from dpsql.core.frozen import dataclass
 from dpsql.core.sensitivity import Contribution, Sensitivity
-from dpsql.statistics.base import Integers, Quantity, Statistic
-from dpsql.statistics.count import Count
+from dpsql.statistics.base import Integers, Quantity, Statistic, Tally
+from dpsql.statistics.counts import Count, Units
 from dpsql.statistics.distinct import Distinct
-from dpsql.statistics.tally import Tally
-from dpsql.statistics.total import Sum
-from dpsql.statistics.units import Units
+from dpsql.statistics.sums import Sum
 
 SCORES = (Count, Distinct, Sum, Units)  # whose move in a single cell is known
 

@@ -14,9 +14,9 @@ from typing import Any, assert_never
 
 from sqlglot import exp
 
+from dpsql.accounting.backup import others
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.opening import account, anchor
-from dpsql.accounting.other_ledgers import others
 from dpsql.analyze.ownership import key_promise, nullable_promise, rows_promise
 from dpsql.core.arrays import to_python
 from dpsql.core.cost import show_rounded

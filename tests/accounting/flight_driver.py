@@ -13,7 +13,7 @@ from pathlib import Path
 
 from crash_driver import Connection, Fuse
 
-from dpsql.accounting import clock, store
+from dpsql.accounting import durable, store
 from dpsql.accounting.ledger import Account, Kept, Ledger, Receipt, Spend
 from dpsql.core.cost import Cost
 
@@ -75,7 +75,7 @@ def main(folder: str, some: int) -> None:
             assert len(released) <= len(mine) <= 1, "more was released than spent"
             assert [id for id, _ in ledger.stored(key)] == [entry.id for entry in released]
             with ledger._store.transaction() as db:
-                db.execute("UPDATE claim SET lease_end = ?", (clock.after(-1),))
+                db.execute("UPDATE claim SET lease_end = ?", (durable.after(-1),))
         (id,) = work(path, key, b"alive")
         with Ledger(path, ACCOUNT) as ledger:
             history = ledger.history()[before:]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support import charge
 
-from dpsql.accounting import file_locks, store
+from dpsql.accounting import durable, store
 from dpsql.accounting.ledger import Account, Ledger
 from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError
@@ -88,8 +88,8 @@ def test_a_file_system_without_locks_is_not_taken_for_another_process(path: Path
 
 
 def test_a_lock_that_is_held_is_no_missing_one(path: Path) -> None:
-    assert not file_locks.are_missing(path.parent)
-    assert not file_locks.are_missing(path.parent / "nowhere")
+    assert not durable.are_missing(path.parent)
+    assert not durable.are_missing(path.parent / "nowhere")
 
 
 def test_a_ledger_that_is_held_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_ledger_that_is_held_is_waited_for(path: Path, monkeypatch: pytest.Mon
 
     def are_missing(folder: Path) -> bool:
         asked.append(folder)
-        return file_locks.are_missing(folder)
+        return durable.are_missing(folder)
 
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.2)
     monkeypatch.setattr(store, "are_missing", are_missing)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import fingerprint
-from dpsql.accounting.fingerprint import Source
+from dpsql.accounting.fingerprint import Source, stamp_of
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.accounting.listing import stamp_of
 from dpsql.core.errors import DataError, LedgerError
 
 ACCOUNT = Account(Fraction(1), Fraction(0), "basic", '{"adjacency":"add_remove"}')

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from support import own_processes
 
-from dpsql.accounting import claims, clock, stored
+from dpsql.accounting import claims, durable, stored
 from dpsql.accounting.anchor import Anchor, FileAnchor
 from dpsql.accounting.events import Event
 from dpsql.accounting.ledger import Account, Kept, Ledger, Overtaken, Quota, Receipt, Spend
@@ -229,7 +229,7 @@ def test_a_transaction_inside_a_transaction_is_refused_and_spoils_nothing(path: 
                 reserve(ledger, b"another")
             ledger._claims.drop([receipt.id])  # it runs out by itself
             assert writer.db.in_transaction
-            writer.add(Event("key", clock.now(), {}))
+            writer.add(Event("key", durable.now(), {}))
         assert len(rows(ledger)) == 1 and spent(ledger) == 1
     with Ledger(path, ACCOUNT) as ledger:
         assert spent(ledger) == 1
@@ -465,7 +465,7 @@ def test_kill_9_at_any_statement_leaves_no_less_spent_than_released_and_a_succes
 
 
 def expire(path: Path) -> None:
-    edit(path, "UPDATE claim SET lease_end = ?", clock.after(-1))
+    edit(path, "UPDATE claim SET lease_end = ?", durable.after(-1))
 
 
 def test_a_late_claimant_is_overtaken_and_nothing_of_its_draw_is_stored(path: Path) -> None:

@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
-from dpsql.accounting import fingerprint, listing
-from dpsql.accounting.fingerprint import Source
+from dpsql.accounting import fingerprint
+from dpsql.accounting.fingerprint import Entry, Listed, Source, list_files
 from dpsql.accounting.ledger import Account, Ledger
-from dpsql.accounting.listing import Entry, Listed, list_files
 from dpsql.backends.duckdb import backend
 from dpsql.backends.located import list_again, locate
 from dpsql.core.errors import DataError, LedgerError
@@ -73,17 +72,19 @@ def test_a_listing_of_a_young_file_is_taken_twice(tmp_path: Path, monkeypatch: p
     path = tmp_path / "t.parquet"
     path.write_bytes(b"1")
     waits: list[float] = []
-    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
+    monkeypatch.setattr("dpsql.accounting.fingerprint.time.sleep", waits.append)
     look = partial(list_files, "t", [path])
-    assert listing.settled("t", look) == listing.settled("t", look) and waits == [2.0]  # of this one it is known now
+    assert fingerprint.settled("t", look) == fingerprint.settled("t", look) and waits == [
+        2.0
+    ]  # of this one it is known now
 
     def written(seconds: float) -> None:
         path.write_bytes(b"22")
 
     path.write_bytes(b"333")
-    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", written)
+    monkeypatch.setattr("dpsql.accounting.fingerprint.time.sleep", written)
     with pytest.raises(DataError) as busy:
-        listing.settled("t", look)
+        fingerprint.settled("t", look)
     assert busy.value.code == "source-busy"
 
 
@@ -93,8 +94,8 @@ def test_a_copy_that_keeps_an_old_mtime_is_young(tmp_path: Path, monkeypatch: py
     path.write_bytes(b"1")
     os.utime(path, ns=(10**18, 10**18))
     waits: list[float] = []
-    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
-    listing.settled("t", partial(list_files, "t", [path]))
+    monkeypatch.setattr("dpsql.accounting.fingerprint.time.sleep", waits.append)
+    fingerprint.settled("t", partial(list_files, "t", [path]))
     assert waits == [2.0]
 
 
@@ -105,8 +106,8 @@ def test_a_file_is_young_by_a_clock_that_may_be_behind(
     """A cluster's clock says when its files were written: ten seconds ago may be now, and the next write within it."""
     found = Listed((Entry("a", 1, time.time_ns() - seconds * 10**9),))
     waits: list[float] = []
-    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", waits.append)
-    assert listing.settled("t", lambda: found) == found and waits == waited
+    monkeypatch.setattr("dpsql.accounting.fingerprint.time.sleep", waits.append)
+    assert fingerprint.settled("t", lambda: found) == found and waits == waited
 
 
 # ---------------------------------------------------------------- whole queries
@@ -125,7 +126,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
 
     monkeypatch.setattr(backend, "locate", listed)
     monkeypatch.setattr(fingerprint, "_read", lambda *_: pytest.fail("a file was read to tell versions apart"))
-    monkeypatch.setattr("dpsql.accounting.listing.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("dpsql.accounting.fingerprint.time.sleep", lambda seconds: None)
     table = {"source": "*.parquet", "unit": "person", "rows_per_unit": 1}
     described = {"budget": {"epsilon": 10**6, "delta": 1e-6}, "tables": {"t": table}}
     policy = dpsql.Policy.from_dict(described, folder=tmp_path)

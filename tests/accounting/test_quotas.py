@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import charge
 
 import dpsql
-from dpsql.accounting import clock as ledger_clock
+from dpsql.accounting import durable as ledger_clock
 from dpsql.accounting.account import Balance, Entry
 from dpsql.accounting.account_statement import statement
 from dpsql.accounting.ledger import Account, Ledger, Quota

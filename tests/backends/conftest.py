@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dpsql.accounting import listing
+from dpsql.accounting import fingerprint
 
 
 @pytest.fixture(autouse=True, scope="module")  # a folder without __init__.py is no package: it would last for ever
 def clocks_are_fine() -> Iterator[None]:
     """Files are written and asked at once here, on file systems whose clocks tick many times a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listing, "SETTLED_NS", 50_000_000)
+        patch.setattr(fingerprint, "SETTLED_NS", 50_000_000)
         yield
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dpsql.accounting import pld
+from dpsql.accounting import filters
 from dpsql.accounting.filters import Zcdp
 from dpsql.cli.budget import json_text
 from dpsql.core.cost import Cost
@@ -87,7 +87,7 @@ def test_the_delta_of_a_group_grows_with_e_to_the_epsilon(dpsql: Run) -> None:
 @pytest.mark.usefixtures("shared")
 def test_a_missing_package_is_a_clear_line_and_nothing_else(dpsql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dpsql("query", COUNT, "--epsilon", "0.5")
-    monkeypatch.setattr(pld, "find_spec", lambda name: None)
+    monkeypatch.setattr(filters, "find_spec", lambda name: None)
     assert "install dpsql[accounting]" in dpsql("budget").stdout
     assert statement(dpsql)["pld"] is None
     assert dpsql("budget").exit_code == 0

@@ -12,10 +12,10 @@ from frequencies import assert_masses
 
 from dpsql.core.cost import Cost
 from dpsql.core.sensitivity import Sensitivity
-from dpsql.mechanisms import binomial_noise, sampler
-from dpsql.mechanisms.binomial_noise import MOST, Binomial
+from dpsql.mechanisms import sampler, toolbox_noises
 from dpsql.mechanisms.certified import precise
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian
+from dpsql.mechanisms.toolbox_noises import MOST, Binomial
 
 MICRO = Fraction(1, 10**6)
 
@@ -63,7 +63,7 @@ def test_heads_are_the_bits_that_are_set_and_no_bit_beyond_the_coins_counts(monk
 
 
 def test_many_coins_are_drawn_in_parts_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binomial_noise, "_CHUNK", 3)
+    monkeypatch.setattr(toolbox_noises, "_CHUNK", 3)
     monkeypatch.setattr(sampler, "_random_bytes", lambda n: b"\xff" * n)
     for coins in (2, 64, 190, 192, 194, 1000):
         assert Binomial(coins).draw(7).tolist() == [coins // 2] * 7
@@ -149,7 +149,7 @@ def test_logarithms_of_factorials_are_true_to_fifty_digits(n: int) -> None:
     with localcontext(prec=90):
         truth = Decimal(math.factorial(n)).ln()
     with localcontext(precise()):
-        assert abs(binomial_noise._log_factorial(n) - truth) < Decimal("1e-50")
+        assert abs(toolbox_noises._log_factorial(n) - truth) < Decimal("1e-50")
 
 
 @pytest.mark.parametrize("coins", [2, 40, 700])

@@ -12,7 +12,7 @@ from frequencies import chi_squared_limit
 from dpsql.core.cost import Cost
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms.laplace_noise import DiscreteLaplace
-from dpsql.mechanisms.truncated_geometric_noise import LARGEST, TruncatedGeometric
+from dpsql.mechanisms.toolbox_noises import LARGEST, TruncatedGeometric
 
 ONE = Sensitivity(Fraction(1), Fraction(1))
 CASES = [(scale, n) for scale in (Fraction(1, 3), Fraction(1), Fraction(4)) for n in (0, 1, 2, 3, 9, 40)]

@@ -214,8 +214,7 @@ def test_tables_may_be_called_like_our_own_parts(connect: Connect) -> None:
 def test_integers_never_wrap_around_before_they_get_noise() -> None:
     from dpsql.core.grid import Grid
     from dpsql.statistics.base import Value
-    from dpsql.statistics.joint import Joint
-    from dpsql.statistics.total import Sum
+    from dpsql.statistics.sums import Joint, Sum
 
     top = 2**40 - 1
     value = Value("v", Grid(Fraction(1), 0, top, "integer"), True, "x")

@@ -15,7 +15,7 @@ import dpsql
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.gaussian_noise import Gaussian
 from dpsql.quote.model import Quote, Step
-from dpsql.statistics.votes import Votes
+from dpsql.statistics.counts import Votes
 
 Row = tuple[int | None, str | None, int, float]
 CROWD: list[Row] = [(i, "abcde"[(i + j) % 5], j, float(i % 7)) for i in range(30) for j in range(1 + i % 4)]

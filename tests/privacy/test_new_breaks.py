@@ -22,10 +22,10 @@ from dpsql.backends.duckdb.run import execute
 from dpsql.core.errors import SQLError
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.mechanisms import binomial, choose, laplace
-from dpsql.mechanisms.binomial_noise import Binomial
 from dpsql.mechanisms.budget import BasicBudget, Split
 from dpsql.mechanisms.discrete_gaussian_noise import DiscreteGaussian
 from dpsql.mechanisms.gaussian_noise import Gaussian
+from dpsql.mechanisms.toolbox_noises import Binomial
 from dpsql.quote import candidates
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.sql.rewrite import rewrite

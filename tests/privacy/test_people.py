@@ -24,7 +24,7 @@ from dpsql.analyze.ownership import key_promise
 from dpsql.backends.duckdb.run import execute
 from dpsql.mechanisms.keys import vote
 from dpsql.quote.model import Quote, Step
-from dpsql.statistics.votes import Votes
+from dpsql.statistics.counts import Votes
 
 HUGE = 2**63 - 1
 EVENTS = pa.schema(

@@ -17,7 +17,7 @@ import dpsql
 from dpsql.backends.duckdb.run import execute
 from dpsql.core.sensitivity import Sensitivity
 from dpsql.quote.model import Quote
-from dpsql.statistics.units import Units
+from dpsql.statistics.counts import Units
 
 GROUPS = 3
 KEYS = [f"k{i}" for i in range(40)]

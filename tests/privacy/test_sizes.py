@@ -29,8 +29,8 @@ from dpsql.mechanisms.laplace_noise import DiscreteLaplace
 from dpsql.quote.calibrate import calibrate
 from dpsql.quote.model import Ask, Stage, Step
 from dpsql.sql.parse import parse
+from dpsql.statistics.counts import Units
 from dpsql.statistics.sized import Sized
-from dpsql.statistics.units import Units
 
 Row = tuple[int | None, str | None, int | None, float | None, Decimal | None, bool | None]
 Numbers = list[list[list[int]]]  # of each measurement of each step: its columns

@@ -45,8 +45,8 @@ from dpsql.quote.indexed import units_table, uses_of
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
 from dpsql.statistics.base import Choice
+from dpsql.statistics.counts import Votes
 from dpsql.statistics.top import Top
-from dpsql.statistics.votes import Votes
 
 SAMPLE, SECONDS, BATCH = 60, 12, 20
 LIMITS: list[dict[str, Any]] = [

@@ -17,10 +17,10 @@ from dpsql.backends.statements.divide import divided as divided_sql
 from dpsql.core.grid import Grid
 from dpsql.core.sensitivity import Contribution
 from dpsql.statistics.base import Quantity, Value, power_sum
-from dpsql.statistics.count import Count
-from dpsql.statistics.joint import Joint
+from dpsql.statistics.counts import Count
 from dpsql.statistics.moments import Ask, Moments, asked, moments
 from dpsql.statistics.strategy import Fine, Linear, Strategy, _reconciled, strategies
+from dpsql.statistics.sums import Joint
 
 TEXTS: dict[str | None, str] = {None: "", "f": " where f", "g": " where g"}
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.accounting.listing import Entry, Listed
+from dpsql.accounting.fingerprint import Entry, Listed
 from dpsql.backends.located import Located, other_files
 from dpsql.backends.spark.reading import Buckets, Reading
 from dpsql.backends.spark.server import Connection

@@ -38,7 +38,7 @@ from dpsql.plan.nodes import (
 from dpsql.quote.candidates import UNIT
 from dpsql.quote.refined import LISTED
 from dpsql.sql.gridded import cast, number
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Tally
 
 FIRST_WEIGHT, SUMMED = "p_w", "s_w"  # of a unit: its weight by the peak alone, and what that leaves in all groups
 OWNED, MANY, WEIGHED, HEAVY = "dpsql_owned", "dpsql_many", "dpsql_weighed", "dpsql_heavy"

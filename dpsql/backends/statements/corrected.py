@@ -14,7 +14,7 @@ from dpsql.backends.statements.tallies import WEIGHT, row_tally, weighted_tally
 from dpsql.plan.nodes import Again, Corrected, ToGrid, Weight, WeightRows, WeightUnits
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Tally
 
 Tallies = Sequence[tuple[str, Tally]]
 

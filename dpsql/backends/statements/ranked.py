@@ -33,7 +33,7 @@ from dpsql.core.frozen import dataclass
 from dpsql.plan.nodes import CapGroups, Group, PerUnit, SpreadVotes, WeightUnits
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import number
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Tally
 
 RANKED, CLASHING, UNITS = "dpsql_ranked", "dpsql_clashing", "dpsql_units"
 HASH, FIRST, CLASH, VOTE = "dpsql_hash", "dpsql_first", "dpsql_clash", "dpsql_vote"

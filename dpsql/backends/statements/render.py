@@ -42,7 +42,7 @@ from dpsql.plan.nodes import (
     WeightUnits,
 )
 from dpsql.sql.gridded import cast, number, present
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Tally
 
 
 def render(statement: Statement, form: Form = Form.JOINS, *, ranks: bool = False) -> exp.Select:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.backends.statements.pieces import column, count, or_zero
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number, present
-from dpsql.statistics.tally import Size, SizePart, Tally
+from dpsql.statistics.base import Size, SizePart, Tally
 
 WEIGHT = "w"
 

@@ -30,7 +30,7 @@ from dpsql.backends.statements.tallies import row_tally, unit_tally
 from dpsql.plan.nodes import Group
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.gridded import cast, number
-from dpsql.statistics.tally import Tally
+from dpsql.statistics.base import Tally
 
 COUNTED = "dpsql_counted"  # a table with each unit's number of rows, from `render_counted`
 REPEATED = "dpsql_repeated"  # one with the hashes that `render_pairs` found more than once

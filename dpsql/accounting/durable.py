@@ -1,5 +1,5 @@
-"""Small files that are written whole or not at all, and are on the disk when the call returns. What else a ledger asks of
-its system: does a file system lock files (without locks two processes could spend one budget), and the time.
+"""Small files that are written whole or not at all, and are on the disk when the call returns. What else is asked of a
+system: does it lock files (without locks two processes could spend the same budget), and what time it is.
 
 SQLite says "busy" of a lock that another process holds and of one that the system can't give; this tells them apart.
 The ledger itself is left alone: closing a plain handle of it would drop the locks that this process has on it.

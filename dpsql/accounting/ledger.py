@@ -325,15 +325,6 @@ class Ledger:
         with self._journal.looking() as state:
             return len(state.released)
 
-    def has_noted(self, beginning: str) -> bool:
-        """Did any spend's note of its SQL begin with this? A hint where to look: notes aren't verified here."""
-        start = json.dumps(beginning)[:-1]
-        with self._journal.reading() as db:
-            found = db.execute(
-                "SELECT 1 FROM event WHERE kind = 'spend' AND instr(note, ?) > 0 LIMIT 1", (f'"sql": {start}',)
-            )
-            return found.fetchone() is not None
-
     def knows(self, id: str) -> bool:
         """Whether there is a spend with this very id."""
         return any(entry.id == id for entry in self._entries(id)) if len(id) >= 4 else False

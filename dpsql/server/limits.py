@@ -59,11 +59,6 @@ class Slots:
         """How many queries are under way."""
         return sum(n for (_, kind), n in self._taken.items() if kind == "query")
 
-    def drained(self, seconds: float) -> bool:
-        """Wait until nothing is under way, for so long at most; whether that was so."""
-        with self._moved:
-            return self._moved.wait_for(lambda: not self._taken, seconds)
-
 
 class Buckets:
     """A token bucket for each name: so many requests a minute, and no more than that at once. Thread-safe."""

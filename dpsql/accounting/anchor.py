@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpsql.accounting import durable
-from dpsql.accounting.chain import SIZE
-from dpsql.accounting.keys import NEXT, VARIABLE
+from dpsql.accounting.keys import DIGEST_BYTES, NEXT, VARIABLE
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass
 
@@ -50,7 +49,7 @@ class Anchor:
         text = self._get()
         if not text.strip():
             return None
-        found = re.fullmatch(rf"([1-9][0-9]{{0,17}}) ([0-9a-f]{{{2 * SIZE}}})\s*", text)
+        found = re.fullmatch(rf"([1-9][0-9]{{0,17}}) ([0-9a-f]{{{2 * DIGEST_BYTES}}})\s*", text)
         if found is None:
             raise self._failed("says something else than a count and a link")
         return Note(int(found[1]), bytes.fromhex(found[2]))

@@ -26,9 +26,9 @@ from stat import S_ISREG
 
 from dpsql.accounting import durable
 from dpsql.accounting.anchor import Anchor
-from dpsql.accounting.chain import link
 from dpsql.accounting.events import COLUMNS, Row
 from dpsql.accounting.journal import Journal
+from dpsql.accounting.keys import link
 from dpsql.accounting.store import APPLICATION
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass

@@ -19,8 +19,8 @@ from itertools import accumulate, compress, pairwise
 from typing import Any
 
 from dpsql.accounting.account import Account
-from dpsql.accounting.chain import SIZE, agrees, tag
 from dpsql.accounting.events import Item, Seen, State, number
+from dpsql.accounting.keys import DIGEST_BYTES, agrees, tag
 from dpsql.core.cost import Cost
 
 PATH = "checkpoint"
@@ -58,7 +58,7 @@ def read(db: sqlite3.Connection, key: bytes) -> State | None:
 
 
 def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=SIZE).digest()
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def _packed(state: State) -> bytes:

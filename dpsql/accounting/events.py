@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 from dpsql.accounting.account import Account
-from dpsql.accounting.chain import SIZE, Field, link
+from dpsql.accounting.keys import DIGEST_BYTES, Field, link
 from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass
@@ -118,11 +118,11 @@ class State:
     @property
     def count(self) -> int:
         """How many events there are."""
-        return len(self.links) // SIZE
+        return len(self.links) // DIGEST_BYTES
 
     def link(self, place: int) -> bytes:
         """The link of the event at this place, from 1; of none, that of the event before the first."""
-        return bytes(self.links[(place - 1) * SIZE : place * SIZE]) if place else b""
+        return bytes(self.links[(place - 1) * DIGEST_BYTES : place * DIGEST_BYTES]) if place else b""
 
     def add_all(self, events: Iterable[tuple[Row, bytes]]) -> None:
         """Take in the next events, which were verified, each with its link. After an error it is half done."""

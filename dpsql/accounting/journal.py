@@ -19,9 +19,8 @@ from pathlib import Path
 from dpsql.accounting import checkpoint, durable
 from dpsql.accounting.account import Account
 from dpsql.accounting.anchor import Anchor, Note
-from dpsql.accounting.chain import SIZE, Field, agrees, link, tag
 from dpsql.accounting.events import COLUMNS, Event, Malformed, Row, State
-from dpsql.accounting.keys import Keys
+from dpsql.accounting.keys import DIGEST_BYTES, Field, Keys, agrees, link, tag
 from dpsql.accounting.store import BRIEFLY, Store, located
 from dpsql.core.errors import LedgerError
 
@@ -321,7 +320,7 @@ class Journal:
 
     def _fill(self, db: sqlite3.Connection, account: Account, anew: bool) -> None:
         """The first events of a new ledger. Its key is on the disk before the ledger is."""
-        begin(db, self._keys.for_new_ledger(anew=anew), secrets.token_bytes(SIZE), [account_event(account)])
+        begin(db, self._keys.for_new_ledger(anew=anew), secrets.token_bytes(DIGEST_BYTES), [account_event(account)])
 
     def _noted(self) -> Note | None:
         return None if self._anchor is None else self._anchor.read()

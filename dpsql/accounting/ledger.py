@@ -28,12 +28,12 @@ from typing import TypeVar
 from dpsql.accounting import durable, stored, versions
 from dpsql.accounting.account import Account, Balance, Entry, Quota, Receipt, Spend, State, check_account, check_spends
 from dpsql.accounting.anchor import Anchor
-from dpsql.accounting.chain import SIZE, agrees, tag
 from dpsql.accounting.claims import Claims, Overtaken, Watch
 from dpsql.accounting.events import Event, read_cost
 from dpsql.accounting.filters import Filter, make_filter, refusal
 from dpsql.accounting.fingerprint import Source
 from dpsql.accounting.journal import Journal, Witness, Writer, account_event
+from dpsql.accounting.keys import DIGEST_BYTES, agrees, tag
 from dpsql.accounting.store import BRIEFLY, Store, located
 from dpsql.accounting.stored import Kept
 from dpsql.accounting.versions import Sight
@@ -483,12 +483,12 @@ class Ledger:
     def seal(self, purpose: str, content: bytes) -> bytes:
         """A tag under the ledger's key for what is written beside it: who lacks the key can't make it."""
         with self._journal.looking():
-            return tag(self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
+            return tag(self._journal.key, purpose, blake2b(content, digest_size=DIGEST_BYTES).digest())
 
     def is_sealed(self, its_tag: bytes, purpose: str, content: bytes) -> bool:
         """Is this the tag of that content, under the ledger's key as it is now?"""
         with self._journal.looking():
-            return agrees(its_tag, self._journal.key, purpose, blake2b(content, digest_size=SIZE).digest())
+            return agrees(its_tag, self._journal.key, purpose, blake2b(content, digest_size=DIGEST_BYTES).digest())
 
     def checked(self, table: str) -> frozenset[str]:
         """The promises of a table that any check has spoken of, for whichever version."""

@@ -13,10 +13,10 @@ from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dpsql.accounting import durable
-from dpsql.accounting.chain import agrees
 from dpsql.accounting.events import Event, Seen
 from dpsql.accounting.fingerprint import FileMark, Look, Source, fingerprint
 from dpsql.accounting.journal import MANIFEST, Journal, Writer
+from dpsql.accounting.keys import agrees
 from dpsql.core.errors import LedgerError
 from dpsql.core.frozen import dataclass
 

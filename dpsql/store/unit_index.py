@@ -20,8 +20,7 @@ from threading import Lock
 from typing import Any
 
 from dpsql.accounting import durable
-from dpsql.accounting.chain import SIZE
-from dpsql.accounting.keys import owners_of
+from dpsql.accounting.keys import DIGEST_BYTES, owners_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.backends.base import Measuring
 from dpsql.backends.listed import HeavyUnits, listed_for
@@ -142,7 +141,7 @@ class UnitIndexes:
             exposed = found.st_mode & SHARED or found.st_uid not in owners_of(self._ledger.path)
             if os.name == "posix" and exposed:
                 return {}
-            first, its_tag, content = handle.read(len(FIRST)), handle.read(SIZE), handle.read()
+            first, its_tag, content = handle.read(len(FIRST)), handle.read(DIGEST_BYTES), handle.read()
             if first == FIRST and self._ledger.is_sealed(its_tag, PURPOSE, content):
                 return {(one.heavy.of, one.heavy.by): one for one in _unpacked(content)}
         return {}

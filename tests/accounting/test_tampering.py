@@ -18,10 +18,10 @@ from support import charge
 
 from dpsql.accounting import checkpoint, fingerprint, store, stored
 from dpsql.accounting.backup import backup
-from dpsql.accounting.chain import Field
 from dpsql.accounting.events import COLUMNS, Event
 from dpsql.accounting.fingerprint import Source, stamp_of
 from dpsql.accounting.journal import Journal
+from dpsql.accounting.keys import Field
 from dpsql.accounting.ledger import Account, Kept, Ledger
 from dpsql.core.cost import Cost
 from dpsql.core.errors import LedgerError

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.statistics import max_assignment
-from dpsql.statistics.max_assignment import assigned
+from dpsql.statistics import distinct
+from dpsql.statistics.distinct import assigned
 
 Edges = list[tuple[int, int]]
 
@@ -81,7 +81,7 @@ def test_it_is_the_same_without_any_guess(monkeypatch: pytest.MonkeyPatch) -> No
         capacities = random.integers(0, 3, units).tolist()
         guessed = size(edges, capacities, values)
         with monkeypatch.context() as patch:
-            patch.setattr(max_assignment, "ROUNDS", 0)
+            patch.setattr(distinct, "ROUNDS", 0)
             assert size(edges, capacities, values) == guessed == one_by_one(edges, capacities, values)
 
 

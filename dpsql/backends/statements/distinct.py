@@ -11,7 +11,7 @@ from dpsql.backends.statements.rows import CELL, CELLS, public_cells
 from dpsql.plan.nodes import Gridded, Matching, WeightRows
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.dialect import DIALECT
-from dpsql.statistics.max_assignment import Numbers, assigned
+from dpsql.statistics.distinct import Numbers, assigned
 
 SEEN, VALUES, MANY, EDGES, OWNED, OVER, HEAVY, LIGHT, REST = (
     f"dpsql_{name}" for name in ("seen", "values", "many", "edges", "owned", "over", "heavy", "light", "rest")

@@ -19,7 +19,7 @@ from dpsql.plan.nodes import Matching
 from dpsql.quote.candidates import UNIT
 from dpsql.sql.dialect import DIALECT
 from dpsql.statistics.base import Integers
-from dpsql.statistics.max_assignment import Numbers
+from dpsql.statistics.distinct import Numbers
 
 COUNTED = "n"
 

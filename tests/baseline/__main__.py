@@ -1,4 +1,4 @@
-"""python -m tests.baseline: compare all cases with the baseline; --update writes them anew, --dump FOLDER whole texts."""
+"""python -m tests.baseline: compare cases with the baseline; --update writes it anew, --dump FOLDER whole texts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def session(connect: Connect) -> dpsql.Session:
 
 
 def test_the_same_question_has_the_same_quote(session: dpsql.Session) -> None:
-    sql = "SELECT k, SUM(v) FROM t GROUP BY k"
+    sql = "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k"
     first = planned(session, sql, epsilon=1, max_rows=1)
     assert planned(session, sql, epsilon=1, max_rows=1) is first
     for other in ({"epsilon": 2, "max_rows": 1}, {"epsilon": 1, "max_rows": 2}, {"epsilon": "1", "max_rows": 1}):
@@ -83,7 +83,7 @@ def test_ranges_that_are_released_first_are_never_taken_for_known(connect: Conne
 
 def test_a_quote_with_counts_of_units_is_kept_until_such_counts_are_released(connect: Connect) -> None:
     session = connect({"t": ROWS}, {"tables": POLICY["tables"]}, epsilon=1000)
-    sql = "SELECT k, SUM(v) FROM t GROUP BY k"
+    sql = "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k"
     first = planned(session, sql, epsilon=1)
     assert [stage.kind for stage in first.stages] == ["limits", "main"]
     assert planned(session, sql, epsilon=1) is first
@@ -199,6 +199,18 @@ def test_a_quote_that_is_kept_tells_nobody_of_other_peoples_spends(first: str, t
     assert sorted(map(bool, told.values())) == [False, False, True]  # nor when others spent
 
 
+def test_a_batch_leaves_nothing_of_its_text_with_its_first_statement() -> None:
+    """Attack 50: whoever asks that alone is planned for from the same analysis."""
+    table = {"unit": "u", "columns": {"k": {"values": ["a", "b"]}, "v": {"min": 0, "max": 99}}}
+    policy = dpsql.Policy.from_dict({"budget": {"epsilon": 100, "delta": 9e-4}, "tables": {"t": table}})
+    sql = "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k"
+    with dpsql.Engine.open(policy, sources={"t": ROWS}, ledger=":memory:") as engine:
+        engine.session("anna", share="own").explain_batch(f"{sql}; SELECT COUNT(*) FROM t WHERE v = 77", epsilon=1)
+        quote = planned(engine.session("bob", share="own"), sql, epsilon=1)
+    assert {stage.kind for stage in quote.stages} == {"limits", "main"}
+    assert {stage.text.removeprefix("limits of: ") for stage in quote.stages} == {sql}
+
+
 def test_each_run_of_a_kept_quote_has_a_secret_of_its_own(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Theorem CAP-1: the groups that a unit keeps are chosen anew, though the plan is the same one."""
     session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
@@ -218,6 +230,18 @@ def test_each_run_of_a_kept_quote_has_a_secret_of_its_own(connect: Connect, monk
     for _ in range(2):
         session.query(sql, fresh=True, **options)
     assert len(set(drawn)) == len(drawn) >= 2
+
+
+@pytest.mark.parametrize("where", ["k <> '$dpsql_secret'", '"$dpsql_secret" = 1'])
+def test_a_text_like_the_secret_parameter_is_no_parameter(connect: Connect, where: str) -> None:
+    """Statements without caps take none: one that is given to them fails when all is paid for."""
+    rows = ROWS.append_column("$dpsql_secret", pa.array([1] * len(ROWS)))
+    session = connect({"t": rows}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
+    options: dict[str, Any] = {"epsilon": 50, "max_rows": 1}
+    for sql in (f"SELECT COUNT(*), SUM(v) FROM t WHERE {where}", f"SELECT MEDIAN(v) FROM t WHERE {where}"):
+        assert session.query(sql, **options).rows
+    capped = f"SELECT v, COUNT(DISTINCT u) FROM t WHERE {where} GROUP BY v"
+    assert session.query(capped, max_groups=1, **options).rows
 
 
 def test_a_step_that_is_changed_writes_its_own_statement(session: dpsql.Session) -> None:

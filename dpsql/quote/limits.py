@@ -279,7 +279,9 @@ def limits_stage(counting: Counting, counts: Sequence[UnitCount], ask: Ask, cata
     """The counts with their noise and price: equal shares of what is spent on limits, and OF_ONE for a single count."""
     releases = tuple(dict.fromkeys(count.histogram for count in counts))
     known = tuple(a for a in counting.ranges if a.range is not None)
-    key = ("limits", releases, known, ask)  # asked for to know what it would be, to look for it, and to measure it
+    # Asked for to know what it would be, to look for it, and to measure it. A batch and whoever asks its first
+    # statement alone share what is kept, so that the text is part of it.
+    key = ("limits", counting.text, counting.public, releases, known, ask)
     return catalog.memo.kept(key, lambda: _limits_stage(counting, releases, known, ask, catalog))
 
 

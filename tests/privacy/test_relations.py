@@ -87,7 +87,7 @@ Cells = dict[tuple[Any, ...], list[int]]
 @pytest.fixture(autouse=True)
 def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared under the same secret: it is drawn for each query, and not by the data."""
-    monkeypatch.setattr("dpsql.quote.candidates.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
+    monkeypatch.setattr("dpsql.run.secrets.randbits", lambda bits: 0x9E3779B97F4A7C15)
 
 
 SHARED: list[dpsql.Session] = []  # all that are to be closed

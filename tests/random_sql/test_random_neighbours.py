@@ -40,7 +40,6 @@ from dpsql.backends.duckdb.many_rows import Sizes
 from dpsql.backends.duckdb.run import execute
 from dpsql.backends.listed import HeavyUnits
 from dpsql.explain.explanation import Explanation
-from dpsql.quote import candidates as draft_module
 from dpsql.quote.indexed import units_table, uses_of
 from dpsql.quote.model import Measurement, Quote, Step
 from dpsql.quote.plan_cache import PlanCache
@@ -137,7 +136,7 @@ def watched(seen: Seen, replay: list[Any] | None) -> Iterator[None]:
         return seen.quote
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vars(draft_module)["secrets"], "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
+        patch.setattr(vars(loop)["secrets"], "randbits", lambda bits: 0x9E3779B97F4A7C15 % 2**bits)
         patch.setattr(duckdb_backend, "execute", in_both_ways)
         patch.setattr(loop, "publish", watched_publish)
         patch.setattr(loop, "release", watched_release)

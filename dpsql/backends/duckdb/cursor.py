@@ -47,7 +47,11 @@ class Cursor:
         """What statements with caps take as a parameter (Theorem CAP-1). Without it they fail."""
 
     def _parameters(self, text: str) -> dict[str, int] | None:
-        return {SECRET: self.secret} if self.secret is not None and f"${SECRET}" in text else None
+        """The secret, for a statement with that parameter: constants and names of columns may be of the same text."""
+        if self.secret is None or f"${SECRET}" not in text:
+            return None
+        (statement,) = self._connection.extract_statements(text)
+        return {SECRET: self.secret} if SECRET in statement.named_parameters else None
 
     @property
     def ended(self) -> bool:

@@ -79,7 +79,8 @@ class Quoting:
         key, releases = key_of(sql, request, self._known(versions)), engine.ledger.releases()
         if relying and (known := engine.recent.get(key, self._view.stored_at)) is not None:
             return known
-        tree = parse(sql, spots(sql, request.params))
+        parameters = repr(request.params)
+        tree = engine.analyses.tree((sql, parameters), lambda: parse(sql, spots(sql, request.params)))
         stored = self._stored(versions)
         quote = self._priced(tree.shown, [tree], request, versions, stored, relying=relying)
         rests = Rests(tuple(stored.keys), self._view.stored_at(tuple(stored.keys)))

@@ -6,7 +6,7 @@ it has in the rows of the release: rows, groups, rows in its largest group, or a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -161,6 +161,18 @@ def histogram_of(checked: CheckedRelease, kind: Kind) -> Release | None:
 
     Conditions on noisy values, which aren't known yet, are left out. None where more than conditions rests on them.
     """
+    return _once(checked, (histogram_of, kind), lambda: _histogram_of(checked, kind))
+
+
+def _once(checked: CheckedRelease, key: object, make: Callable[[], Release | None]) -> Release | None:
+    """A histogram of a release, which is asked for to see what is needed, to look for it, and to measure it."""
+    if key not in checked.once:
+        checked.once[key] = make()
+    made: Release | None = checked.once[key]
+    return made
+
+
+def _histogram_of(checked: CheckedRelease, kind: Kind) -> Release | None:
     if kind == "size":
         assert checked.bounding.size is not None
         return size_histogram(checked, checked.bounding.size.scales, smallest_size(checked))
@@ -270,6 +282,11 @@ def size_histogram(
     smallest: bucket 0 ends at this size. Values are clipped as the release clips them. None where noisy values decide
     which rows there are.
     """
+    key = (size_histogram, tuple(scales), smallest)
+    return _once(checked, key, lambda: _size_histogram(checked, scales, smallest))
+
+
+def _size_histogram(checked: CheckedRelease, scales: Sequence[SumScale], smallest: Fraction) -> Release | None:
     rows = checked.release.input
     unit = unit_of(rows)
     if unit is None or is_noisy(rows):
@@ -288,6 +305,10 @@ def scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
 
     It tells how large values usually are. scale.unit: the largest value.
     """
+    return _once(checked, (scale_histogram, scale), lambda: _scale_histogram(checked, scale))
+
+
+def _scale_histogram(checked: CheckedRelease, scale: SumScale) -> Release | None:
     rows = checked.release.input
     unit = unit_of(rows)
     if unit is None or is_noisy(rows):

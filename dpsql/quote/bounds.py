@@ -90,6 +90,11 @@ def _columns(plan: Plan, catalog: Catalog) -> list[Automatic]:
 
 def _needs(column: Automatic, checked: Checked, limits: Limits, catalog: Catalog) -> bool:
     """Does anything that is summed or chosen have another range, or none, when nothing is known of this column?"""
+    key = ("needs", column.key, checked.plan.releases, limits)
+    return catalog.memo.kept(key, lambda: _differs(column, checked, limits, catalog))
+
+
+def _differs(column: Automatic, checked: Checked, limits: Limits, catalog: Catalog) -> bool:
     try:
         without = analyze(checked.plan, limits, replace(catalog, ranges={column.key: None}))
     except Error:

@@ -160,8 +160,9 @@ def counts_for_limits(checked: Checked, limits: Limits, means: Tables, countable
         for kind in _kinds(release, limits):
             histogram = histogram_of(release, kind)
             if scales is not None and kind == "rows":
-                kind = "size"
-                histogram = size_histogram(release, scales, smallest_size(release))
+                sizes = size_histogram(release, scales, smallest_size(release))
+                if sizes is not None and countable(sizes):
+                    kind, histogram = "size", sizes
             if kind == "rows" and (values := values_histogram(release)) is not None and countable(values):
                 yield UnitCount("values", index, values)
                 if kind_of_mass(release) == "values":
@@ -215,11 +216,7 @@ def _sized_sums(checked: CheckedRelease, countable: Countable) -> list[tuple[int
             sums.setdefault((argument.call.argument, argument.call.where, argument.call.bounds), (place, argument))
     if not sums or len(sums) > MOST_SUMS or any(not _sizable(argument) for _, argument in sums.values()):
         return []
-    scales = [_largest(argument) for _, argument in sums.values()]
-    histograms = [
-        size_histogram(checked, scales, smallest_size(checked)),
-        *(scale_histogram(checked, s) for s in scales),
-    ]
+    histograms = [scale_histogram(checked, _largest(argument)) for _, argument in sums.values()]
     return list(sums.values()) if all(h is not None and countable(h) for h in histograms) else []
 
 

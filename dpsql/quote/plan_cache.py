@@ -15,6 +15,7 @@ from dpsql.analyze.catalog import Catalog
 from dpsql.core.frozen import dataclass
 from dpsql.quote.model import Quote
 from dpsql.quote.stages import Statement
+from dpsql.sql.parse import Tree
 
 MOST = 128
 LARGEST = 10_000  # cells: more of them would take memory, and their query takes its time anyway
@@ -46,11 +47,27 @@ class Analyzed:
 
 
 class AnalysisCache:
-    """The last statements that were analyzed, by text, named limits, and all that is known of data. Thread-safe."""
+    """The last texts that were parsed, by text and parameters, and the last statements that were analyzed.
+
+    These by text, named limits, and all that is known of data. Thread-safe.
+    """
 
     def __init__(self) -> None:
+        self._trees: dict[Key, Tree] = {}
         self._kept: dict[Key, Analyzed] = {}
         self._lock = threading.Lock()
+
+    def tree(self, key: Key, parsed: Callable[[], Tree]) -> Tree:
+        """The tree of a text; parsed: makes it where it isn't kept. One that names the present moment never is."""
+        with self._lock:
+            found = self._trees.pop(key, None)
+        tree = parsed() if found is None else found
+        if not tree.timed:
+            with self._lock:
+                self._trees[key] = tree
+                if len(self._trees) > MOST:
+                    del self._trees[next(iter(self._trees))]
+        return tree
 
     def get(self, key: Key) -> Analyzed | None:
         """The statement that was kept for this."""

@@ -147,7 +147,7 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     import pyarrow.parquet as pq
 
     from dpsql import quoting as pipeline
-    from dpsql.sql.parse import parse
+    from dpsql.sql.bind import bind
 
     def write(values: list[int]) -> None:
         pq.write_table(pa.table({"v": values}), tmp_path / "new.parquet")
@@ -166,11 +166,11 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     with pytest.raises(dpsql.PrivacyError):  # a row may find many
         planned(session, sql, epsilon=1)
 
-    def meanwhile(text: str, values: Any) -> object:
+    def meanwhile(*given: Any) -> object:
         write(one)
-        return parse(text, values)
+        return bind(*given)
 
-    monkeypatch.setattr(pipeline, "parse", meanwhile)
+    monkeypatch.setattr(pipeline, "bind", meanwhile)
     assert planned(session, sql, epsilon=1).steps[0].measurements[0].sensitivity.l1 == 1
     monkeypatch.undo()
     write(many)

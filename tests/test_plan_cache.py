@@ -147,7 +147,7 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
     import pyarrow.parquet as pq
 
     from dpsql import quoting as pipeline
-    from dpsql.sql.bind import bind
+    from dpsql.quote.ask import asked
 
     def write(values: list[int]) -> None:
         pq.write_table(pa.table({"v": values}), tmp_path / "new.parquet")
@@ -168,9 +168,9 @@ def test_a_plan_made_while_public_rows_changed_is_not_kept(
 
     def meanwhile(*given: Any) -> object:
         write(one)
-        return bind(*given)
+        return asked(*given)
 
-    monkeypatch.setattr(pipeline, "bind", meanwhile)
+    monkeypatch.setattr(pipeline, "asked", meanwhile)
     assert planned(session, sql, epsilon=1).steps[0].measurements[0].sensitivity.l1 == 1
     monkeypatch.undo()
     write(many)

@@ -189,8 +189,9 @@ def write(writer: str, kind: str, folder: Path) -> Written | None:
     import polars
     from deltalake.exceptions import DeltaError
     from pyiceberg.exceptions import ValidationError
+    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 
-    nothing = (*CANNOT, polars.exceptions.PolarsError, DeltaError, ValidationError)
+    nothing = (*CANNOT, polars.exceptions.PolarsError, DeltaError, ValidationError, UnsupportedPyArrowTypeException)
     try:
         return WRITERS[writer][0](kind, folder)
     except nothing:

@@ -34,7 +34,8 @@ class Memo:
     """What the planning of one text has analyzed, by what it was made of: nothing is analyzed twice.
 
     It lives as long as its catalog: what it holds rests on the policy, the schema, promises and public data of that.
-    Each ε that a text is asked for at adds to it, so that it begins anew when it is full.
+    Each ε that a text is asked for at adds to it, so that it begins anew when it is full. Thread-safe: stages are
+    settled when they are run, in the threads of whoever pays, and what fails then is paid for.
     """
 
     __slots__ = ("_bases", "_made", "_totals")
@@ -46,13 +47,15 @@ class Memo:
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The value of this key; made when it is first asked for."""
-        if key not in self._made:
-            value = make()
-            if len(self._made) >= MAX_MEMO_VALUES:
-                self.__init__()  # type: ignore[misc]  # values that were given away stay as they are
-            self._made[key] = value
-        made: Made = self._made[key]
-        return made
+        known = self._made
+        if key in known:
+            found: Made = known[key]
+            return found
+        value = make()
+        if len(self._made) >= MAX_MEMO_VALUES:
+            self.__init__()  # type: ignore[misc]  # values that were given away stay as they are
+        self._made[key] = value
+        return value
 
     def total(self, written: Expr, known: Mapping[str, Scalar]) -> Scalar:
         """The total form of a condition or a key: rows are analyzed for an answer, and for each count of units."""
@@ -61,8 +64,9 @@ class Memo:
         for node, given, found in before:
             if node is written and given == seen:
                 return found
-        before.append((written, seen, scalar(written, known)))
-        return before[-1][2]
+        total = scalar(written, known)
+        before.append((written, seen, total))
+        return total
 
     def add_base(self, rows: Relation) -> None:
         """Remember the rows of a release: units are counted in these very rows."""

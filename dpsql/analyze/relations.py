@@ -84,7 +84,7 @@ def counted_relation(relation: Relation, used: set[str], catalog: Catalog) -> Kn
     names = frozenset(name for part in parts_of(base) for name in columns_of(part))
     looked = used & names
     key = ("rows", id(base), frozenset(looked), catalog.known_ranges)
-    rows = catalog.memo.kept(key, lambda: known_relation(base, looked, None, catalog))
+    _, rows = catalog.memo.kept(key, lambda: (base, known_relation(base, looked, None, catalog)))  # it keeps its id
     variables = rows.variables.copy()
     analyzer = _Analyzer(used, names | used, None, catalog, variables, (base, replace(rows, variables=variables)))
     return analyzer.relation(relation)

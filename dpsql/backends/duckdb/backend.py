@@ -313,6 +313,9 @@ def _trees(step: Step | ResponseStep) -> Iterator[exp.Query]:
         yield render_codes(step.statement)
         return
     if step.tallies:
-        yield main_tree(step)
+        tree = main_tree(step)
+        yield tree
+        if DUCKDB.name not in step.texts:  # it is run next: a statement takes longer to make than to write
+            step.texts[DUCKDB.name] = text_of(tree)
     yield from (render_histogram(h) for h in step.histograms)
     yield from (render_matching(m) for m in step.matchings)

@@ -157,7 +157,7 @@ class Quoting:
         if not relying:
             catalog = catalog.without_promises()
         found = Analyzed(self._statement(tree, limits, catalog), catalog)
-        if not tree.timed and key[-1] == engine.known(engine.versions()):  # else it may rest on other data
+        if not tree.timed and key[-1] == engine.known(versions):  # else it may rest on other public data
             engine.analyses.put(key, found)
         return found
 

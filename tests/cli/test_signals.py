@@ -192,7 +192,7 @@ def test_a_signal_while_things_are_imported_ends_without_a_traceback(
 
 WAITING = """
 import sys
-from dpsql.accounting import file_locks, store
+from dpsql.accounting import store
 
 store.BUSY_SECONDS = 1e9
 def asked(folder):

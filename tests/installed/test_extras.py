@@ -70,7 +70,7 @@ def judge(cells: dict[str, Cell], extra: str, record: Record) -> None:
         assert not lacking or "pip install 'dpsql[" in cell.stderr, str(cell)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_every_command_works_or_names_the_extra_that_it_needs(
     extra: str, tmp_path: Path, record_property: Record

@@ -52,7 +52,7 @@ def asked(ask: Ask, script: Path, folder: Path, written: Written) -> Iterator[Ce
     yield ask(script, folder, "budget")
 
 
-@pytest.mark.sample(17)
+@pytest.mark.sample(29)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_every_command_answers_or_refuses_clearly(

@@ -87,7 +87,7 @@ def asked(url: str, cache: str, writer: str, kind: str, folder: Path) -> dict[st
     return {name: ask(here.script, folder, *COMMANDS[name], stdin=f"{COUNT};\n", **said) for name in names}
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(("writer", "kind"), CELLS)
 def test_every_command_answers_or_refuses_clearly(
     url: str, cache: str, writer: str, kind: str, tmp_path: Path, record_property: Record

@@ -79,8 +79,9 @@ class Quoting:
         key, releases = key_of(sql, request, self._known(versions)), engine.ledger.releases()
         if relying and (known := engine.recent.get(key, self._view.stored_at)) is not None:
             return known
-        parameters = repr(request.params)
-        tree = engine.analyses.tree((sql, parameters), lambda: parse(sql, spots(sql, request.params)))
+        # Where analysts don't see each other's releases, how soon one has a plan tells nothing of others (attack 50).
+        own = (self._view.naming, sql, repr(request.params))
+        tree = engine.analyses.tree(own, lambda: parse(sql, spots(sql, request.params)))
         stored = self._stored(versions)
         quote = self._priced(tree.shown, [tree], request, versions, stored, relying=relying)
         rests = Rests(tuple(stored.keys), self._view.stored_at(tuple(stored.keys)))
@@ -147,10 +148,11 @@ class Quoting:
     def _analyzed(self, tree: Tree, limits: Limits, versions: Mapping[str, str], relying: bool) -> Analyzed:
         """A statement analyzed with seed ranges: the stages that know neither ε, nor releases, nor rows.
 
-        It is made once for a text, its named limits, and the data and promises that it rests on.
+        It is made once for a text, its named limits, and the data and promises that it rests on; for each analyst
+        where they don't see each other's releases.
         """
         engine = self._engine
-        key = (tree.text, tree.shown, repr(limits), relying, engine.known(versions))
+        key = (self._view.naming, tree.text, tree.shown, repr(limits), relying, engine.known(versions))
         if not tree.timed and (kept := engine.analyses.get(key)) is not None:
             return kept
         catalog = engine.catalog(versions)

@@ -211,6 +211,28 @@ def test_a_batch_leaves_nothing_of_its_text_with_its_first_statement() -> None:
     assert {stage.text.removeprefix("limits of: ") for stage in quote.stages} == {sql}
 
 
+@pytest.mark.parametrize(("share", "analyses"), [("open", 1), ("all", 2), ("own", 2)])
+def test_analysts_who_are_kept_apart_share_no_analysis(connect: Connect, share: Any, analyses: int) -> None:
+    """How soon a plan is there would tell that somebody else has asked the same (attack 50)."""
+    from dpsql.analyze import checked
+
+    session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})
+    engine: Any = session._engine
+    done: list[object] = []
+    analyzed = checked._analyzed
+
+    def noted(*given: Any) -> Any:
+        done.append(given)
+        return analyzed(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checked, "_analyzed", noted)
+        for analyst, epsilon in (("anna", 1), ("bert", 2)):
+            engine_session = dpsql.Session(engine, analyst, share=share)
+            engine_session.explain("SELECT SUM(v) FROM t", epsilon=epsilon, max_rows=2)
+    assert len(done) == analyses
+
+
 def test_each_run_of_a_kept_quote_has_a_secret_of_its_own(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Theorem CAP-1: the groups that a unit keeps are chosen anew, though the plan is the same one."""
     session = connect({"t": ROWS}, {"tables": {"t": {"unit": "u", "columns": {"v": {"min": 0, "max": 99}}}}})

@@ -18,7 +18,7 @@ from dpsql.analyze.catalog import Catalog, Known
 from dpsql.analyze.cells import Lister
 from dpsql.analyze.combination import combination
 from dpsql.analyze.combine import Cells
-from dpsql.analyze.domains import MAX_CELLS, implied
+from dpsql.analyze.domains import MAX_CELLS, Domain, implied
 from dpsql.analyze.ownership import Ownership
 from dpsql.analyze.per_unit import is_narrow, own_aggregate
 from dpsql.analyze.refusals import (
@@ -371,9 +371,7 @@ def _analyzed_count(release: Release, catalog: Catalog) -> CheckedRelease:
     arguments = tuple(_argument(call, frozenset(), rows) for call in release.aggregates)
     _require_open(release.keys, rows)
     keys = tuple(_key(k, catalog.memo.total(k, known)) for k in release.keys)
-    domains = tuple(implied(key, [None]) for key in keys)
-    assert all(key.nullable for key in keys) and None not in domains, "a bucket is a whole number, or NULL"
-    cells = Cells.of(tuple(one for one in domains if one is not None))
+    cells = Cells.of(tuple(map(_buckets, keys)))
     analyzed = AnalyzedRelease(
         release,
         rows,
@@ -391,6 +389,19 @@ def _analyzed_count(release: Release, catalog: Catalog) -> CheckedRelease:
         replace=catalog.policy.privacy.adjacency == "replace_one",
     )
     return analyzed.at(Limits())
+
+
+def _buckets(key: Scalar) -> Domain:
+    """The values of a bucket. What has none is refused: stages are settled after payment, where refusals give way."""
+    domain = implied(key, [None] if key.nullable else [])
+    if domain is None:
+        raise PrivacyError(
+            "units can't be counted by what they have here",
+            code="needs-max-rows",
+            hint="say for how many rows one unit may count: --max-rows 20, max_rows=20, "
+            "or [privacy] max_rows = 20 in the policy",
+        )
+    return domain
 
 
 def _winners(

@@ -36,7 +36,7 @@ class Rests:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analyzed:
-    """A statement that was parsed and analyzed with seed ranges: where the quotes of every ε and every analyst start.
+    """A statement that was parsed and analyzed with seed ranges: where its quotes for every ε start.
 
     lock: held while a quote is made of it. Quotes are made of the same trees, whose nodes know one parent each.
     """
